@@ -1,0 +1,47 @@
+"""The organiser's agent interface: the only thing the evaluator knows of an agent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from PIL import Image
+
+Message = dict[str, str]
+"""One entry of a dialog history: ``{"role": "user" | "assistant", "content": str}``."""
+
+
+class BaseAgent(ABC):
+    """What the evaluator builds once (within 10 minutes) and then asks for answers.
+
+    Args:
+        search_pipeline: The organiser's ``UnifiedSearchPipeline``, or None where no search is to be had.
+    """
+
+    def __init__(self, search_pipeline: Any = None) -> None:
+        self.search_pipeline = search_pipeline
+
+    @abstractmethod
+    def get_batch_size(self) -> int:
+        """How many turns the evaluator passes in one call, 1 to 16."""
+
+    @abstractmethod
+    def batch_generate_response(
+        self,
+        queries: Sequence[str],
+        images: Sequence[Image.Image | None],
+        message_histories: Sequence[Sequence[Message]] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Answer each query.
+
+        Args:
+            queries: The questions of this batch.
+            images: One image for each query, of any mode and size.
+            message_histories: For each query ``[]`` or the alternating user and assistant messages so far.
+            kwargs: What later releases of the evaluator pass besides (``rag_context_list``, ``domains``).
+
+        Returns:
+            One answer for each query, in order. The evaluator cuts each at 75 Llama-3.2 tokens.
+        """

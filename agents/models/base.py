@@ -1,0 +1,200 @@
+"""The protocols behind which every real model stands, and the plain values they exchange.
+
+Adapters know nothing of turns, stages or prompts. Each method takes a whole batch and makes one pass over the model
+(or as few as its memory allows); results come back in the order of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+
+FloatArray = npt.NDArray[np.float32]
+FinishReason = Literal["stop", "length", "abort", "error"]
+
+
+class ModelError(RuntimeError):
+    """A model could not be loaded or called; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in pixels of the image it was found in: left, top, right, bottom (right and bottom exclusive)."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def area(self) -> float:
+        """Area in square pixels; 0 for an empty box."""
+        return max(0.0, self.right - self.left) * max(0.0, self.bottom - self.top)
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message: ``role`` is system, user or assistant; images stand before the text."""
+
+    role: str
+    content: str
+    images: tuple[Image.Image, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One prompt with its own sampling settings.
+
+    Attributes:
+        max_tokens: Most tokens to generate.
+        temperature: 0 for greedy decoding.
+        seed: Seed of this request where temperature is above 0.
+        schema: A JSON schema that the reply has to follow, where the engine can constrain it.
+        logprobs: Whether the log-probability of each generated token is wanted.
+        stop: Strings that end the reply.
+    """
+
+    messages: tuple[ChatMessage, ...]
+    max_tokens: int = 75
+    temperature: float = 0.0
+    seed: int | None = None
+    schema: Mapping[str, Any] | None = None
+    logprobs: bool = False
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """What a chat model said.
+
+    Attributes:
+        text: The reply, stripped; partial where ``finish_reason`` is ``length`` or ``abort``; empty on ``error``.
+        finish_reason: ``stop``, ``length`` (max_tokens), ``abort`` (deadline) or ``error``.
+        logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not to be had.
+        error: Why there is no reply, for ``finish_reason == "error"``.
+    """
+
+    text: str
+    finish_reason: FinishReason
+    logprobs: tuple[float, ...] | None = None
+    error: str | None = None
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A language model, with or without vision."""
+
+    name: str
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """Answer all requests in one batch.
+
+        A request that fails gets a reply with ``finish_reason="error"``; the others are answered.
+
+        Raises:
+            ModelError: The engine as a whole cannot answer.
+        """
+        ...
+
+
+@runtime_checkable
+class TextEncoder(Protocol):
+    """Sentence embeddings."""
+
+    name: str
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Embeddings of shape (len(texts), dimensions), each of length 1."""
+        ...
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
+        """For each text its token vectors, shape (tokens, dimensions), each of length 1 (for MaxSim)."""
+        ...
+
+
+@runtime_checkable
+class ImageEncoder(Protocol):
+    """Image embeddings."""
+
+    name: str
+
+    def encode(self, images: Sequence[Image.Image]) -> FloatArray:
+        """Embeddings of shape (len(images), dimensions), each of length 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Label:
+    """A class name and its probability."""
+
+    name: str
+    probability: float
+
+
+@runtime_checkable
+class Recogniser(Protocol):
+    """Names what a picture shows, from a fixed list of classes."""
+
+    name: str
+
+    def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
+        """The k likeliest classes of each image, likeliest first."""
+        ...
+
+
+@dataclass(frozen=True)
+class TextLine:
+    """A line of text read in an image; ``score`` is the reader's confidence, 0 to 1."""
+
+    text: str
+    box: Box
+    score: float
+
+
+@runtime_checkable
+class OcrReader(Protocol):
+    """Reads printed text in images."""
+
+    name: str
+
+    def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
+        """The lines of each image, in reading order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Detection:
+    """An object found by a detector; ``phrase`` is the name it was asked for by (or its class)."""
+
+    box: Box
+    phrase: str
+    score: float
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Finds named objects in images."""
+
+    name: str
+
+    def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
+        """For each image the boxes of its phrases, best first; an empty phrase list asks for every salient object."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores how well a passage answers a query."""
+
+    name: str
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+        """One score for each (query, passage) pair, shape (len(pairs),); higher is better."""
+        ...
