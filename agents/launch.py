@@ -1,0 +1,92 @@
+"""Putting an agent together: a preset, a profile, a search pipeline.
+
+Nothing heavy is imported before ``prepare`` has told Hugging Face's libraries where their cache is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, load_profile, load_settings, names
+
+if TYPE_CHECKING:
+    from agents.base_agent import BaseAgent
+    from agents.models.base import Label, TextLine
+
+DEFAULT_CACHE = ROOT / ".cache"
+
+
+def preset_names() -> list[str]:
+    """The presets that can be run."""
+    return names(PRESETS)
+
+
+def profile_names() -> list[str]:
+    """The profiles that can be run."""
+    return names(PROFILES)
+
+
+def prepare(cache: Path, profile: str) -> None:
+    """Point Hugging Face's libraries to the local indices of the embedded profile; call it before they are imported.
+
+    Raises:
+        RuntimeError: They have been imported already, with another cache.
+    """
+    if load_profile(profile).search.kind == "embedded":
+        from agents.search.hub import use_local_hub
+
+        use_local_hub(cache / "hub")
+
+
+def build_pipeline(
+    profile: str, *, split: str, web: bool = True, images: bool = True, cache: Path = DEFAULT_CACHE
+) -> Any:
+    """The organiser's search pipeline over the indices of a split; None where neither search is wanted.
+
+    Raises:
+        agents.search.types.SearchError: An index is missing; the message says which command builds it.
+    """
+    if not (web or images):
+        return None
+    from agents.search.pipelines import open_pipeline
+
+    search = load_profile(profile).search
+    tag = split.replace("_", "-")
+    return open_pipeline(
+        kind=search.kind,
+        image_model=search.image_model,
+        text_model=search.text_model,
+        image_index=search.image_index.format(split=tag),
+        web_index=search.web_index.format(split=tag) if web else None,
+        cache=cache,
+    )
+
+
+def build_agent(
+    preset: str = "best",
+    profile: str = "embedded",
+    pipeline: Any = None,
+    *,
+    without: Sequence[str] = (),
+    trace_path: Path | None = None,
+    cache: Path = DEFAULT_CACHE,
+) -> BaseAgent:
+    """An agent that runs a preset under a profile.
+
+    Raises:
+        agents.settings.SettingsError: The preset, the profile or a stage to leave out is unknown.
+    """
+    from agents.crag_agent import CragAgent
+    from agents.model_set import ModelSet
+    from agents.prompts import PromptLibrary
+
+    settings = load_settings(preset, profile).without(without)
+    sight = PromptLibrary(PROMPTS)["image_in_words"]
+
+    def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
+        return sight.render(labels=labels, lines=lines)
+
+    models = ModelSet(load_profile(profile), cache, describe)
+    return CragAgent(pipeline, settings=settings, models=models, trace_path=trace_path)

@@ -1,0 +1,84 @@
+"""The models of a profile by role, each loaded when it is first asked for and shared where two roles name the same one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.models.base import ChatModel, ModelError, OcrReader, Recogniser, Reranker, TextEncoder
+from agents.models.reader import Reader
+from agents.models.registry import Describe, ModelRegistry
+from agents.settings import Profile
+
+
+class ModelSet:
+    """Roles to loaded models.
+
+    Args:
+        profile: Names the model of each role.
+        cache: Folder of converted and downloaded weights.
+        describe: Words for what a recogniser and an OCR reader saw, for chat models that cannot see.
+        ready: Models that are there already, by role; tests pass scripted ones.
+    """
+
+    def __init__(
+        self, profile: Profile, cache: Path, describe: Describe | None = None, ready: Mapping[str, Any] | None = None
+    ) -> None:
+        self._profile = profile
+        self._registry = ModelRegistry(cache, describe)
+        self._loaded: dict[str, Any] = dict(ready or {})
+        self._lock = threading.RLock()
+
+    def get(self, role: str) -> Any:
+        """The model of a role.
+
+        Raises:
+            ModelError: The profile names no model for the role, or it cannot be loaded.
+        """
+        with self._lock:
+            if role not in self._loaded:
+                spec = self._profile.models.get(role)
+                if spec is None:
+                    known = ", ".join(sorted(self._profile.models))
+                    raise ModelError(
+                        f"profile {self._profile.name!r} names no model for the role {role!r}; it has: {known}"
+                    )
+                self._loaded[role] = self._registry.load(spec)
+            return self._loaded[role]
+
+    def chat(self, role: str = "chat") -> ChatModel:
+        """A chat model; prompts name its role in their front matter."""
+        model: ChatModel = self.get(role)
+        return model
+
+    @property
+    def ocr(self) -> OcrReader:
+        """Reads text in images."""
+        model: OcrReader = self.get("ocr")
+        return model
+
+    @property
+    def recogniser(self) -> Recogniser:
+        """Names what images show."""
+        model: Recogniser = self.get("recogniser")
+        return model
+
+    @property
+    def text_encoder(self) -> TextEncoder:
+        """Sentence embeddings."""
+        model: TextEncoder = self.get("text_encoder")
+        return model
+
+    @property
+    def reranker(self) -> Reranker:
+        """Scores chunks against a question."""
+        model: Reranker = self.get("reranker")
+        return model
+
+    @property
+    def reader(self) -> Reader:
+        """Takes answers verbatim from passages."""
+        model: Reader = self.get("reader")
+        return model

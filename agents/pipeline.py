@@ -1,0 +1,57 @@
+"""The stages by name, and how one is run: nothing that a stage does may cost the batch its answers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from agents.stage import Context, Stage
+from agents.stages.answer import Answer
+from agents.stages.evidence import EvidenceStage
+from agents.stages.extract import Extract
+from agents.stages.finalise import Finalise
+from agents.stages.image_search import ImageSearch
+from agents.stages.image_text import ImageText
+from agents.stages.queries import Queries
+from agents.stages.rerank import Rerank
+from agents.stages.understand import Understand
+from agents.stages.web_search import WebSearch
+from agents.turn import Turn
+
+_log = logging.getLogger(__name__)
+
+STAGES: dict[str, type[Stage]] = {
+    stage.name: stage
+    for stage in (
+        Understand, ImageSearch, ImageText, Queries, WebSearch, EvidenceStage, Rerank, Answer, Extract, Finalise,
+    )
+}  # fmt: skip
+"""Every stage, in the order the data flows."""
+
+
+def run_stage(stage: Stage, turns: Sequence[Turn], context: Context) -> None:
+    """Run one stage over all turns and close its trace entry on each.
+
+    Where too little time is left the stage is skipped; where it raises, the reason is noted and the batch goes on without it.
+    """
+    if not context.deadline.allows(stage.least_seconds):
+        for turn in turns:
+            turn.close_stage(
+                stage.name,
+                0.0,
+                skipped=f"{max(0.0, context.deadline.left()):.2f} s left, needs {stage.least_seconds} s",
+            )
+        return
+    started = time.perf_counter()
+    failed: str | None = None
+    try:
+        stage.run(turns, context)
+    except Exception as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
+        _log.exception("stage %s failed", stage.name)
+        failed = f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - started
+    for turn in turns:
+        if failed is not None:
+            turn.error = turn.error or f"{stage.name}: {failed}"
+        turn.close_stage(stage.name, seconds, skipped=failed and f"failed: {failed}")

@@ -1,0 +1,117 @@
+"""Prompts: one Jinja2 template a file, with a front matter that says which model reads it and how.
+
+A template has a YAML front matter (``model``, ``max_tokens``, ``temperature``, ``schema``, ``logprobs``) and sections that begin with a
+line ``=== system``, ``=== user`` or ``=== assistant``. A file is cut into sections before anything is filled in, so that retrieved
+text can never open a section of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import frontmatter
+from jinja2 import StrictUndefined, TemplateSyntaxError
+from jinja2.sandbox import SandboxedEnvironment
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agents.models.base import ChatMessage, ChatRequest
+
+_SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*\n", re.MULTILINE)
+
+
+class PromptError(ValueError):
+    """A template is missing or malformed; the message names the file."""
+
+
+class FrontMatter(BaseModel):
+    """How the reply to a prompt is to be generated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = "chat"
+    max_tokens: int = 75
+    temperature: float = 0.0
+    schema_: dict[str, Any] | None = None
+    logprobs: bool = False
+    stop: tuple[str, ...] = ()
+
+
+class Prompt:
+    """One template, ready to be filled in.
+
+    Raises:
+        PromptError: The file is missing, or its front matter or template is malformed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            post = frontmatter.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise PromptError(f"there is no prompt template {path}") from error
+        try:
+            header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
+            self.settings = FrontMatter.model_validate(header)
+            environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+            pieces = _SECTION.split(post.content + "\n")
+            self._sections = [
+                (role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)
+            ]
+        except (ValidationError, TemplateSyntaxError) as error:
+            raise PromptError(f"prompt template {path} is malformed: {error}") from error
+        if pieces[0].strip():
+            raise PromptError(f"prompt template {path} has text before its first '=== role' line")
+        self.name = path.stem
+
+    def render(self, **values: Any) -> str:
+        """The whole prompt as one text; for templates that are no chat, such as descriptions."""
+        return "\n".join(body.render(**values).strip() for _, body in self._sections)
+
+    def request(
+        self,
+        *,
+        image: Image.Image | None = None,
+        images: tuple[Image.Image, ...] = (),
+        seed: int | None = None,
+        **values: Any,
+    ) -> ChatRequest:
+        """A chat request; images go with the last user message.
+
+        Raises:
+            jinja2.UndefinedError: A value that the template uses is missing.
+        """
+        shown = (image, *images) if image is not None else images
+        messages = [ChatMessage(role, body.render(**values).strip()) for role, body in self._sections]
+        last_user = max(index for index, message in enumerate(messages) if message.role == "user")
+        messages[last_user] = ChatMessage("user", messages[last_user].content, shown)
+        return ChatRequest(
+            tuple(messages),
+            max_tokens=self.settings.max_tokens,
+            temperature=self.settings.temperature,
+            seed=seed,
+            schema=self.settings.schema_,
+            logprobs=self.settings.logprobs,
+            stop=self.settings.stop,
+        )
+
+
+class PromptLibrary:
+    """The templates of a folder, by name; each is read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._get = lru_cache(maxsize=None)(self._load)
+
+    def _load(self, name: str) -> Prompt:
+        return Prompt(self._folder / f"{name}.j2")
+
+    def __getitem__(self, name: str) -> Prompt:
+        """The prompt of that name (a path below the folder, without ``.j2``).
+
+        Raises:
+            PromptError: There is no such template, or it is malformed.
+        """
+        return self._get(name)

@@ -1,0 +1,156 @@
+"""What the words of a follow-up refer to: rules over the dialog so far.
+
+A dialog begins with what the picture shows. ``this`` goes back to the picture; ``he``, ``that city`` or ``there`` take up a
+name of the last answer; ``it`` stays with whatever the dialog is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.base_agent import Message
+
+_IMAGE = re.compile(
+    r"\b(this|these|picture|photo|image|pictured|shown|in front of me|on the (left|right|top|bottom)|"
+    r"in the (middle|back|background|foreground)|"
+    r"(left|right|middle|bottom|top|left-hand|right-hand) one|here)\b",
+    re.IGNORECASE,
+)
+_PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
+_PLACE_KINDS = "country|city|town|state|continent|capital|river|island|region|place|province|village|area"
+_OTHER_KINDS = "person|man|woman|architect|artist|author|writer|designer|inventor|company|brand|language|king|queen|emperor|president"
+_NAMED = re.compile(
+    rf"\bthat ({_PLACE_KINDS}|{_OTHER_KINDS})\b|\b(there)\b(?! (?:is|are|was|were|any|a)\b)", re.IGNORECASE
+)
+_THING = re.compile(r"\b(it|they|them|that|those)\b|\b(its|their)\b", re.IGNORECASE)
+_NAME = re.compile(
+    r"(?:[A-Z][\w'’.-]*|\d{3,4})(?:[ -](?:(?:of|the|de|da|di|du|la|le|van|von|and|al|el|on|upon|y) )*(?:[A-Z][\w'’-]*))*"
+)
+_PERSON_KINDS = re.compile(
+    r"\bthat (person|man|woman|architect|artist|author|writer|designer|inventor|king|queen|emperor|president)\b",
+    re.IGNORECASE,
+)
+_WHO_IS = re.compile(r"^who (is|was|were) [A-Z]", re.IGNORECASE)
+_NOT_NAMES = frozenset(
+    "i the a an it its this that these those he she they there yes no in on at by for from to of and or but as is "
+    "are was were what who when where which how why does do did can could has have had will would about if also "
+    "most some all each both one two three".split()
+)
+_MONTHS = frozenset("january february march april may june july august september october november december".split())
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A query made to stand alone.
+
+    Attributes:
+        question: The query with the names that its pronouns stand for.
+        topic: The name the dialog is about now, or None where it is about what the picture shows.
+        person: Whether that name is known to be a person's.
+        sure: False where a pronoun was found and nothing it could stand for.
+    """
+
+    question: str
+    topic: str | None
+    person: bool = False
+    sure: bool = True
+
+    @property
+    def needs_image(self) -> bool:
+        """Whether the question can only be answered by looking at the picture."""
+        return self.topic is None
+
+
+def names_in(text: str) -> list[str]:
+    """The capitalised names of a text, in order; single words that only begin a sentence are not names."""
+    found: list[str] = []
+    for match in _NAME.finditer(text):
+        words = match.group().strip(" .'’-").split()
+        while words and words[0].lower() in _NOT_NAMES:
+            words.pop(0)
+        if words and words[0][0].isalpha() and words[0].lower() not in _MONTHS:
+            found.append(" ".join(words))
+    return found
+
+
+def _names_of_query(query: str) -> list[str]:
+    rest = query.split(" ", 1)
+    return names_in(rest[1]) if len(rest) > 1 else []
+
+
+def _placed(answer: str) -> str | None:
+    """The name that follows ``in``, ``of`` or ``to`` last: where an answer says a place."""
+    found = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
+    return found[-1].strip(" .") if found else None
+
+
+def _antecedent(query: str, answer: str, topic: str | None) -> str | None:
+    known = {word.lower() for word in _names_of_query(query)}
+    if topic:
+        known.add(topic.lower())
+    candidates = [name for name in names_in(answer) if name.lower() not in known]
+    if _NAMED.search(query):
+        place = _placed(answer)
+        if place is not None:
+            return place
+    return candidates[-1] if candidates else None
+
+
+def _replace(pattern: re.Pattern[str], query: str, name: str) -> str:
+    def put(match: re.Match[str]) -> str:
+        word = match.group().lower()
+        return (
+            f"{name}'s"
+            if word in ("his", "its", "their") or (word == "her" and _possessive(query, match.end()))
+            else name
+        )
+
+    return pattern.sub(put, query, count=1)
+
+
+def _possessive(query: str, end: int) -> bool:
+    return re.match(r"\s+[a-z]", query[end:]) is not None
+
+
+def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
+    topic = before.topic
+    if _IMAGE.search(query):
+        return Resolved(query, None)
+    for pattern in (_NAMED, _PERSON):
+        if not pattern.search(query):
+            continue
+        personal = pattern is _PERSON or _PERSON_KINDS.search(query) is not None
+        name = topic if personal and before.person else _antecedent(query, last_answer, topic) or topic
+        if name is None:
+            return Resolved(query, None, sure=False)
+        return Resolved(_replace(pattern, query, name), name, person=personal)
+    if _THING.search(query):
+        return Resolved(query if topic is None else _replace(_THING, query, topic), topic, before.person)
+    named = _names_of_query(query)
+    if named:
+        return Resolved(query, named[-1], person=_WHO_IS.search(query) is not None)
+    return Resolved(query, topic, before.person, sure=topic is None)
+
+
+def resolve(query: str, history: Sequence[Message]) -> Resolved:
+    """A query with the references that its dialog explains put in words.
+
+    Args:
+        query: The newest question.
+        history: The messages before it, oldest first; broken ones (wrong roles, no text) are passed over.
+    """
+    if not history:
+        return Resolved(query, None)
+    state = Resolved("", None)
+    answer = ""
+    for message in history:
+        content = message.get("content")
+        if not isinstance(content, str):
+            continue
+        if message.get("role") == "user":
+            state = _step(content, answer, state) if answer else Resolved(content, None)
+        elif message.get("role") == "assistant":
+            answer = content
+    return _step(query, answer, state)

@@ -1,0 +1,227 @@
+"""Typed settings: a preset is a TOML file in ``presets/``, a profile (which real models stand behind the roles) one in ``profiles/``.
+
+A preset names the stages and every threshold; ``[profiles.NAME]`` tables in it are laid over the rest when that profile runs,
+because scores of different models are not on one scale.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+ROOT = Path(__file__).resolve().parent.parent
+PRESETS = ROOT / "presets"
+PROFILES = ROOT / "profiles"
+PROMPTS = ROOT / "prompts"
+
+StageName = Literal[
+    "understand",
+    "image_search",
+    "image_text",
+    "queries",
+    "web_search",
+    "evidence",
+    "rerank",
+    "answer",
+    "extract",
+    "finalise",
+]
+
+
+class SettingsError(ValueError):
+    """A preset or profile is missing or malformed; the message says which and what is known."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Limits(_Table):
+    """Limits of the challenge (CRAG-MM rules) and how near to them the agent goes."""
+
+    batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
+    seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
+    margin_seconds: float = Field(1.0, ge=0, description="kept back from the limit of a call")
+    answer_tokens: int = Field(75, gt=0, description="an answer is cut here by the evaluator")
+
+
+class Understand(_Table):
+    """Making a question of a dialog stand alone."""
+
+    rewrite: Literal["rules", "model"] = Field(
+        "rules", description="who rewrites: rules alone, or the model where rules are unsure"
+    )
+    history_messages: int = Field(6, ge=0, description="latest messages shown to the model that rewrites")
+
+
+class ImageSearch(_Table):
+    """Search of the image knowledge graph with the whole image."""
+
+    k: int = Field(5, ge=1, description="pictures fetched")
+    min_score: float = Field(
+        0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
+    )
+
+
+class ImageText(_Table):
+    """Text read in the image by OCR, for models that cannot see."""
+
+    min_score: float = Field(0.5, ge=0, le=1, description="OCR confidence below which a line is dropped")
+
+
+class Queries(_Table):
+    """Web queries."""
+
+    fuse_entity: bool = Field(True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)")
+
+
+class WebSearch(_Table):
+    """Web search."""
+
+    k: int = Field(10, ge=1, description="chunks fetched for a query; those of one page are merged")
+
+
+class EvidenceSettings(_Table):
+    """Cutting what was found into chunks."""
+
+    entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
+    chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
+    attribute_chunks: Literal["each", "joined"] = Field(
+        "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
+    )
+    most_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
+
+
+class Rerank(_Table):
+    """Reranking of the chunks."""
+
+    k: int = Field(6, ge=1, description="chunks kept")
+    threshold: float = Field(0.0, description="score below which a chunk is dropped")
+
+
+class Answer(_Table):
+    """The answer of the chat model."""
+
+    prompt: str = Field("answer_with_evidence", description="template in prompts/")
+    prompt_without_evidence: str = Field("answer_without_evidence", description="template where no evidence was kept")
+    evidence: int = Field(5, ge=0, description="chunks shown")
+
+
+class Extract(_Table):
+    """The answer taken verbatim from the evidence by the reader."""
+
+    evidence: int = Field(8, ge=1, description="chunks read")
+
+
+class Finalise(_Table):
+    """When an answer is given and when the agent abstains."""
+
+    min_evidence: float | None = Field(None, description="abstain when the best chunk scores below this; None: never")
+    min_confidence: float | None = Field(
+        None, description="abstain when the answer's confidence is below this; None: never"
+    )
+
+
+class Settings(_Table):
+    """A preset as it runs under one profile."""
+
+    description: str = ""
+    stages: tuple[StageName, ...]
+    limits: Limits = Limits()
+    understand: Understand = Understand()
+    image_search: ImageSearch = ImageSearch()
+    image_text: ImageText = ImageText()
+    queries: Queries = Queries()
+    web_search: WebSearch = WebSearch()
+    evidence: EvidenceSettings = EvidenceSettings()
+    rerank: Rerank = Rerank()
+    answer: Answer = Answer()
+    extract: Extract = Extract()
+    finalise: Finalise = Finalise()
+
+    def without(self, stages: Sequence[str]) -> Settings:
+        """These settings with stages left out, as for an ablation.
+
+        Raises:
+            SettingsError: A stage is not part of the preset, or cannot be left out.
+        """
+        for stage in stages:
+            if stage not in self.stages:
+                raise SettingsError(
+                    f"stage {stage!r} is not part of this preset; its stages are: {', '.join(self.stages)}"
+                )
+            if stage == "finalise":
+                raise SettingsError("stage 'finalise' gives the answer and cannot be left out")
+        return self.model_copy(update={"stages": tuple(name for name in self.stages if name not in stages)})
+
+
+class SearchModels(_Table):
+    """The encoders and indices of the organiser's pipeline; ids of a hub or local folders."""
+
+    kind: Literal["organiser", "embedded"] = "organiser"
+    image_model: str = "openai/clip-vit-large-patch14-336"
+    text_model: str = "BAAI/bge-large-en-v1.5"
+    image_index: str = "crag-mm-2025/image-search-index-{split}"
+    web_index: str = "crag-mm-2025/web-search-index-{split}"
+
+
+class Profile(_Table):
+    """Which real models stand behind the roles that stages ask for."""
+
+    name: str
+    description: str = ""
+    models: dict[str, dict[str, Any]]
+    search: SearchModels = SearchModels()
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        result[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def _read(folder: Path, name: str, what: str) -> dict[str, Any]:
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        raise SettingsError(f"there is no {what} {name!r}; known: {', '.join(names(folder))}")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{what} {path} is not valid TOML: {error}") from error
+
+
+def names(folder: Path) -> list[str]:
+    """The presets or profiles of a folder."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def load_settings(preset: str, profile: str, folder: Path = PRESETS) -> Settings:
+    """The settings of a preset under a profile.
+
+    Raises:
+        SettingsError: There is no such preset, or it is malformed.
+    """
+    table = _read(folder, preset, "preset")
+    overlays = table.pop("profiles", {})
+    try:
+        return Settings.model_validate(_merged(table, overlays.get(profile, {})))
+    except ValidationError as error:
+        raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
+
+
+def load_profile(name: str, folder: Path = PROFILES) -> Profile:
+    """A profile by name.
+
+    Raises:
+        SettingsError: There is no such profile, or it is malformed.
+    """
+    try:
+        return Profile.model_validate({"name": name, **_read(folder, name, "profile")})
+    except ValidationError as error:
+        raise SettingsError(f"profile {name!r} is malformed: {error}") from error

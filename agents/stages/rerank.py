@@ -1,0 +1,46 @@
+"""Stage 10: the chunks that speak to the question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.stage import Context
+from agents.turn import Evidence, Turn
+
+
+def passage_of(chunk: Evidence) -> str:
+    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title goes along."""
+    return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
+
+
+class Rerank:
+    """All pairs of the batch go through the reranker together."""
+
+    name: ClassVar[str] = "rerank"
+    least_seconds: ClassVar[float] = 0.5
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``ranked``: at most k chunks that reach the threshold, best first."""
+        settings = context.settings.rerank
+        pairs = [(turn, chunk) for turn in turns for chunk in turn.evidence]
+        scores = context.models.reranker.score([(turn.grounded_question, passage_of(chunk)) for turn, chunk in pairs])
+        scored: dict[int, list[Evidence]] = {}
+        for (turn, chunk), score in zip(pairs, scores, strict=True):
+            if score >= settings.threshold:  # False for NaN
+                scored.setdefault(id(turn), []).append(chunk.scored(float(score)))
+        for turn in turns:
+            best = sorted(scored.get(id(turn), ()), key=lambda chunk: -(chunk.score or 0.0))
+            turn.ranked = tuple(best[: settings.k])
+            turn.note(
+                evidence=[
+                    {
+                        "text": chunk.text,
+                        "source": chunk.source,
+                        "title": chunk.title,
+                        "url": chunk.url,
+                        "score": round(chunk.score or 0.0, 4),
+                    }
+                    for chunk in turn.ranked
+                ]
+            )

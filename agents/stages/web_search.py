@@ -1,0 +1,45 @@
+"""Stage 8: web search with all queries of all turns at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.search.types import WebHit
+from agents.stage import Context
+from agents.turn import Turn
+
+
+class WebSearch:
+    """One search for the whole batch; pages found by several queries of a turn are kept once, with their best score."""
+
+    name: ClassVar[str] = "web_search"
+    least_seconds: ClassVar[float] = 0.5
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``web_hits``, best first."""
+        if not context.search.web_enabled:
+            return
+        asked = [(turn, query) for turn in turns for query in (turn.queries or (turn.question,)) if query]
+        if not asked:
+            return
+        found = context.search.search_web([query for _, query in asked], context.settings.web_search.k)
+        best: dict[int, dict[str, WebHit]] = {}
+        errors: dict[int, str] = {}
+        for (turn, _), results in zip(asked, found, strict=True):
+            pages = best.setdefault(id(turn), {})
+            if results.error is not None:
+                errors[id(turn)] = results.error
+            for hit in results.hits:
+                known = pages.get(hit.page_url)
+                if known is None or hit.score > known.score:
+                    pages[hit.page_url] = hit
+        for turn in turns:
+            pages = best.get(id(turn), {})
+            turn.web_hits = tuple(sorted(pages.values(), key=lambda hit: -hit.score))
+            turn.note(
+                pages=[
+                    {"name": hit.page_name, "url": hit.page_url, "score": round(hit.score, 4)} for hit in turn.web_hits
+                ],
+                search_error=errors.get(id(turn)),
+            )

@@ -1,0 +1,165 @@
+"""Infobox values as plain text: the markup is parsed by mwparserfromhell, the common value templates are spelled out here.
+
+``strip_code`` alone would drop every template, and with ``{{convert|330|m|ft}}`` the fact itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import mwparserfromhell
+from mwparserfromhell.nodes import Comment, ExternalLink, HTMLEntity, Tag, Template, Text, Wikilink
+from mwparserfromhell.wikicode import Wikicode
+
+from agents.text import clean, one_line
+
+_MOST_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
+_MOST_DEPTH = 6
+_HIDDEN_TAGS = frozenset({"ref", "gallery", "math", "score", "style", "script", "noinclude"})
+_BREAK_TAGS = frozenset({"br", "li", "p", "hr"})
+_HIDDEN_LINKS = ("file:", "image:", "category:")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_RANGE = frozenset({"-", "–", "to", "and", "&", "or", "x", "by", "×"})
+_SEPARATOR = "; "
+
+
+def _positional(template: Template) -> list[str]:
+    return [_text(param.value) for param in template.params if not param.showkey]
+
+
+def _named(template: Template) -> dict[str, str]:
+    return {str(param.name).strip(): _text(param.value) for param in template.params if param.showkey}
+
+
+def _convert(template: Template) -> str:
+    """``{{convert|870|ft|m}}`` -> ``870 ft``; ``|5|to|10|kg`` -> ``5 to 10 kg``; ``|5|ft|11|in|m`` -> ``5 ft 11 in``."""
+    values = _positional(template)
+    if len(values) >= 4 and values[1] in _RANGE:
+        return " ".join(values[:4])
+    if len(values) >= 4 and re.fullmatch(r"[\d.,]+", values[2]) and re.fullmatch(r"[a-z]+", values[3]):
+        return " ".join(values[:4])
+    return " ".join(values[:2])
+
+
+def _date(template: Template) -> str:
+    """``{{start date|1889|3|31}}`` -> ``31 March 1889``; of birth-and-age templates the first date is the birth."""
+    numbers = [value for value in _positional(template) if value.isdigit()]
+    if not numbers:
+        return _SEPARATOR.join(_positional(template))
+    year, *rest = numbers[:3]
+    if not rest:
+        return year
+    month = int(rest[0])
+    named = _MONTHS[month - 1] if 1 <= month <= 12 else rest[0]
+    return f"{rest[1]} {named} {year}" if len(rest) > 1 else f"{named} {year}"
+
+
+def _listed(template: Template) -> str:
+    return _SEPARATOR.join(value for value in _positional(template) if value)
+
+
+def _first(template: Template) -> str:
+    return next(iter(_positional(template)), "")
+
+
+def _last(template: Template) -> str:
+    return next(reversed(_positional(template)), "")
+
+
+def _prefixed(word: str) -> Callable[[Template], str]:
+    return lambda template: one_line(f"{word} {_first(template)}")
+
+
+def _coordinates(template: Template) -> str:
+    return " ".join(value for value in _positional(template) if re.fullmatch(r"[\d.+-]+|[NSEW]", value))
+
+
+_RENDERERS: dict[str, Callable[[Template], str]] = {
+    "convert": _convert, "cvt": _convert,
+    "start date": _date, "end date": _date, "start date and age": _date, "start-date": _date, "birth date": _date,
+    "birth date and age": _date, "birth-date and age": _date, "death date": _date, "death date and age": _date,
+    "film date": _date, "release date": _date, "date": _date,
+    "plainlist": _listed, "unbulleted list": _listed, "ubl": _listed, "hlist": _listed, "flatlist": _listed,
+    "bulleted list": _listed, "indented plainlist": _listed, "csv": _listed, "cslist": _listed,
+    "circa": _prefixed("c."), "c.": _prefixed("c."), "ca": _prefixed("c."),
+    "us$": _prefixed("US$"), "usd": _prefixed("US$"), "gbp": _prefixed("£"), "£": _prefixed("£"),
+    "eur": _prefixed("€"), "€": _prefixed("€"), "inr": _prefixed("₹"),
+    "lang": _last, "flag": _first, "flagicon": lambda _: "", "flagcountry": _first, "coord": _coordinates,
+    "efn": lambda _: "", "citation needed": lambda _: "", "cite web": lambda _: "", "cn": lambda _: "", "sfn": lambda _: "",
+}  # fmt: skip
+
+
+def _template(template: Template) -> str:
+    name = str(template.name).strip().lower().replace("_", " ")
+    if name.startswith("cite "):
+        return ""
+    renderer = _RENDERERS.get(name)
+    if renderer is not None:
+        return renderer(template)
+    # Unknown templates (nowrap, small, nobold, abbr and hundreds more) nearly always wrap what they show first.
+    return _first(template) or _SEPARATOR.join(_named(template).values())
+
+
+def _nodes(code: Wikicode) -> Iterator[str]:
+    for node in code.nodes:
+        if isinstance(node, Text):
+            yield str(node.value)
+        elif isinstance(node, Template):
+            yield _template(node)
+        elif isinstance(node, Wikilink):
+            if not str(node.title).strip().lower().startswith(_HIDDEN_LINKS):
+                yield _text(node.text if node.text else node.title)
+        elif isinstance(node, ExternalLink):
+            yield _text(node.title) if node.title else str(node.url)
+        elif isinstance(node, HTMLEntity):
+            yield node.normalize() or " "
+        elif isinstance(node, Tag):
+            name = str(node.tag).strip().lower()
+            if name in _BREAK_TAGS:
+                yield _SEPARATOR
+            if name not in _HIDDEN_TAGS and node.contents is not None:
+                yield _text(node.contents)
+        elif not isinstance(node, Comment):
+            yield str(node)
+
+
+def _text(code: Wikicode) -> str:
+    return "".join(_nodes(code)).strip()
+
+
+def plain(value: str) -> str:
+    """One raw infobox string as plain text on one line; list items and line breaks are set off by semicolons."""
+    if not any(mark in value for mark in "[{<&'|*#\n"):
+        return one_line(clean(value))
+    lines = _text(mwparserfromhell.parse(value[:_MOST_CHARACTERS])).replace("\n*", _SEPARATOR).replace("\n", _SEPARATOR)
+    items = (one_line(clean(item)).strip("*# ") for item in lines.split(";"))
+    return _SEPARATOR.join(item for item in items if item)
+
+
+def flatten(key: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """An infobox attribute as (key, plain value) pairs: dicts give a pair an entry, lists one joined value, empty values none.
+
+    Keys are spelled with blanks (``built_in`` -> ``built in``). Nesting deeper than six levels is left out.
+    """
+    if value is None or depth > _MOST_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for inner_key, inner in value.items():
+            yield from flatten(f"{key} {inner_key}" if key else str(inner_key), inner, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        if any(isinstance(item, (Mapping, list, tuple)) for item in value):
+            for item in value:
+                yield from flatten(key, item, depth + 1)
+        else:
+            joined = _SEPARATOR.join(text for text in (plain(str(item)) for item in value if item is not None) if text)
+            if joined:
+                yield one_line(key.replace("_", " ")), joined
+    else:
+        text = plain(str(value))
+        if text:
+            yield one_line(key.replace("_", " ")), text

@@ -1,0 +1,84 @@
+"""Follow-ups are made to stand alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.references import names_in, resolve
+
+
+def dialog(*contents: str) -> list[dict[str, str]]:
+    return [{"role": ("user", "assistant")[index % 2], "content": content} for index, content in enumerate(contents)]
+
+
+@pytest.mark.parametrize(
+    ("history", "query", "question", "needs_image"),
+    [
+        ([], "How tall is this tower?", "How tall is this tower?", True),
+        (dialog("What is this?", "The Eiffel Tower."), "How tall is it?", "How tall is it?", True),
+        (
+            dialog("Who designed this?", "It was designed by Stephen Sauvestre."),
+            "Where was he born?",
+            "Where was Stephen Sauvestre born?",
+            False,
+        ),
+        (
+            dialog("Who painted this?", "Leonardo da Vinci painted it."),
+            "What are his other works?",
+            "What are Leonardo da Vinci's other works?",
+            False,
+        ),
+        (
+            dialog("Where does this live?", "The koala lives in Australia."),
+            "What is the capital of that country?",
+            "What is the capital of Australia?",
+            False,
+        ),
+        (
+            dialog(
+                "Where does this live?",
+                "The koala lives in Australia.",
+                "What is the capital of that country?",
+                "The capital is Canberra.",
+            ),
+            "And how heavy is this animal?",
+            "And how heavy is this animal?",
+            True,
+        ),
+        (
+            dialog("Who designed this?", "Stephen Sauvestre.", "Where was he born?", "In Bonnétable."),
+            "When did he die?",
+            "When did Stephen Sauvestre die?",
+            False,
+        ),
+        (
+            dialog("What is this?", "A koala."),
+            "What is the population of Canada?",
+            "What is the population of Canada?",
+            False,
+        ),
+    ],
+)
+def test_references_are_resolved(history: list[dict[str, str]], query: str, question: str, needs_image: bool) -> None:
+    resolved = resolve(query, history)
+    assert (resolved.question, resolved.needs_image) == (question, needs_image)
+
+
+def test_a_pronoun_without_antecedent_is_unsure() -> None:
+    assert not resolve("Where was he born?", dialog("what is this?", "i do not know")).sure
+
+
+def test_names_are_found_without_sentence_openers() -> None:
+    assert names_in("It was built by Gustave Eiffel in Paris.") == ["Gustave Eiffel", "Paris"]
+    assert names_in("It opened in March 1889.") == []
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["role", "content"]), st.one_of(st.none(), st.text(max_size=40)), max_size=2),
+        max_size=6,
+    ),
+    st.text(max_size=60),
+)
+def test_no_history_breaks_it(history: list[dict[str, str]], query: str) -> None:
+    assert isinstance(resolve(query, history).question, str)
