@@ -1,0 +1,153 @@
+"""Images of a data set: decoded from the row, or fetched by URL through a folder of cached files."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from PIL import Image, ImageOps
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+EGO_SIZE = (960, 1280)
+"""Width and height in pixels into which the evaluator fits an egocentric image that is larger (challenge rules)."""
+
+MAX_IMAGE_BYTES = 64 * 1024 * 1024
+"""A download longer than this is refused; the largest images of the public sets are some tens of megabytes."""
+
+TIMEOUT_SECONDS = 20.0
+USER_AGENT = "crag-mm-evaluation/0.1 (research; image cache)"
+_KNOWN_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+
+
+@dataclass(frozen=True)
+class LoadedImage:
+    """An image as the agent gets it, or None with a note that says why there is none."""
+
+    image: Image.Image | None
+    note: str | None = None
+
+
+def cache_name(url: str) -> str:
+    """File name of ``url`` in an image cache: its SHA-256 in hex and the extension of its path (".img" if unknown)."""
+    suffix = PurePosixPath(urlsplit(url).path).suffix.lower()
+    return hashlib.sha256(url.encode()).hexdigest() + (suffix if suffix in _KNOWN_SUFFIXES else ".img")
+
+
+def open_image(data: bytes) -> Image.Image:
+    """Decode an image file and turn it upright, as ``datasets.Image`` does.
+
+    Raises:
+        OSError: The bytes are no image, or a broken one.
+    """
+    try:
+        image: Image.Image = Image.open(io.BytesIO(data))
+        image.load()
+        return ImageOps.exif_transpose(image)
+    except (
+        SyntaxError,
+        ValueError,
+        EOFError,
+        Image.DecompressionBombError,
+    ) as error:  # what Pillow raises for broken files
+        raise OSError(f"not a readable image: {error}") from error
+
+
+def fit_ego(image: Image.Image) -> Image.Image:
+    """Shrink an egocentric image to fit 960x1280 pixels, keeping its aspect; smaller ones are left as they are."""
+    if image.width <= EGO_SIZE[0] and image.height <= EGO_SIZE[1]:
+        return image
+    if image.mode == "P":  # a palette cannot be interpolated
+        image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+    elif image.mode.startswith("I;16"):
+        image = image.convert("I")
+    return ImageOps.contain(image, EGO_SIZE, Image.Resampling.LANCZOS)
+
+
+class ImageCache:
+    """Images by URL: the cache folders first, then HTTP if online.
+
+    Args:
+        folders: Where to look, in order; what is downloaded is put into the last one.
+        online: Whether a missing image may be fetched.
+        attempts: How often a download is tried.
+    """
+
+    def __init__(self, folders: Sequence[Path], online: bool, attempts: int = 3) -> None:
+        self.folders = tuple(folders)
+        self.online = online
+        self.attempts = attempts
+
+    def load(self, url: str) -> LoadedImage:
+        """The image behind ``url``; a miss, a failed download or a broken file gives a note, never an exception."""
+        name = cache_name(url)
+        for folder in self.folders:
+            path = folder / name
+            if path.is_file():
+                try:
+                    return LoadedImage(open_image(path.read_bytes()))
+                except OSError as error:
+                    return LoadedImage(None, f"cached image {path.name} of {url}: {error}")
+        if not self.online:
+            return LoadedImage(None, f"image {url} is not in the image cache and downloads are off")
+        if not url.startswith(("http://", "https://")):
+            return LoadedImage(None, f"image {url} is no http(s) address and not in the image cache")
+        try:
+            data = self._download(url)
+            image = open_image(data)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            return LoadedImage(None, f"image {url} could not be fetched: {error}")
+        self._keep(name, data)
+        return LoadedImage(image)
+
+    def _download(self, url: str) -> bytes:
+        attempts = Retrying(
+            stop=stop_after_attempt(self.attempts),
+            wait=wait_exponential_jitter(initial=0.5, max=4.0),
+            retry=retry_if_exception_type(httpx.TransportError),
+            reraise=True,
+        )
+        return attempts(self._download_once, url)
+
+    def _download_once(self, url: str) -> bytes:
+        headers = {"User-Agent": USER_AGENT}
+        with httpx.stream("GET", url, headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=True) as response:
+            response.raise_for_status()
+            data = bytearray()
+            for chunk in response.iter_bytes():
+                data += chunk
+                if len(data) > MAX_IMAGE_BYTES:
+                    raise OSError(f"larger than {MAX_IMAGE_BYTES} bytes")
+        return bytes(data)
+
+    def _keep(self, name: str, data: bytes) -> None:
+        if not self.folders:
+            return
+        folder = self.folders[-1]
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / (name + ".part")
+        part.write_bytes(data)
+        part.replace(folder / name)  # a killed download leaves no half file under the final name
+
+
+def decode_cell(cell: Any) -> LoadedImage | None:
+    """The image of an undecoded ``image`` cell (``{"bytes": ..., "path": ...}``, or a PIL image); None where it is empty."""
+    if cell is None:
+        return None
+    if isinstance(cell, Image.Image):
+        return LoadedImage(cell)
+    data = cell.get("bytes") if isinstance(cell, dict) else None
+    path = cell.get("path") if isinstance(cell, dict) else None
+    try:
+        if data:
+            return LoadedImage(open_image(data))
+        if path:
+            return LoadedImage(open_image(Path(path).read_bytes()))
+    except OSError as error:
+        return LoadedImage(None, f"image of the row: {error}")
+    return None

