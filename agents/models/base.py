@@ -79,12 +79,14 @@ class ChatReply:
         finish_reason: ``stop``, ``length`` (max_tokens), ``abort`` (deadline) or ``error``.
         logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not to be had.
         error: Why there is no reply, for ``finish_reason == "error"``.
+        prompt_cut: Tokens taken out of the middle of an over-long prompt so that it fits the model's context; 0 for none.
     """
 
     text: str
     finish_reason: FinishReason
     logprobs: tuple[float, ...] | None = None
     error: str | None = None
+    prompt_cut: int = 0
 
 
 @runtime_checkable

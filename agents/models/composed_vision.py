@@ -1,0 +1,65 @@
+"""Sight for a text-only chat model: what a recogniser and an OCR reader see in an image is told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.base import ChatMessage, ChatModel, ChatReply, ChatRequest, Label, OcrReader, Recogniser, TextLine
+
+Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
+"""Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""
+
+
+class ComposedVisionChat:
+    """A ``ChatModel`` that replaces each image of a request by its description, then asks a text-only model.
+
+    Args:
+        text: The model that answers.
+        recogniser: Names what an image shows.
+        ocr: Reads its text.
+        describe: Words for both.
+        labels: Classes an image is described by.
+    """
+
+    def __init__(
+        self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe, labels: int = 5
+    ) -> None:
+        self.name = f"{text.name} + {recogniser.name} + {ocr.name}"
+        self._text = text
+        self._recogniser = recogniser
+        self._ocr = ocr
+        self._describe = describe
+        self._labels = labels
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """Answer all requests: one pass over the recogniser, one over the reader, one over the language model."""
+        seen = self._descriptions(requests)
+        blind = [
+            replace(request, messages=tuple(_told(message, seen) for message in request.messages))
+            for request in requests
+        ]
+        return self._text.chat(blind, deadline)
+
+    def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, str]:
+        """Each distinct image object of the batch by its ``id``, described; the requests keep the objects alive."""
+        images: dict[int, Image.Image] = {
+            id(image): image for request in requests for message in request.messages for image in message.images
+        }
+        if not images:
+            return {}
+        pictures = list(images.values())
+        labels = self._recogniser.recognise(pictures, k=self._labels)
+        lines = self._ocr.read(pictures)
+        return {
+            key: self._describe(named, read).strip()
+            for key, named, read in zip(images, labels, lines, strict=True)
+        }
+
+
+def _told(message: ChatMessage, seen: dict[int, str]) -> ChatMessage:
+    told = [text for image in message.images if (text := seen[id(image)])]
+    return replace(message, content="\n\n".join([*told, message.content]), images=())

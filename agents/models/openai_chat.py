@@ -1,0 +1,270 @@
+"""Chat with any server that speaks the OpenAI chat-completions protocol: OpenAI, vLLM, llama.cpp, Ollama ...
+
+Replies are streamed, so that at the deadline the text that has come is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import openai
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError
+from agents.models.image_url import jpeg_data_url
+
+T = TypeVar("T")
+
+OPTIONAL_FEATURES = ("response_format", "logprobs", "seed")  # in the order in which they are given up
+SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none
+MESSAGE_CHARACTERS = 300  # of a server's complaint
+
+
+class _TransientError(Exception):
+    """A failure that another try may mend: 429, 5xx, a broken or garbled connection."""
+
+
+class _RefusedError(Exception):
+    """The server refuses the request as it is (400, 422)."""
+
+
+@dataclass
+class _Partial:
+    """What has come of one reply so far."""
+
+    texts: list[str] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: str | None = None
+
+    def reply(self, finish: FinishReason, wants_logprobs: bool) -> ChatReply:
+        logprobs = tuple(self.logprobs) if wants_logprobs and self.logprobs else None
+        return ChatReply("".join(self.texts).strip(), finish, logprobs)
+
+
+class OpenAIChat:
+    """A ``ChatModel`` behind an OpenAI-compatible server.
+
+    Args:
+        model: Name of the model at the server.
+        base_url: Root of the API, e.g. ``http://localhost:8000/v1``; None for the client's default.
+        api_key_env: Environment variable that holds the key. A server of one's own needs none: leave it unset.
+        concurrency: Most requests in flight.
+        attempts: Most tries for one request.
+        max_image_side: Images are scaled down to this many pixels on their longer side.
+        max_wait: Longest pause between two tries, in seconds.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key_env: str = "OPENAI_API_KEY",
+        concurrency: int = 8,
+        attempts: int = 4,
+        max_image_side: int = 1024,
+        max_wait: float = 5.0,
+    ) -> None:
+        self.name = model
+        self._base_url = base_url
+        self._api_key_env = api_key_env
+        self._concurrency = concurrency
+        self._attempts = attempts
+        self._max_image_side = max_image_side
+        self._max_wait = max_wait
+        self._unsupported: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat(model={self.name!r}, base_url={self._base_url!r}, key from ${self._api_key_env})"
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """Answer all requests side by side; see ``ChatModel.chat``.
+
+        Raises:
+            ModelError: The server refuses the key, or does not know the model or the address.
+        """
+        return _run(self._chat(requests, deadline)) if requests else []
+
+    async def _chat(self, requests: Sequence[ChatRequest], deadline: Deadline) -> list[ChatReply]:
+        gate = asyncio.Semaphore(self._concurrency)
+        try:
+            client = openai.AsyncOpenAI(
+                # Servers without a key still need the header to be there.
+                api_key=self._key or "none",
+                base_url=self._base_url,
+                max_retries=0,
+                timeout=min(max(deadline.left(), 0.001), SECONDS_WITHOUT_DEADLINE),
+            )
+        except (openai.OpenAIError, ValueError, TypeError) as error:
+            raise ModelError(f"Cannot set up a client for {self._base_url}: {self._clean(error)}") from None
+        async with client:
+            tasks = [asyncio.ensure_future(self._one(client, gate, request, deadline)) for request in requests]
+            try:
+                return list(await asyncio.gather(*tasks))
+            except ModelError:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
+
+    @property
+    def _key(self) -> str:
+        return os.environ.get(self._api_key_env, "")
+
+    async def _one(
+        self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, request: ChatRequest, deadline: Deadline
+    ) -> ChatReply:
+        partial = _Partial()
+        try:
+            messages = [self._message(message) for message in request.messages]
+        except (OSError, ValueError) as error:
+            return ChatReply("", "error", error=f"Unreadable image: {error}")
+        left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
+        if left <= 0:
+            return ChatReply("", "abort")
+        try:
+            async with asyncio.timeout(left), gate:
+                await self._with_retries(client, request, messages, partial)
+        except TimeoutError:
+            return partial.reply("abort", request.logprobs)
+        except (_TransientError, _RefusedError) as error:
+            return ChatReply("", "error", error=str(error))
+        finish: FinishReason = "length" if partial.finish == "length" else "stop"
+        return partial.reply(finish, request.logprobs)
+
+    async def _with_retries(
+        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: _Partial
+    ) -> None:
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._attempts),
+            wait=wait_random_exponential(multiplier=0.1, max=self._max_wait),
+            reraise=True,
+        ):
+            with attempt:
+                await self._with_fallbacks(client, request, messages, partial)
+
+    async def _with_fallbacks(
+        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: _Partial
+    ) -> None:
+        """Ask; where the server refuses, ask again without one optional feature after the other, and remember which."""
+        dropped: set[str] = set(self._unsupported)
+        while True:
+            settings = self._settings(request, dropped)
+            try:
+                await self._stream(client, settings, messages, partial)
+            except _RefusedError:
+                feature = next((name for name in OPTIONAL_FEATURES if name in settings), None)
+                if feature is None:
+                    raise
+                dropped.add(feature)
+            else:
+                self._unsupported |= dropped
+                return
+
+    def _settings(self, request: ChatRequest, dropped: set[str]) -> dict[str, Any]:
+        settings: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+        if request.stop:
+            settings["stop"] = list(request.stop)
+        if request.seed is not None:
+            settings["seed"] = request.seed
+        if request.logprobs:
+            settings["logprobs"] = True
+        if request.schema is not None:
+            settings["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "schema": dict(request.schema), "strict": True},
+            }
+        return {name: value for name, value in settings.items() if name not in dropped}
+
+    async def _stream(
+        self, client: openai.AsyncOpenAI, settings: dict[str, Any], messages: list[dict[str, Any]], partial: _Partial
+    ) -> None:
+        partial.texts.clear()
+        partial.logprobs.clear()
+        partial.finish = None
+        # The client's overloads want literal settings; ours are put together from what the server supports.
+        create: Any = client.chat.completions.create
+        try:
+            stream = await create(model=self.name, messages=messages, stream=True, **settings)
+            async with stream:
+                async for chunk in stream:
+                    _take(chunk, partial)
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise ModelError(
+                f"The server at {self._base_url or 'the default address'} refuses the key: set the environment "
+                f"variable {self._api_key_env} to a valid one. It says: {self._clean(error)}"
+            ) from None
+        except openai.NotFoundError as error:
+            raise ModelError(
+                f"The server does not know model {self.name!r}, or {self._base_url} is not the root of its API "
+                f"(it usually ends in /v1). It says: {self._clean(error)}"
+            ) from None
+        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            raise _RefusedError(f"The server refuses the request: {self._clean(error)}") from None
+        except openai.APIStatusError as error:
+            kind = (
+                _TransientError if error.status_code in (408, 409, 429) or error.status_code >= 500 else _RefusedError
+            )
+            raise kind(f"The server answers {error.status_code}: {self._clean(error)}") from None
+        except Exception as error:  # noqa: BLE001 - the transport below the client raises errors of its own on broken streams
+            raise _TransientError(f"The connection failed ({type(error).__name__}): {self._clean(error)}") from None
+        if partial.finish is None:
+            raise _TransientError("The server ended its reply early or sent none.")
+
+    def _message(self, message: ChatMessage) -> dict[str, Any]:
+        if not message.images:
+            return {"role": message.role, "content": message.content}
+        parts: list[dict[str, Any]] = [
+            {"type": "image_url", "image_url": {"url": jpeg_data_url(image, self._max_image_side)}}
+            for image in message.images
+        ]
+        return {"role": message.role, "content": [*parts, {"type": "text", "text": message.content}]}
+
+    def _clean(self, error: BaseException) -> str:
+        """The complaint, short and without the key, which some servers repeat."""
+        text = str(error)
+        if self._key:
+            text = text.replace(self._key, "***")
+        return text[:MESSAGE_CHARACTERS]
+
+
+def _take(chunk: Any, partial: _Partial) -> None:
+    """Add one streamed chunk; chunks without choices (usage, keep-alive) say nothing."""
+    for choice in (getattr(chunk, "choices", None) or ())[:1]:
+        delta = getattr(choice, "delta", None)
+        if delta is not None and delta.content:
+            partial.texts.append(delta.content)
+        logprobs = getattr(choice, "logprobs", None)
+        for token in (logprobs.content if logprobs else None) or ():
+            partial.logprobs.append(float(token.logprob))
+        if choice.finish_reason:
+            partial.finish = choice.finish_reason
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also from within a running loop (a notebook), where it gets a thread of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            results.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -1,0 +1,210 @@
+"""Builds models from plain settings: one table from kind to factory.
+
+A specification is a table of a settings file, e.g. ``{kind = "composed", text = {kind = "smollm2"}, recogniser =
+{kind = "efficientnet-lite2"}, ocr = {kind = "rapidocr"}}``. Sub-models that are specified alike are loaded once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.models.base import ModelError
+from agents.models.composed_vision import Describe
+
+Spec = Mapping[str, Any]
+
+
+class ModelRegistry:
+    """Loads models and keeps them, so that a model used in two places is in memory once.
+
+    Args:
+        cache: Folder for what is made from packaged weights.
+        describe: Wording of what the composed chat model sees; needed for kind ``composed`` only.
+    """
+
+    def __init__(self, cache: Path, describe: Describe | None = None) -> None:
+        self.cache = cache
+        self.describe = describe
+        self._loaded: dict[str, Any] = {}
+
+    def load(self, spec: Spec) -> Any:
+        """The model of a specification: its ``kind``, the rest are options of that kind.
+
+        Raises:
+            ModelError: The kind or an option is unknown, or the model cannot be loaded.
+        """
+        key = json.dumps(spec, sort_keys=True, default=str)
+        if key not in self._loaded:
+            self._loaded[key] = self._build(spec)
+        return self._loaded[key]
+
+    def _build(self, spec: Spec) -> Any:
+        options = dict(spec)
+        kind = options.pop("kind", None)
+        factory = FACTORIES.get(kind) if isinstance(kind, str) else None
+        if factory is None:
+            raise ModelError(f"Unknown model kind {kind!r}; known kinds: {', '.join(sorted(FACTORIES))}.")
+        try:
+            inspect.signature(factory).bind(self, **options)
+        except TypeError as error:
+            known = ", ".join(list(inspect.signature(factory).parameters)[1:])
+            raise ModelError(f"Model kind {kind!r}: {error}; its options are: {known or 'none'}.") from None
+        try:
+            return factory(self, **options)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"Model kind {kind!r} cannot be built from {options}: {error}") from error
+
+
+def load(kind: str, options: Mapping[str, Any], cache: Path, describe: Describe | None = None) -> Any:
+    """One model by itself; use a ``ModelRegistry`` for several that share parts.
+
+    Raises:
+        ModelError: See ``ModelRegistry.load``.
+    """
+    return ModelRegistry(cache, describe).load({**options, "kind": kind})
+
+
+# Each factory imports what it needs only when it is called: no preset pays for a model that it does not use.
+# The signatures are spelled out for the sake of the message that lists a kind's options.
+
+
+def _smollm2(registry: ModelRegistry, dtype: str = "bfloat16", max_batch: int = 8) -> Any:
+    from agents.models.smollm2 import load_smollm2
+
+    return load_smollm2(registry.cache, dtype, max_batch)
+
+
+def _transformers(
+    registry: ModelRegistry,
+    path: str,
+    device: str = "cpu",
+    dtype: str = "auto",
+    max_batch: int = 8,
+    max_image_side: int = 1120,
+) -> Any:
+    del registry
+    from agents.models.transformers_chat import TransformersChat
+
+    return TransformersChat.load(path, device, dtype, max_batch=max_batch, max_image_side=max_image_side)
+
+
+def _openai(
+    registry: ModelRegistry,
+    model: str,
+    base_url: str | None = None,
+    api_key_env: str = "OPENAI_API_KEY",
+    concurrency: int = 8,
+    attempts: int = 4,
+    max_image_side: int = 1024,
+) -> Any:
+    del registry
+    from agents.models.openai_chat import OpenAIChat
+
+    return OpenAIChat(model, base_url, api_key_env, concurrency, attempts, max_image_side)
+
+
+def _composed(registry: ModelRegistry, text: Spec, recogniser: Spec, ocr: Spec, labels: int = 5) -> Any:
+    from agents.models.composed_vision import ComposedVisionChat
+
+    if registry.describe is None:
+        raise ModelError("Kind 'composed' needs a describe callable: pass it to ModelRegistry.")
+    parts = (registry.load(text), registry.load(recogniser), registry.load(ocr))
+    return ComposedVisionChat(*parts, registry.describe, labels)
+
+
+def _minilm(registry: ModelRegistry, max_tokens: int = 256, batch_size: int = 64, device: str = "cpu") -> Any:
+    del registry
+    from agents.models.minilm import load_minilm
+
+    return load_minilm(max_tokens, batch_size, device)
+
+
+def _text_encoder(
+    registry: ModelRegistry,
+    path: str,
+    pooling: str = "mean",
+    max_tokens: int = 512,
+    batch_size: int = 64,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Any:
+    del registry
+    from agents.models.text_encoder import TransformerTextEncoder
+
+    if pooling not in ("mean", "cls"):
+        raise ModelError(f"Unknown pooling {pooling!r}; known: mean, cls.")
+    return TransformerTextEncoder(path, "mean" if pooling == "mean" else "cls", max_tokens, batch_size, device, dtype)
+
+
+def _efficientnet_lite2(registry: ModelRegistry) -> Any:
+    del registry
+    from agents.models.efficientnet import EfficientNetLite2
+
+    return EfficientNetLite2()
+
+
+def _rapidocr(registry: ModelRegistry, max_side: int = 1280, min_score: float = 0.5, threads: int = 1) -> Any:
+    del registry
+    from agents.models.ocr import RapidOcrReader
+
+    return RapidOcrReader(max_side, min_score, threads)
+
+
+def _cosine(registry: ModelRegistry, encoder: Spec) -> Any:
+    from agents.models.rerankers import CosineReranker
+
+    return CosineReranker(registry.load(encoder))
+
+
+def _maxsim(registry: ModelRegistry, encoder: Spec) -> Any:
+    from agents.models.rerankers import MaxSimReranker
+
+    return MaxSimReranker(registry.load(encoder))
+
+
+def _bm25(registry: ModelRegistry, k1: float = 1.5, b: float = 0.75) -> Any:
+    del registry
+    from agents.models.lexical_reranker import LexicalReranker
+
+    return LexicalReranker(k1, b)
+
+
+def _cross_encoder(
+    registry: ModelRegistry,
+    path: str,
+    max_tokens: int = 512,
+    batch_size: int = 32,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Any:
+    del registry
+    from agents.models.cross_encoder import CrossEncoderReranker
+
+    return CrossEncoderReranker(path, max_tokens, batch_size, device, dtype)
+
+
+def _extractive_reader(registry: ModelRegistry, encoder: Spec, max_sentences: int = 48) -> Any:
+    from agents.models.reader import ExtractiveReader
+
+    return ExtractiveReader(registry.load(encoder), max_sentences)
+
+
+FACTORIES: dict[str, Callable[..., Any]] = {
+    "smollm2": _smollm2,
+    "transformers": _transformers,
+    "openai": _openai,
+    "composed": _composed,
+    "minilm": _minilm,
+    "text-encoder": _text_encoder,
+    "efficientnet-lite2": _efficientnet_lite2,
+    "rapidocr": _rapidocr,
+    "cosine": _cosine,
+    "maxsim": _maxsim,
+    "bm25": _bm25,
+    "cross-encoder": _cross_encoder,
+    "extractive-reader": _extractive_reader,
+}
