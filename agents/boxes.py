@@ -1,0 +1,76 @@
+"""Boxes around objects: padded, clipped, freed of doubles, and cut out at full resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PIL import Image
+
+from agents.models.base import Box, Detection
+
+
+def overlap(one: Box, other: Box) -> float:
+    """Intersection over union of two boxes, 0 to 1."""
+    width = min(one.right, other.right) - max(one.left, other.left)
+    height = min(one.bottom, other.bottom) - max(one.top, other.top)
+    if width <= 0 or height <= 0:
+        return 0.0
+    shared = width * height
+    return shared / (one.area + other.area - shared)
+
+
+def pad(box: Box, fraction: float, width: int, height: int) -> Box:
+    """The box grown by a fraction of its own sides on each side, clipped to an image of ``width`` x ``height`` pixels."""
+    across, down = fraction * (box.right - box.left), fraction * (box.bottom - box.top)
+    return Box(
+        min(max(0.0, box.left - across), float(width)),
+        min(max(0.0, box.top - down), float(height)),
+        max(0.0, min(float(width), box.right + across)),
+        max(0.0, min(float(height), box.bottom + down)),
+    )
+
+
+def suppress(detections: Sequence[Detection], most_overlap: float) -> list[Detection]:
+    """Greedy non-maximum suppression: of boxes that overlap more than ``most_overlap`` (IoU) only the best-scored stays."""
+    kept: list[Detection] = []
+    for detection in sorted(detections, key=lambda found: -found.score):
+        if all(overlap(detection.box, other.box) <= most_overlap for other in kept):
+            kept.append(detection)
+    return kept
+
+
+def usable(
+    detections: Sequence[Detection],
+    width: int,
+    height: int,
+    *,
+    padding: float,
+    most_overlap: float,
+    least_side: int,
+    most_area: float,
+    most: int,
+) -> list[Detection]:
+    """The boxes worth a search of their own, best first.
+
+    Args:
+        detections: As a detector gave them, in pixels of an image of ``width`` x ``height``.
+        padding: Fraction of its sides by which a box is grown on each side.
+        most_overlap: IoU above which two boxes are one.
+        least_side: Boxes with a side shorter than this many pixels are dropped.
+        most_area: Boxes that cover more than this fraction of the image are dropped: the whole image is searched anyway.
+        most: Boxes kept.
+    """
+    padded = [Detection(pad(found.box, padding, width, height), found.phrase, found.score) for found in detections]
+    fitting = [
+        found
+        for found in padded
+        if min(found.box.right - found.box.left, found.box.bottom - found.box.top) >= least_side
+        and found.box.area <= most_area * width * height
+    ]
+    return suppress(fitting, most_overlap)[:most]
+
+
+def crop(image: Image.Image, box: Box) -> Image.Image:
+    """What the box holds, at the resolution of the image; at least one pixel."""
+    left, top = int(box.left), int(box.top)
+    return image.crop((left, top, max(left + 1, round(box.right)), max(top + 1, round(box.bottom))))
