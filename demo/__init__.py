@@ -1,0 +1,1 @@
+"""The mini CRAG-MM benchmark: content, photographs and the scripts that build it."""
