@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.models.base import ChatModel, ModelError, OcrReader, Recogniser, Reranker, TextEncoder
+from agents.models.base import (
+    ChatModel,
+    Detector,
+    ModelError,
+    MultimodalReranker,
+    OcrReader,
+    Recogniser,
+    Reranker,
+    TextEncoder,
+)
+from agents.models.domain_classifier import DomainClassifier
 from agents.models.reader import Reader
 from agents.models.registry import Describe, ModelRegistry
 from agents.settings import Profile
@@ -75,6 +85,30 @@ class ModelSet:
     def reranker(self) -> Reranker:
         """Scores chunks against a question."""
         model: Reranker = self.get("reranker")
+        return model
+
+    @property
+    def coarse_reranker(self) -> Reranker | MultimodalReranker:
+        """The first, cheap pass over all chunks; it may look at the picture too."""
+        model: Reranker | MultimodalReranker = self.get("coarse_reranker")
+        return model
+
+    @property
+    def fine_reranker(self) -> Reranker:
+        """The second, careful pass over the chunks that are left."""
+        model: Reranker = self.get("fine_reranker")
+        return model
+
+    @property
+    def detector(self) -> Detector:
+        """Finds objects in images."""
+        model: Detector = self.get("detector")
+        return model
+
+    @property
+    def domain_classifier(self) -> DomainClassifier:
+        """Says which domain a question and its picture belong to."""
+        model: DomainClassifier = self.get("domain_classifier")
         return model
 
     @property

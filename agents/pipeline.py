@@ -8,14 +8,22 @@ from collections.abc import Sequence
 
 from agents.stage import Context, Stage
 from agents.stages.answer import Answer
+from agents.stages.domain import DomainRouter
+from agents.stages.draft import DraftStage
 from agents.stages.evidence import EvidenceStage
 from agents.stages.extract import Extract
 from agents.stages.finalise import Finalise
+from agents.stages.ground import Ground
 from agents.stages.image_search import ImageSearch
 from agents.stages.image_text import ImageText
+from agents.stages.objects import Objects
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
+from agents.stages.select_entity import SelectEntity
+from agents.stages.tools import ToolRouter
+from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.understand import Understand
+from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.turn import Turn
 
@@ -24,7 +32,8 @@ _log = logging.getLogger(__name__)
 STAGES: dict[str, type[Stage]] = {
     stage.name: stage
     for stage in (
-        Understand, ImageSearch, ImageText, Queries, WebSearch, EvidenceStage, Rerank, Answer, Extract, Finalise,
+        Understand, DomainRouter, DraftStage, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText, Queries, WebSearch,
+        EvidenceStage, Rerank, TwoStageRerank, Answer, Extract, Verify, Finalise,
     )
 }  # fmt: skip
 """Every stage, in the order the data flows."""

@@ -19,17 +19,16 @@ PROFILES = ROOT / "profiles"
 PROMPTS = ROOT / "prompts"
 
 StageName = Literal[
-    "understand",
-    "image_search",
-    "image_text",
-    "queries",
-    "web_search",
-    "evidence",
-    "rerank",
-    "answer",
-    "extract",
-    "finalise",
-]
+    "understand", "domain", "draft", "route", "tools", "objects", "ground", "image_search", "select_entity", "image_text", "queries",
+    "web_search", "evidence", "rerank", "two_stage_rerank", "answer", "extract", "verify", "finalise",
+]  # fmt: skip
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "cropping": ("objects", "ground"),
+    "reranking": ("rerank", "two_stage_rerank"),
+    "image": ("objects", "ground", "image_search", "select_entity"),
+}
+"""Names that ``--without`` takes besides those of stages."""
 
 
 class SettingsError(ValueError):
@@ -58,10 +57,59 @@ class Understand(_Table):
     history_messages: int = Field(6, ge=0, description="latest messages shown to the model that rewrites")
 
 
-class ImageSearch(_Table):
-    """Search of the image knowledge graph with the whole image."""
+class Draft(_Table):
+    """The provisional answer by domain chain of thought (QA-Dragon, section 3.1.2)."""
 
-    k: int = Field(5, ge=1, description="pictures fetched")
+    examples: int = Field(2, ge=0, description="worked examples of the domain shown")
+    most_steps: int = Field(5, ge=1, description="reasoning steps (appendix A: at most 5)")
+
+
+class ToolSettings(_Table):
+    """Which searches to make (QA-Dragon, section 3.3)."""
+
+    by: Literal["model", "rules"] = Field("rules", description="who decides")
+    skip_image_domains: tuple[str, ...] = Field(
+        ("book", "plants and gardening"),
+        description="domains whose objects image search does not find (appendix A, rule 4)",
+    )
+
+
+class Objects(_Table):
+    """The objects a question could be about (QA-Dragon, section 3.4.1)."""
+
+    by: Literal["model", "rules"] = Field("rules", description="who names them")
+    most: int = Field(5, ge=1, description="objects listed")
+
+
+class Ground(_Table):
+    """Boxes around the objects (QA-Dragon, section 3.4.2)."""
+
+    padding: float = Field(0.05, ge=0, description="fraction of its sides by which a box is grown")
+    most_overlap: float = Field(0.5, ge=0, le=1, description="IoU above which two boxes are one")
+    least_side: int = Field(48, ge=1, description="boxes with a shorter side, in pixels, are dropped")
+    most_area: float = Field(0.85, gt=0, le=1, description="boxes that cover more of the image are dropped")
+    most_crops: int = Field(6, ge=1, description="boxes kept")
+
+
+class SelectEntity(_Table):
+    """Which entity, if any, is shown and asked about (QA-Dragon, section 3.4.4)."""
+
+    by: Literal["model", "rules"] = Field("rules", description="who chooses")
+    most: int = Field(6, ge=1, description="entities to choose from")
+    min_score: float = Field(
+        0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
+    )
+    attributes: int = Field(6, ge=0, description="attributes of an entity that the choice sees")
+    word_weight: float = Field(0.5, ge=0, description="rules: weight of the likeness of words against that of pictures")
+    place_weight: float = Field(1.0, ge=0, description="rules: bonus of the entity at the place the question names")
+
+
+class ImageSearch(_Table):
+    """Search of the image knowledge graph with the whole image and its crops."""
+
+    k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
+    fusion: Literal["score", "reciprocal_rank"] = Field("score", description="how the lists of the crops are fused")
+    rank_constant: int = Field(60, ge=0, description="constant of reciprocal rank fusion")
     min_score: float = Field(
         0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
     )
@@ -77,6 +125,10 @@ class Queries(_Table):
     """Web queries."""
 
     fuse_entity: bool = Field(True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)")
+    split: Literal["none", "rules", "model"] = Field(
+        "none", description="who splits a question into its steps (section 3.5.1)"
+    )
+    most: int = Field(4, ge=1, description="queries of a turn")
 
 
 class WebSearch(_Table):
@@ -101,6 +153,28 @@ class Rerank(_Table):
 
     k: int = Field(6, ge=1, description="chunks kept")
     threshold: float = Field(0.0, description="score below which a chunk is dropped")
+
+
+class TwoStageRerank(_Table):
+    """Coarse-to-fine reranking (QA-Dragon, section 3.6.2)."""
+
+    coarse: bool = Field(True, description="run the coarse stage; without it every chunk goes to the fine one")
+    fine: bool = Field(True, description="run the fine stage; without it the coarse score decides")
+    k1: int = Field(20, ge=1, description="chunks kept after the coarse stage (K1)")
+    k2: int = Field(5, ge=1, description="chunks kept in the end (K2)")
+    coarse_threshold: float = Field(0.0, description="tau_coarse")
+    fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
+
+
+class Verify(_Table):
+    """Dual verification (QA-Dragon, section 3.7.2)."""
+
+    white_box: bool = Field(True, description="verify by token probabilities")
+    model: bool = Field(True, description="verify by a model that reads the evidence")
+    evidence: int = Field(5, ge=0, description="chunks shown to the model")
+    weight_least: float = Field(0.5, description="weight of the least token probability in g_white")
+    weight_mean: float = Field(0.5, description="weight of the mean token probability in g_white")
+    white_box_threshold: float = Field(0.5, description="tau_white")
 
 
 class Answer(_Table):
@@ -133,30 +207,39 @@ class Settings(_Table):
     stages: tuple[StageName, ...]
     limits: Limits = Limits()
     understand: Understand = Understand()
+    draft: Draft = Draft()
+    tools: ToolSettings = ToolSettings()
+    objects: Objects = Objects()
+    ground: Ground = Ground()
     image_search: ImageSearch = ImageSearch()
+    select_entity: SelectEntity = SelectEntity()
     image_text: ImageText = ImageText()
     queries: Queries = Queries()
     web_search: WebSearch = WebSearch()
     evidence: EvidenceSettings = EvidenceSettings()
     rerank: Rerank = Rerank()
+    two_stage_rerank: TwoStageRerank = TwoStageRerank()
     answer: Answer = Answer()
+    verify: Verify = Verify()
     extract: Extract = Extract()
     finalise: Finalise = Finalise()
 
-    def without(self, stages: Sequence[str]) -> Settings:
-        """These settings with stages left out, as for an ablation.
+    def without(self, names: Sequence[str]) -> Settings:
+        """These settings with stages, or groups of stages, left out, as for an ablation.
 
         Raises:
             SettingsError: A stage is not part of the preset, or cannot be left out.
         """
-        for stage in stages:
-            if stage not in self.stages:
-                raise SettingsError(
-                    f"stage {stage!r} is not part of this preset; its stages are: {', '.join(self.stages)}"
-                )
-            if stage == "finalise":
-                raise SettingsError("stage 'finalise' gives the answer and cannot be left out")
-        return self.model_copy(update={"stages": tuple(name for name in self.stages if name not in stages)})
+        left_out: set[str] = set()
+        for name in names:
+            stages = [stage for stage in GROUPS.get(name, (name,)) if stage in self.stages]
+            if not stages:
+                known = ", ".join([*self.stages, *GROUPS])
+                raise SettingsError(f"stage {name!r} is not part of this preset; what can be left out: {known}")
+            left_out.update(stages)
+        if "finalise" in left_out:
+            raise SettingsError("stage 'finalise' gives the answer and cannot be left out")
+        return self.model_copy(update={"stages": tuple(stage for stage in self.stages if stage not in left_out)})
 
 
 class SearchModels(_Table):

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.models.base import TextLine
+from agents.models.base import Detection, TextLine
+from agents.objects import Position
 from agents.search.types import Entity, ImageHit, WebHit
 
 IDK = "I don't know"
@@ -67,6 +68,78 @@ class Candidate:
     sentence: str = ""
 
 
+@dataclass(frozen=True)
+class Draft:
+    """What the model says of the question from the picture alone, with its reasoning (QA-Dragon, section 3.1.2).
+
+    Attributes:
+        steps: The reasoning, a sentence a step.
+        object_name: The exact object the question is about, as the first step names it; None where it names none.
+        answer: The provisional answer.
+        logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
+    """
+
+    steps: tuple[str, ...]
+    object_name: str | None
+    answer: str
+    logprobs: tuple[float, ...] | None = None
+
+    @property
+    def reasoning(self) -> str:
+        """The steps as one text."""
+        return " ".join(self.steps)
+
+
+Route = Literal["direct", "verify", "rag"]
+"""The branches of QA-Dragon (table 1): give the draft, verify it against evidence, or answer from evidence."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Which searches a question needs (QA-Dragon, section 3.3)."""
+
+    image: bool = True
+    text: bool = True
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a question is about.
+
+    Attributes:
+        objects: Names of the objects that could matter, at most three words each.
+        phrase: The one that the question is about; None where it says none.
+        position: left, right, top, bottom or middle, where the question says it.
+    """
+
+    objects: tuple[str, ...] = ()
+    phrase: str | None = None
+    position: Position | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """The whole image (``region`` None) or a crop of it, and the pictures that a search with it found."""
+
+    region: Detection | None
+    hits: tuple[ImageHit, ...]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What the verifiers say of the candidate answer; None where one was not asked or could not say.
+
+    Attributes:
+        white_box: By the probabilities of its tokens (QA-Dragon, section 3.7.2).
+        model: By a model that reads answer and evidence (same section).
+        reason: Why the model says so.
+    """
+
+    white_box: bool | None = None
+    model: bool | None = None
+    reason: str = ""
+
+
 @dataclass
 class Turn:
     """One question of a batch, from the evaluator's three arguments to the answer.
@@ -80,15 +153,25 @@ class Turn:
 
     question: str = ""  # understand: the query made to stand alone
     needs_image: bool = True  # understand
-    image_hits: tuple[ImageHit, ...] = ()  # image_search
-    entity: Entity | None = None  # image_search: the entity the picture is taken to show
-    entity_score: float = 0.0  # image_search: cosine of the hit that named the entity
+    domain: str | None = None  # domain
+    draft: Draft | None = None  # draft
+    route: Route = "rag"  # route
+    needs_external: bool | None = None  # route
+    real_time: bool | None = None  # route
+    tools: Tools = Tools()  # tools
+    target: Target = Target()  # objects
+    regions: tuple[Detection, ...] = ()  # ground: boxes worth a search of their own, best first
+    views: tuple[View, ...] = ()  # image_search: the whole image and each region
+    image_hits: tuple[ImageHit, ...] = ()  # image_search: fused over the views
+    entity: Entity | None = None  # image_search, select_entity: the entity the question is taken to be about
+    entity_score: float = 0.0  # image_search, select_entity: cosine of the hit that named the entity
     image_text: tuple[TextLine, ...] = ()  # image_text
     queries: tuple[str, ...] = ()  # queries
     web_hits: tuple[WebHit, ...] = ()  # web_search
     evidence: tuple[Evidence, ...] = ()  # evidence
-    ranked: tuple[Evidence, ...] | None = None  # rerank: None where no reranking was done
+    ranked: tuple[Evidence, ...] | None = None  # rerank, two_stage_rerank: None where no reranking was done
     candidate: Candidate | None = None  # answer, extract
+    verification: Verification = Verification()  # verify
     answer: str = IDK  # finalise
 
     error: str | None = None

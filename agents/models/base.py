@@ -200,3 +200,23 @@ class Reranker(Protocol):
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """One score for each (query, passage) pair, shape (len(pairs),); higher is better."""
         ...
+
+
+@dataclass(frozen=True)
+class MultimodalPair:
+    """A question, its picture (None where there is none) and a passage that may answer it."""
+
+    question: str
+    image: Image.Image | None
+    passage: str
+
+
+@runtime_checkable
+class MultimodalReranker(Protocol):
+    """Scores how well a passage answers a question about a picture."""
+
+    name: str
+
+    def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
+        """One score for each item, shape (len(items),); higher is better."""
+        ...

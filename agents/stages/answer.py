@@ -2,43 +2,66 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.models.base import ChatReply
+from agents.replies import labelled
 from agents.stage import Context
 from agents.text import one_line
-from agents.turn import Candidate, Turn
+from agents.turn import IDK, Candidate, Turn
+from agents.white_box import token_probabilities
+
+
+def candidate_of(reply: ChatReply) -> Candidate | None:
+    """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
+
+    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none.
+    """
+    text = labelled(reply.text, "answer")
+    if text is None:
+        text = "" if labelled(reply.text, "reason") is not None else reply.text
+    if not text.strip():
+        return None
+    statistics = token_probabilities(reply.logprobs)
+    return Candidate(one_line(text), statistics.mean if statistics else None, "generate", reply.logprobs)
 
 
 class Answer:
-    """One batched call for all turns."""
+    """One batched call for all turns; a question that is answered directly gets its draft."""
 
     name: ClassVar[str] = "answer"
     least_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``candidate``; its confidence is the mean token probability."""
+        """Fill ``candidate``."""
         settings = context.settings.answer
         with_evidence = context.prompts[settings.prompt]
         without = context.prompts[settings.prompt_without_evidence]
-        requests = []
+        asked = []
         for turn in turns:
+            if turn.route == "direct" and turn.draft is not None:
+                statistics = token_probabilities(turn.draft.logprobs)
+                turn.candidate = Candidate(
+                    turn.draft.answer or IDK, statistics and statistics.mean, "generate", turn.draft.logprobs
+                )
+                turn.note(reply=turn.draft.answer, direct=True)
+            else:
+                asked.append(turn)
+        requests = []
+        for turn in asked:
             chunks = turn.best_evidence(settings.evidence)
             prompt = with_evidence if chunks else without
             requests.append(
                 prompt.request(image=turn.image, question=turn.question, history=turn.history, evidence=chunks)
             )
+        if not requests:
+            return
         replies = context.models.chat(with_evidence.settings.model).chat(requests, context.deadline)
-        for turn, reply in zip(turns, replies, strict=True):
+        for turn, reply in zip(asked, replies, strict=True):
             if reply.finish_reason == "error":
                 turn.error = f"answer: {reply.error}"
-            elif reply.text:
-                probabilities = [math.exp(logprob) for logprob in reply.logprobs or ()]
-                confidence = sum(probabilities) / len(probabilities) if probabilities else None
-                turn.candidate = Candidate(one_line(reply.text), confidence, "generate", reply.logprobs)
-            turn.note(
-                reply=reply.text,
-                finish_reason=reply.finish_reason,
-                confidence=turn.candidate and turn.candidate.confidence,
-            )
+            else:
+                turn.candidate = candidate_of(reply)
+            confidence = turn.candidate.confidence if turn.candidate else None
+            turn.note(reply=reply.text, finish_reason=reply.finish_reason, confidence=confidence)

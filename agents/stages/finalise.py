@@ -15,7 +15,15 @@ def abstention(turn: Turn, settings: FinaliseSettings) -> str | None:
     """Why a turn should not be answered, or None where it should."""
     if turn.candidate is None:
         return "no answer was found"
-    if settings.min_evidence is not None:
+    if turn.candidate.text.strip().rstrip(".").lower() == IDK.lower():
+        return "the model does not know"
+    if settings.abstain_real_time and turn.real_time:
+        return "the question is about the present moment"
+    if turn.route != "direct":
+        for verifier in settings.verified_by:
+            if not getattr(turn.verification, verifier):
+                return f"the {verifier.replace('_', '-')} verifier does not approve"
+    if settings.min_evidence is not None and turn.route != "direct":
         best = max((chunk.score or 0.0 for chunk in turn.ranked or ()), default=0.0)
         if best < settings.min_evidence:
             return f"the best evidence scores {best:.3f}, below {settings.min_evidence}"

@@ -1,41 +1,70 @@
-"""Stage 6: search of the image knowledge graph, and the entity that the picture is taken to show."""
+"""Stage 6: search of the image knowledge graph with the whole picture and every crop of it (QA-Dragon, section 3.4.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.boxes import crop
+from agents.fusion import fuse
+from agents.models.base import Detection
+from agents.search.types import ImageHit
 from agents.stage import Context
-from agents.turn import Turn, with_image
+from agents.turn import Turn, View, with_image
 
 
 class ImageSearch:
-    """One search of all pictures of the batch; the best hit above the threshold names the entity."""
+    """One search of all pictures and crops of the batch, fused for each turn; the best hit above the threshold names the entity."""
 
     name: ClassVar[str] = "image_search"
     least_seconds: ClassVar[float] = 0.5
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``image_hits``, ``entity`` and ``entity_score``."""
+        """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         settings = context.settings.image_search
-        concerned = with_image(turns)
-        if not concerned or not context.search.image_enabled:
+        if not context.search.image_enabled:
             return
-        found = context.search.search_images([turn.image for turn in concerned if turn.image is not None], settings.k)
-        for turn, results in zip(concerned, found, strict=True):
-            turn.image_hits = results.hits
-            named = next((hit for hit in results.hits if hit.entities), None)
-            if named is not None and named.score >= settings.min_score:
-                turn.entity, turn.entity_score = named.entities[0], named.score
-            turn.note(
-                hits=[
-                    {
-                        "name": ", ".join(entity.name for entity in hit.entities),
-                        "score": round(hit.score, 4),
-                        "url": hit.url,
-                    }
-                    for hit in results.hits
-                ],
-                entity=turn.entity.name if turn.entity else None,
-                search_error=results.error,
+        asked: list[tuple[Turn, Detection | None]] = [
+            (turn, region) for turn in with_image(turns) if turn.tools.image for region in (None, *turn.regions)
+        ]
+        images = [
+            turn.image if region is None else crop(turn.image, region.box)
+            for turn, region in asked
+            if turn.image is not None
+        ]
+        views: dict[int, list[View]] = {}
+        errors: dict[int, str] = {}
+        for (turn, region), results in zip(asked, context.search.search_images(images, settings.k), strict=True):
+            views.setdefault(id(turn), []).append(View(region, results.hits))
+            if results.error is not None:
+                errors[id(turn)] = results.error
+        for turn in turns:
+            turn.views = tuple(views.get(id(turn), ()))
+            fused = fuse(
+                [view.hits for view in turn.views],
+                key=lambda hit: hit.index,
+                score=lambda hit: hit.score,
+                method=settings.fusion,
+                rank_constant=settings.rank_constant,
             )
+            turn.image_hits = tuple(entry.item for entry in fused)[: settings.k]
+            self._name_entity(turn, settings.min_score)
+            turn.note(
+                hits=hits_for_trace(turn.image_hits),
+                entity=turn.entity.name if turn.entity else None,
+                search_error=errors.get(id(turn)),
+            )
+
+    @staticmethod
+    def _name_entity(turn: Turn, least: float) -> None:
+        named = next((hit for hit in turn.image_hits if hit.entities), None)
+        if named is not None and named.score >= least:
+            turn.entity, turn.entity_score = named.entities[0], named.score
+
+
+def hits_for_trace(hits: Sequence[ImageHit]) -> list[dict[str, object]]:
+    """Image hits as the trace shows them."""
+    return [
+        {"name": ", ".join(entity.name for entity in hit.entities), "score": round(hit.score, 4), "url": hit.url}
+        for hit in hits
+    ]

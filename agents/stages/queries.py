@@ -1,23 +1,55 @@
-"""Stage 7: what is asked of the web."""
+"""Stage 7: what is asked of the web (QA-Dragon, sections 3.5.1 and 3.5.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.bridging import bridge_queries
+from agents.replies import json_object, strings
 from agents.stage import Context
 from agents.turn import Turn
 
 
 class Queries:
-    """One query a turn: the standalone question, with the name of the entity that the picture shows."""
+    """The question as it stands or with the entity's name; split into one query for each inference step where asked for."""
 
     name: ClassVar[str] = "queries"
     least_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``queries``."""
-        for turn in turns:
-            query = turn.grounded_question if context.settings.queries.fuse_entity else turn.question
-            turn.queries = (query,) if query else ()
+        """Fill ``queries``: the main query first, each once."""
+        settings = context.settings.queries
+        concerned = [turn for turn in turns if turn.tools.text]
+        for turn in concerned:
+            main = turn.grounded_question if settings.fuse_entity else turn.question
+            steps = bridge_queries(turn.question, turn.entity) if settings.split == "rules" and turn.needs_image else []
+            turn.queries = _unique([main, *steps], settings.most)
+        if settings.split == "model" and concerned:
+            self._ask(concerned, context)
+        for turn in concerned:
             turn.note(queries=list(turn.queries))
+
+    @staticmethod
+    def _ask(turns: Sequence[Turn], context: Context) -> None:
+        settings = context.settings.queries
+        prompt = context.prompts["query_splitting"]
+        requests = [
+            prompt.request(
+                image=turn.image,
+                question=turn.question,
+                reasoning=turn.draft.reasoning if turn.draft else "",
+                entity=turn.entity.name if turn.entity and settings.fuse_entity else None,
+                most=settings.most,
+            )
+            for turn in turns
+        ]
+        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        for turn, reply in zip(turns, replies, strict=True):
+            found = strings((json_object(reply.text) or {}).get("queries"), settings.most)
+            turn.queries = _unique([*turn.queries, *found], settings.most)
+
+
+def _unique(queries: Sequence[str], most: int) -> tuple[str, ...]:
+    by_words = {" ".join(query.lower().split()).rstrip("?"): query for query in reversed(queries) if query.strip()}
+    return tuple(reversed(by_words.values()))[:most]

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.evidence_text import evidence_for_trace, passage_of
 from agents.stage import Context
 from agents.turn import Evidence, Turn
-
-
-def passage_of(chunk: Evidence) -> str:
-    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title goes along."""
-    return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
 
 
 class Rerank:
@@ -32,15 +28,4 @@ class Rerank:
         for turn in turns:
             best = sorted(scored.get(id(turn), ()), key=lambda chunk: -(chunk.score or 0.0))
             turn.ranked = tuple(best[: settings.k])
-            turn.note(
-                evidence=[
-                    {
-                        "text": chunk.text,
-                        "source": chunk.source,
-                        "title": chunk.title,
-                        "url": chunk.url,
-                        "score": round(chunk.score or 0.0, 4),
-                    }
-                    for chunk in turn.ranked
-                ]
-            )
+            turn.note(evidence=evidence_for_trace(turn.ranked))

@@ -28,7 +28,14 @@ def test_json_is_found_and_mended(reply: str, found: dict[str, Any] | None) -> N
 
 @pytest.mark.parametrize(
     ("reply", "said"),
-    [("Yes.", True), ("**No**, because", False), ("Response: Incorrect Answer", False), ("correct", True), ("maybe", None), ("", None)],
+    [
+        ("Yes.", True),
+        ("**No**, because", False),
+        ("Response: Incorrect Answer", False),
+        ("correct", True),
+        ("maybe", None),
+        ("", None),
+    ],
 )
 def test_yes_and_no(reply: str, said: bool | None) -> None:
     assert yes_or_no(reply) is said
@@ -41,7 +48,9 @@ def test_labelled_lines() -> None:
     assert labelled(reply, "confidence") is None
 
 
-@pytest.mark.parametrize(("text", "value"), [("0.9", 0.9), ("about .5 or so", 0.5), ("1.0", 1.0), ("7", None), ("high", None), (None, None)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.9", 0.9), ("about .5 or so", 0.5), ("1.0", 1.0), ("7", None), ("high", None), (None, None)]
+)
 def test_numbers_are_bounded(text: str | None, value: float | None) -> None:
     assert number(text, 0.0, 1.0) == value
 

@@ -1,0 +1,48 @@
+"""The domains of CRAG-MM: what each is about and how a question of it is reasoned through, from ``prompts/domains/*.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agents.settings import PROMPTS
+
+
+class DraftExample(BaseModel):
+    """A worked question: at most five steps, the exact object named first, ignorance admitted where there is any."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    question: str
+    steps: tuple[str, ...] = Field(min_length=1, max_length=5)
+    answer: str
+
+
+class Domain(BaseModel):
+    """One domain: its label in the data sets, a description for zero-shot routing, hints and examples for the draft."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    description: str
+    hint: str
+    examples: tuple[DraftExample, ...] = Field(min_length=1)
+
+
+@lru_cache(maxsize=4)
+def load_domains(folder: Path = PROMPTS / "domains") -> dict[str, Domain]:
+    """All domains by name.
+
+    Raises:
+        ValueError: A file is malformed, or two name the same domain.
+    """
+    domains: dict[str, Domain] = {}
+    for path in sorted(folder.glob("*.toml")):
+        domain = Domain.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        if domain.name in domains:
+            raise ValueError(f"{path} names the domain {domain.name!r}, which another file names too")
+        domains[domain.name] = domain
+    return domains

@@ -1,0 +1,26 @@
+"""How a chunk of evidence is put before a model, and into the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.turn import Evidence
+
+
+def passage_of(chunk: Evidence) -> str:
+    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title goes along."""
+    return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
+
+
+def evidence_for_trace(chunks: Sequence[Evidence]) -> list[dict[str, object]]:
+    """Chunks as the trace shows them."""
+    return [
+        {
+            "text": chunk.text,
+            "source": chunk.source,
+            "title": chunk.title,
+            "url": chunk.url,
+            "score": None if chunk.score is None else round(chunk.score, 4),
+        }
+        for chunk in chunks
+    ]

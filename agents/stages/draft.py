@@ -1,0 +1,73 @@
+"""Stage 3: a provisional answer by domain chain of thought (QA-Dragon, section 3.1.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.domains import load_domains
+from agents.models.base import ChatReply
+from agents.replies import json_object, labelled
+from agents.stage import Context
+from agents.text import one_line
+from agents.turn import IDK, Draft, Turn
+
+_FALLBACK_DOMAIN = "other"
+_STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
+_OBJECT = re.compile(
+    r"exact name of the object[^\n]*? is (?:an? |the )?[\"<]?(?P<name>[^.\"\n<>]{1,80})", re.IGNORECASE
+)
+_UNKNOWN = re.compile(
+    r"\b(cannot|can't|unable to|not) (?:be )?(?:determine|identif|tell|know)|\bunknown\b|\bunclear\b", re.IGNORECASE
+)
+
+
+def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
+    """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
+
+    A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know".
+    """
+    found = json_object(reply.text) or {}
+    answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(reply.text, "answer")
+    steps = tuple(one_line(step) for step in _STEP.findall(reply.text))[:most_steps]
+    if answer is None:
+        answer = reply.text.strip().split("\n")[-1] if reply.text.strip() and not steps else IDK
+    named = _OBJECT.search(reply.text)
+    name = one_line(named.group("name")) if named else None
+    if name is not None and _UNKNOWN.search(name):
+        name = None
+    return Draft(steps, name or None, one_line(str(answer)) or IDK, reply.logprobs)
+
+
+class DraftStage:
+    """One batched call; each turn sees the examples of its own domain."""
+
+    name: ClassVar[str] = "draft"
+    least_seconds: ClassVar[float] = 2.0
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``draft``."""
+        settings = context.settings.draft
+        domains = load_domains()
+        prompt = context.prompts["draft"]
+        requests = [
+            prompt.request(
+                image=turn.image,
+                question=turn.question,
+                domain=domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN]),
+                most_examples=settings.examples,
+                most_steps=settings.most_steps,
+            )
+            for turn in turns
+        ]
+        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        for turn, reply in zip(turns, replies, strict=True):
+            if reply.finish_reason != "error":
+                turn.draft = parse_draft(reply, settings.most_steps)
+            turn.note(
+                steps=list(turn.draft.steps) if turn.draft else [],
+                object=turn.draft.object_name if turn.draft else None,
+                draft=turn.draft.answer if turn.draft else None,
+                error=reply.error,
+            )

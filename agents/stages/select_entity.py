@@ -1,0 +1,123 @@
+"""Stage 6b: which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from agents.models.base import Detection
+from agents.objects import Position, nearest
+from agents.replies import json_object
+from agents.search.types import Entity
+from agents.stage import Context
+from agents.turn import Turn, with_image
+from agents.wikitext import flatten
+
+
+@dataclass(frozen=True)
+class Found:
+    """An entity, the cosine of the picture that named it, and the crop that found it (None: the whole image)."""
+
+    entity: Entity
+    score: float
+    region: Detection | None
+
+
+def candidates(turn: Turn, least: float) -> list[Found]:
+    """The best entity of each view that reaches the threshold, and the further ones of the fused list, each entity once, best first."""
+    best: dict[str, Found] = {}
+    for found in _named(turn):
+        if found.score >= least and (found.entity.name not in best or found.score > best[found.entity.name].score):
+            best[found.entity.name] = found
+    return sorted(best.values(), key=lambda found: -found.score)
+
+
+def _named(turn: Turn) -> Iterator[Found]:
+    for view in turn.views:
+        for hit in view.hits:
+            for entity in hit.entities:
+                yield Found(entity, hit.score, view.region)
+
+
+def describe(entity: Entity, most_attributes: int) -> str:
+    """An entity in one line: its name and its first attributes."""
+    pairs = [pair for key, value in entity.attributes.items() for pair in flatten(str(key), value)][:most_attributes]
+    return "; ".join([entity.name, *(f"{key}: {value}" for key, value in pairs)])
+
+
+class SelectEntity:
+    """A model confirms one entity or none; without a model the rules weigh place, kind and likeness."""
+
+    name: ClassVar[str] = "select_entity"
+    least_seconds: ClassVar[float] = 0.5
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``entity`` and ``entity_score``; both are cleared where none of the entities is taken to be shown."""
+        settings = context.settings.select_entity
+        found = [
+            (turn, candidates(turn, settings.min_score)[: settings.most]) for turn in with_image(turns) if turn.views
+        ]
+        for turn, _ in found:
+            turn.entity, turn.entity_score = None, 0.0
+        named = [(turn, choices) for turn, choices in found if choices]
+        if not named:
+            return
+        if settings.by == "model":
+            self._ask(named, context)
+        else:
+            self._weigh(named, context)
+        for turn, choices in found:
+            turn.note(
+                entity=turn.entity.name if turn.entity else None,
+                candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
+            )
+
+    @staticmethod
+    def _ask(found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
+        prompt = context.prompts["entity_selection"]
+        most = context.settings.select_entity.attributes
+        requests = [
+            prompt.request(
+                image=turn.image,
+                question=turn.question,
+                target=turn.target.phrase,
+                position=turn.target.position,
+                entities=[describe(choice.entity, most) for choice in choices],
+            )
+            for turn, choices in found
+        ]
+        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        for (turn, choices), reply in zip(found, replies, strict=True):
+            number = (json_object(reply.text) or {}).get("entity")
+            if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(choices):
+                turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
+
+    @staticmethod
+    def _weigh(found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
+        """Likeness of the pictures plus likeness of the words; a place named in the question outweighs both."""
+        settings = context.settings.select_entity
+        texts = [describe(choice.entity, settings.attributes) for _, choices in found for choice in choices]
+        asked = context.models.text_encoder.encode([turn.target.phrase or turn.question for turn, _ in found])
+        described = iter(context.models.text_encoder.encode(texts))
+        for (turn, choices), question in zip(found, asked, strict=True):
+            words = [float(np.dot(question, next(described))) for _ in choices]
+            placed = _placed(turn, choices)
+            totals = [
+                choice.score + settings.word_weight * likeness + (settings.place_weight if choice is placed else 0.0)
+                for choice, likeness in zip(choices, words, strict=True)
+            ]
+            best = choices[int(np.argmax(totals))]
+            turn.entity, turn.entity_score = best.entity, best.score
+
+
+def _placed(turn: Turn, choices: Sequence[Found]) -> Found | None:
+    """The candidate whose crop lies where the question points."""
+    cropped = [choice for choice in choices if choice.region is not None]
+    position: Position | None = turn.target.position
+    if position is None or not cropped or turn.image is None:
+        return None
+    boxes = [choice.region.box for choice in cropped if choice.region is not None]
+    return cropped[nearest(boxes, position, *turn.image.size)]
