@@ -21,8 +21,8 @@ _SYNONYMS: dict[str, list[str]] = tomllib.loads(
     (Path(__file__).parent / "data" / "bridges.toml").read_text(encoding="utf-8")
 )
 _LEAVE = frozenset(
-    "what which who whom whose where when why how in on at of from to is are was were the a an this that these those it its did do does and "
-    "s".split()
+    "what which who whom whose where when why how in on at of from to is are was were the a an this that these those it its did do does "
+    "and s".split()
 )
 
 

@@ -37,7 +37,6 @@ _ABSTRACT = frozenset(
     "maximum total left right top bottom middle word words text sign sum founder language continent currency species use purpose "
     "origin sound term meaning".split()
 )
-)
 
 
 def object_phrases(question: str, most: int) -> list[str]:

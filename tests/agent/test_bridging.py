@@ -3,11 +3,21 @@
 from agents.bridging import bridge_queries, names_in_value
 from agents.search.types import Entity
 
-TOWER = Entity("Eiffel Tower", {"architect": "[[Stephen Sauvestre]]<br />[[Maurice Koechlin]]", "height": "330 m", "location": "Paris, [[France]]"})
+TOWER = Entity(
+    "Eiffel Tower",
+    {
+        "architect": "[[Stephen Sauvestre]]<br />[[Maurice Koechlin]]",
+        "height": "330 m",
+        "location": "Paris, [[France]]",
+    },
+)
 
 
 def test_the_attribute_that_the_question_mentions_is_asked_about() -> None:
-    assert bridge_queries("When did the architect of this die?", TOWER) == ["Stephen Sauvestre die", "Maurice Koechlin die"]
+    assert bridge_queries("When did the architect of this die?", TOWER) == [
+        "Stephen Sauvestre die",
+        "Maurice Koechlin die",
+    ]
 
 
 def test_a_question_without_a_bridge_is_not_split() -> None:

@@ -1,0 +1,26 @@
+"""Stage 2: the domain of a question and its picture (QA-Dragon, section 3.1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.stage import Context
+from agents.turn import Turn
+
+
+class DomainRouter:
+    """One call of the domain classifier for the batch."""
+
+    name: ClassVar[str] = "domain"
+    least_seconds: ClassVar[float] = 0.3
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``domain``."""
+        scored = context.models.domain_classifier.classify(
+            [turn.image for turn in turns], [turn.question for turn in turns]
+        )
+        for turn, scores in zip(turns, scored, strict=True):
+            best = sorted(scores, key=lambda label: -label.probability)
+            turn.domain = best[0].name if best else None
+            turn.note(domain=turn.domain, domains={label.name: round(label.probability, 3) for label in best[:3]})
