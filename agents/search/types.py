@@ -42,15 +42,17 @@ class WebHit:
 
 @dataclass(frozen=True)
 class ImageResults:
-    """What one image query found, or the reason why nothing could be searched."""
+    """What one image query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
 
     hits: tuple[ImageHit, ...] = ()
     error: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class WebResults:
-    """What one text query found, or the reason why nothing could be searched."""
+    """What one text query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
 
     hits: tuple[WebHit, ...] = ()
     error: str | None = None
+    notes: tuple[str, ...] = ()

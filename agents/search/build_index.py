@@ -1,0 +1,117 @@
+"""Command line of the index builder: ``python -m agents.search.build_index --help``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents.models.base import ModelError
+from agents.search.embedding_cache import EmbeddingCache
+from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
+from agents.search.folders import default_cache, hub_folder
+from agents.search.index_builder import BuiltIndex, build_image_index, build_web_index
+from agents.search.index_sources import read_images, read_pages
+from agents.search.types import SearchError
+
+IMAGE_ID = "crag-mm-2025/image-search-index-validation"
+WEB_ID = "crag-mm-2025/web-search-index-validation"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the indices that are asked for; 0 when they stand, 1 when the sources are bad, 2 for a wrong command line."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.images is None) != (options.kg is None):
+        parser.error("--images and --kg go together")
+    if options.kg is None and not options.pages:
+        parser.error("nothing to build: give --images and --kg, or --pages, or both")
+    if options.batch_size < 1:
+        parser.error("--batch-size has to be at least 1")
+    if options.threads is not None:
+        import torch
+
+        torch.set_num_threads(options.threads)
+    try:
+        _build(options)
+    except (SearchError, ModelError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _build(options: argparse.Namespace) -> None:
+    hub = options.out or hub_folder(options.cache)
+    # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
+    images = read_images(options.kg, options.images) if options.kg is not None else None
+    chunks = read_pages(options.pages) if options.pages else None
+    with EmbeddingCache(options.cache / "embeddings") as cache:
+        if images is not None:
+            image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
+            _report(
+                options.image_id,
+                build_image_index(
+                    images,
+                    image_encoder,
+                    hub=hub,
+                    dataset_id=options.image_id,
+                    cache=cache,
+                    batch_size=options.batch_size,
+                    progress=not options.no_progress,
+                ),
+            )
+        if chunks is not None:
+            text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
+            _report(
+                options.web_id,
+                build_web_index(
+                    chunks,
+                    text_encoder,
+                    hub=hub,
+                    dataset_id=options.web_id,
+                    cache=cache,
+                    batch_size=options.batch_size,
+                    progress=not options.no_progress,
+                ),
+            )
+
+
+def _report(dataset_id: str, built: BuiltIndex) -> None:
+    state = "built" if built.fresh else "is up to date"
+    print(f"{dataset_id} {state}: {built.manifest.count} rows, {built.embedded} newly embedded, in {built.path}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m agents.search.build_index",
+        description="Build search indices that the organiser's pipeline opens offline. Killed runs go on where they were.",
+    )
+    parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the knowledge graph's images")
+    parser.add_argument("--kg", type=Path, metavar="KG.jsonl", help="lines of image, image_url and entities")
+    parser.add_argument(
+        "--pages",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PAGES.jsonl",
+        help="lines of page_url, page_name and page_snippet; may be given several times",
+    )
+    parser.add_argument("--out", type=Path, metavar="HUB", help="where to publish (default: hub/ in the cache)")
+    parser.add_argument("--image-id", default=IMAGE_ID, metavar="ORG/NAME", help="data set id (default: %(default)s)")
+    parser.add_argument("--web-id", default=WEB_ID, metavar="ORG/NAME", help="data set id (default: %(default)s)")
+    parser.add_argument(
+        "--image-model", default=EFFICIENTNET, help="efficientnet-lite2, or a CLIP folder or id (default: %(default)s)"
+    )
+    parser.add_argument("--text-model", default=MINILM, help="minilm, or an encoder's folder or id (default: %(default)s)")
+    parser.add_argument(
+        "--batch-size", type=int, default=16, help="images or texts in one pass; 16 is fastest on a CPU (default: 16)"
+    )
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="embeddings (default: $CRAG_CACHE or .cache)")
+    parser.add_argument("--threads", type=int, help="threads of torch (default: its own choice)")
+    parser.add_argument("--no-progress", action="store_true", help="no progress bars")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""Where caches and indices live unless a caller says otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def default_cache() -> Path:
+    """The folder named by the environment's ``CRAG_CACHE``, or ``.cache`` in the repository's root."""
+    named = os.environ.get("CRAG_CACHE")
+    return Path(named) if named else Path(__file__).resolve().parents[2] / ".cache"
+
+
+def hub_folder(cache: Path) -> Path:
+    """The hub inside a cache folder, where indices are published."""
+    return cache / "hub"

@@ -1,0 +1,135 @@
+"""The one way to search: all images of a batch together, all queries of a batch together, whatever the pipeline."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from PIL import Image
+
+from agents.models.pixels import to_rgb
+from agents.search.parts import ImageParts, WebParts
+from agents.search.plain import PlainImages, PlainWeb, reason
+from agents.search.types import ImageResults, WebResults
+
+_log = logging.getLogger(__name__)
+
+_Query = TypeVar("_Query")
+_Asked = TypeVar("_Asked", contravariant=True)
+_Results = TypeVar("_Results", ImageResults, WebResults)
+
+
+class _Search(Protocol[_Asked, _Results]):
+    def search(self, queries: Sequence[_Asked], k: int, fetch: int, /) -> list[_Results]: ...
+
+
+class SearchGateway:
+    """Searches with the organiser's pipeline, or with any callable that keeps its contract.
+
+    Where the pipeline's parts are there (image model, collection, knowledge graph; text model, web collection), a batch
+    is embedded together and asked for in one vector query; the results are those of the organiser's one-at-a-time calls.
+    Where they are not, the pipeline is called once for each distinct query. A query that fails gets an ``error``; the
+    others get their results. Nothing is ever fetched: a URL or a path asked for is text.
+
+    Args:
+        pipeline: The organiser's ``UnifiedSearchPipeline``, another callable of its contract, or None for no search.
+        image_batch_size: Images in one pass of the image model.
+        text_batch_size: Queries in one pass of the text model.
+    """
+
+    def __init__(self, pipeline: Any, image_batch_size: int = 32, text_batch_size: int = 64) -> None:
+        if image_batch_size < 1 or text_batch_size < 1:
+            raise ValueError("batch sizes have to be at least 1")
+        self._pipeline = pipeline
+        self._images: _Search[Image.Image, ImageResults] = ImageParts.of(pipeline, image_batch_size) or PlainImages(
+            pipeline
+        )
+        self._web: _Search[str, WebResults] = WebParts.of(pipeline, text_batch_size) or PlainWeb(pipeline)
+
+    @property
+    def image_enabled(self) -> bool:
+        """Whether images can be searched for."""
+        return self._pipeline is not None
+
+    @property
+    def web_enabled(self) -> bool:
+        """Whether web pages can be searched for (not in task 1)."""
+        return self._pipeline is not None and getattr(self._pipeline, "web_search", True) is not False
+
+    def search_images(self, images: Sequence[Image.Image], k: int) -> list[ImageResults]:
+        """The k nearest images of the knowledge graph for each image, nearest first.
+
+        Images are taken as `agents.models.pixels.to_rgb` makes them: upright and opaque.
+
+        Raises:
+            ValueError: k is below 1.
+        """
+        _at_least_one(k)
+        if not self.image_enabled:
+            return [ImageResults(error="image search is off")] * len(images)
+        keys: dict[int, Hashable] = {}  # id of the image object to what stands for its pixels
+        distinct: dict[Hashable, Image.Image] = {}
+        errors: dict[int, str] = {}
+        for image in {id(image): image for image in images}.values():
+            try:
+                rgb = to_rgb(image)
+            except ValueError as error:
+                errors[id(image)] = str(error)
+            else:
+                key = keys[id(image)] = (rgb.size, hashlib.sha1(rgb.tobytes(), usedforsecurity=False).digest())
+                distinct[key] = rgb
+        found = _each(distinct, self._images, k, k, ImageResults)
+        return [
+            ImageResults(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images
+        ]
+
+    def search_web(self, queries: Sequence[str], k: int, fetch: int | None = None) -> list[WebResults]:
+        """At most k pages for each query, nearest first; chunks of one page are merged, its nearest one is kept.
+
+        Args:
+            queries: Texts; an empty one gets an error.
+            k: Pages wanted.
+            fetch: Chunks to ask for before merging, so that k pages are left; k if None, as the organiser does it.
+
+        Raises:
+            ValueError: k is below 1, or ``fetch`` below k.
+        """
+        _at_least_one(k)
+        if fetch is not None and fetch < k:
+            raise ValueError(f"fetch ({fetch}) is below k ({k})")
+        if not self.web_enabled:
+            return [WebResults(error="web search is off")] * len(queries)
+        distinct: dict[Hashable, str] = {
+            query: query for query in queries if isinstance(query, str) and query.strip()
+        }
+        found = _each(distinct, self._web, k, fetch or k, WebResults)
+        return [
+            found[query] if isinstance(query, str) and query in found else WebResults(error="the query is empty")
+            for query in queries
+        ]
+
+
+def _each(
+    queries: Mapping[Hashable, _Query], search: _Search[_Query, _Results], k: int, fetch: int, kind: type[_Results]
+) -> dict[Hashable, _Results]:
+    """Results of distinct queries, together; where that fails, each alone."""
+    if not queries:
+        return {}
+    try:
+        return dict(zip(queries, search.search(list(queries.values()), k, fetch), strict=True))
+    except Exception as error:  # noqa: BLE001 - torch, Chroma and processors raise anything; one query may be to blame
+        _log.warning("a batch of %d cannot be searched together: %r", len(queries), error)
+    found: dict[Hashable, _Results] = {}
+    for key, query in queries.items():
+        try:
+            found[key] = search.search([query], k, fetch)[0]
+        except Exception as error:  # noqa: BLE001 - as above: this query fails, the others must not
+            found[key] = kind(error=reason(error))
+    return found
+
+
+def _at_least_one(k: int) -> None:
+    if k < 1:
+        raise ValueError(f"k has to be at least 1, not {k}")

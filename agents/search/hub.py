@@ -1,0 +1,172 @@
+"""A Hugging Face cache laid out by hand, so that the organiser's pipeline finds local indices with no network.
+
+Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` holds the 40 hexadecimal digits of
+a revision, without a newline, and ``HUB/datasets--ORG--NAME/snapshots/<those digits>/`` the files.
+
+Opening a Chroma collection writes into its folder. Hence a process never opens a published snapshot: it gets a hub of
+its own (``use_local_hub``), into which ``serve`` copies what is asked for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from agents.search.types import SearchError
+
+_ENV_CACHE, _ENV_OFFLINE = "HF_HUB_CACHE", "HF_HUB_OFFLINE"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_REVISION = re.compile(r"[0-9a-f]{40}")
+
+
+class HubError(SearchError):
+    """A hub cannot be laid out or used; the message says what to do."""
+
+
+def repository_folder(hub: Path, dataset_id: str) -> Path:
+    """Where a hub keeps the data set ``ORG/NAME``.
+
+    Raises:
+        HubError: The id has another form; a path is no id of a data set for Hugging Face.
+    """
+    if not _REPOSITORY.fullmatch(dataset_id):
+        raise HubError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME")
+    return hub / f"datasets--{dataset_id.replace('/', '--')}"
+
+
+def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
+    """Where a hub keeps the files of one revision of a data set.
+
+    Raises:
+        HubError: The revision is not 40 hexadecimal digits, or the id is none.
+    """
+    if not _REVISION.fullmatch(revision):
+        raise HubError(f"{revision!r} is no revision; it has to be 40 hexadecimal digits")
+    return repository_folder(hub, dataset_id) / "snapshots" / revision
+
+
+def current_revision(hub: Path, dataset_id: str, tag: str | None = None) -> str | None:
+    """The revision that a tag (``main`` if None) of a data set points to, or None where it has no files here."""
+    if tag is not None and _REVISION.fullmatch(tag):
+        revision = tag
+    else:
+        reference = repository_folder(hub, dataset_id) / "refs" / (tag or "main")
+        if not reference.is_file():
+            return None
+        revision = reference.read_text(encoding="ascii", errors="replace").strip()
+    if not _REVISION.fullmatch(revision) or not snapshot_path(hub, dataset_id, revision).is_dir():
+        return None
+    return revision
+
+
+def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
+    """Move a finished folder into the hub and point ``main`` to it; whoever looks sees the old or the new one whole.
+
+    Args:
+        hub: The hub; on the same file system as ``work``.
+        dataset_id: ``ORG/NAME``.
+        revision: 40 hexadecimal digits that stand for the content.
+        work: The finished folder; it is gone afterwards.
+
+    Raises:
+        HubError: The id or the revision has another form.
+        OSError: The file system refuses.
+    """
+    snapshot = snapshot_path(hub, dataset_id, revision)
+    snapshot.parent.mkdir(parents=True, exist_ok=True)
+    if snapshot.is_dir():
+        # The name stands for the content: what is there is a whole copy of the same, since it came by a rename.
+        shutil.rmtree(work)
+    else:
+        work.rename(snapshot)
+    point_main(hub, dataset_id, revision)
+    return snapshot
+
+
+def point_main(hub: Path, dataset_id: str, revision: str) -> None:
+    """Let ``refs/main`` name a revision, in one step and without a newline, which Hugging Face would take as part of it."""
+    references = repository_folder(hub, dataset_id) / "refs"
+    references.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=references, prefix=".main-", delete=False, encoding="ascii") as file:
+        file.write(revision)
+    Path(file.name).replace(references / "main")
+
+
+_serving: Path | None = None
+
+
+def use_local_hub(hub: Path | None = None) -> Path:
+    """Turn Hugging Face's libraries to a hub of this process alone, offline; removed again when the process ends.
+
+    Call it before anything of Hugging Face is imported: they read these settings once. Further calls change nothing.
+
+    Args:
+        hub: Where indices are built and published; only looked at for being a folder at all (it need not exist yet).
+
+    Returns:
+        The hub of this process, which ``HF_HUB_CACHE`` now names.
+
+    Raises:
+        HubError: huggingface_hub has been imported already with other settings, or ``hub`` is a file.
+    """
+    global _serving
+    if hub is not None and hub.exists() and not hub.is_dir():
+        raise HubError(f"{hub} is not a folder")
+    if _serving is not None:
+        return _serving
+    constants = sys.modules.get("huggingface_hub.constants")
+    if constants is not None:
+        # Somebody may have set the environment for us before the import; that is as good.
+        cache, offline = str(constants.HF_HUB_CACHE), bool(constants.HF_HUB_OFFLINE)
+        if not offline or os.environ.get(_ENV_CACHE) != cache:
+            raise HubError(
+                "use_local_hub() came too late: huggingface_hub (transformers, datasets ...) has been imported already "
+                f"and looks for data in {cache} ({'offline' if offline else 'online'}). Call it first, or start the "
+                f"process with {_ENV_CACHE}=FOLDER and {_ENV_OFFLINE}=1."
+            )
+        _serving = Path(cache)
+        _serving.mkdir(parents=True, exist_ok=True)
+        return _serving
+    folder = Path(tempfile.mkdtemp(prefix="crag-hub-"))
+    atexit.register(_remove, folder, os.getpid())
+    os.environ[_ENV_CACHE] = str(folder)
+    os.environ[_ENV_OFFLINE] = "1"
+    _serving = folder
+    return folder
+
+
+def serve(hub: Path, dataset_id: str, tag: str | None = None) -> str:
+    """Copy a published snapshot into the hub of this process, unless it is there.
+
+    Returns:
+        The revision to ask Hugging Face for.
+
+    Raises:
+        HubError: There is no such snapshot, or Hugging Face's libraries were imported too early.
+    """
+    revision = current_revision(hub, dataset_id, tag)
+    if revision is None:
+        raise HubError(f"{hub} holds no data set {dataset_id}" + (f" at {tag}" if tag else ""))
+    served = use_local_hub(hub)
+    if served.resolve() == hub.resolve():
+        raise HubError(
+            f"{_ENV_CACHE} names {hub} itself, where indices are published; opening one writes into it. "
+            f"Leave {_ENV_CACHE} unset, or let it name another folder."
+        )
+    target = snapshot_path(served, dataset_id, revision)
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = Path(tempfile.mkdtemp(dir=served, prefix=".copy-"))
+        shutil.copytree(snapshot_path(hub, dataset_id, revision), copy, dirs_exist_ok=True)
+        publish(served, dataset_id, revision, copy)
+    return revision
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,272 @@
+"""Builds search indices in the organiser's on-disk format: Chroma collections inside a Hugging Face cache.
+
+The slow part, embedding, goes into the embedding cache batch by batch and survives a kill at any point. The collection
+itself is then written from the cache in one go (seconds for 10,000 vectors) into a work folder which is renamed into
+the hub once it is whole: what a kill leaves behind is a work folder that the next run throws away, so nothing can be
+lost or doubled.
+
+Traps of the organiser's package that the format answers: ``collection.get()`` gives insertion order and image data is
+looked up by position, hence ids "0", "1", ... inserted in order; without ``hnsw:space = cosine`` scores would be L2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from filelock import FileLock
+from PIL import Image
+from tqdm import tqdm
+
+from agents.models.base import FloatArray
+from agents.models.pixels import to_rgb
+from agents.search.embedding_cache import EmbeddingCache, cache_key
+from agents.search.hub import current_revision, point_main, publish, repository_folder, snapshot_path
+from agents.search.index_sources import ChunkRow, ImageRow
+from agents.search.types import SearchError
+
+IMAGE_COLLECTION = "image_embeddings"
+WEB_COLLECTION = "web_search_embeddings"
+MANIFEST = "manifest.json"
+
+_T = TypeVar("_T")
+_FORMAT = 1
+_WRITE_BATCH = 2000  # rows a Chroma call; its own limit is about 5,400
+
+
+class BuildError(SearchError):
+    """An index could not be built; the message says why."""
+
+
+class Encoder(Protocol):
+    """Embeds the contents of an index; `agents.search.encoders` has them."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Stands for the weights and the way they are used."""
+        ...
+
+    def embed(self, contents: Any) -> FloatArray:
+        """Embeddings, shape (len(contents), dimensions), each of length 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an index holds, as written beside it.
+
+    Attributes:
+        collection: The Chroma collection.
+        count: Its rows.
+        dimensions: Of each embedding.
+        model: Fingerprint of the encoder.
+        content: SHA-256 over ids, metadata and embedded contents, in order.
+        format: Version of the way indices are written.
+    """
+
+    collection: str
+    count: int
+    dimensions: int
+    model: str
+    content: str
+    format: int = _FORMAT
+
+    @property
+    def revision(self) -> str:
+        """40 hexadecimal digits: the same content and model have the same revision."""
+        return hashlib.sha1(json.dumps(asdict(self), sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+
+    @classmethod
+    def read(cls, snapshot: Path) -> Manifest | None:
+        """The manifest of a snapshot; None for one that was not built here."""
+        try:
+            return cls(**json.loads((snapshot / MANIFEST).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+@dataclass(frozen=True)
+class BuiltIndex:
+    """A published index.
+
+    Attributes:
+        path: Its snapshot.
+        manifest: What it holds.
+        embedded: Contents embedded in this run; the rest came from the cache.
+        fresh: Whether it was written in this run; False where it was there already.
+    """
+
+    path: Path
+    manifest: Manifest
+    embedded: int
+    fresh: bool
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row as it stands in the collection; ``key`` finds its vector in the cache."""
+
+    id: str
+    metadata: Mapping[str, str]
+    key: bytes
+
+
+def build_image_index(
+    rows: Sequence[ImageRow],
+    encoder: Encoder,
+    *,
+    hub: Path,
+    dataset_id: str,
+    cache: EmbeddingCache,
+    batch_size: int = 16,
+    progress: bool = True,
+) -> BuiltIndex:
+    """Embed images and publish their index; run again after a kill, it goes on where it was.
+
+    Raises:
+        BuildError: There are no rows, or images cannot be decoded (all of them are named).
+        agents.search.hub.HubError: The data set id has another form than ORG/NAME.
+    """
+    stored: list[_Row] = []
+    files: dict[bytes, Path] = {}
+    for position, row in enumerate(rows):
+        digest = hashlib.sha256(row.path.read_bytes()).digest()
+        key = cache_key(encoder.fingerprint, b"image:" + digest)
+        files[key] = row.path
+        stored.append(_Row(str(position), _image_metadata(row), key))
+    missing = sorted(cache.missing(files), key=lambda key: str(files[key]))
+    broken: list[str] = []
+    with tqdm(total=len(missing), desc="images", unit="image", disable=not progress) as bar:
+        for keys in _batches(missing, batch_size):
+            images: dict[bytes, Image.Image] = {}
+            for key in keys:
+                try:
+                    with Image.open(files[key]) as image:
+                        images[key] = to_rgb(image)
+                except (OSError, ValueError, Image.DecompressionBombError) as error:
+                    broken.append(f"{files[key]}: {error}")
+            if images:
+                cache.store(dict(zip(images, encoder.embed(list(images.values())), strict=True)))
+            bar.update(len(keys))
+    if broken:
+        raise BuildError("images that cannot be decoded:\n" + "\n".join(broken))
+    return _publish(stored, IMAGE_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
+
+
+def build_web_index(
+    rows: Sequence[ChunkRow],
+    encoder: Encoder,
+    *,
+    hub: Path,
+    dataset_id: str,
+    cache: EmbeddingCache,
+    batch_size: int = 16,
+    progress: bool = True,
+) -> BuiltIndex:
+    """Embed chunks, sorted by length, and publish their index; run again after a kill, it goes on where it was.
+
+    Raises:
+        BuildError: There are no rows.
+        agents.search.hub.HubError: The data set id has another form than ORG/NAME.
+    """
+    stored: list[_Row] = []
+    texts: dict[bytes, str] = {}
+    for row in rows:
+        text = row.embedded_text
+        key = cache_key(encoder.fingerprint, b"text:" + text.encode("utf-8", errors="surrogatepass"))
+        texts[key] = text
+        stored.append(_Row(row.id, _chunk_metadata(row), key))
+    missing = sorted(cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
+    with tqdm(total=len(missing), desc="texts", unit="text", disable=not progress) as bar:
+        for keys in _batches(missing, batch_size):
+            cache.store(dict(zip(keys, encoder.embed([texts[key] for key in keys]), strict=True)))
+            bar.update(len(keys))
+    return _publish(stored, WEB_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
+
+
+def _image_metadata(row: ImageRow) -> dict[str, str]:
+    return {
+        "image_url": row.url,
+        "entities": json.dumps([entity.name for entity in row.entities], ensure_ascii=False),
+        "info": json.dumps({entity.name: entity.attributes for entity in row.entities}, ensure_ascii=False),
+    }
+
+
+def _chunk_metadata(row: ChunkRow) -> dict[str, str]:
+    return {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
+
+
+def _publish(
+    rows: Sequence[_Row],
+    collection: str,
+    model: str,
+    hub: Path,
+    dataset_id: str,
+    cache: EmbeddingCache,
+    embedded: int,
+    progress: bool,
+) -> BuiltIndex:
+    if not rows:
+        raise BuildError(f"nothing to build {dataset_id} from: there are no rows")
+    folder = repository_folder(hub, dataset_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    dimensions = int(cache.load([rows[0].key]).shape[1])
+    manifest = Manifest(collection, len(rows), dimensions, model, _content_hash(rows))
+    with FileLock(folder / ".building.lock"):
+        snapshot = snapshot_path(hub, dataset_id, manifest.revision)
+        if Manifest.read(snapshot) == manifest:
+            if current_revision(hub, dataset_id) != manifest.revision:
+                point_main(hub, dataset_id, manifest.revision)
+            return BuiltIndex(snapshot, manifest, embedded, fresh=False)
+        work = folder / ".building"
+        shutil.rmtree(work, ignore_errors=True)  # left by a run that was killed; no other is at work, we hold the lock
+        work.mkdir()
+        _write_collection(work, rows, manifest, cache, progress)
+        (work / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
+        publish(hub, dataset_id, manifest.revision, work)
+        _remove_older(snapshot)
+    return BuiltIndex(snapshot, manifest, embedded, fresh=True)
+
+
+def _write_collection(
+    folder: Path, rows: Sequence[_Row], manifest: Manifest, cache: EmbeddingCache, progress: bool
+) -> None:
+    import chromadb
+    from chromadb.config import Settings
+
+    with chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False)) as client:
+        collection = client.create_collection(manifest.collection, metadata={"hnsw:space": "cosine"})
+        with tqdm(total=len(rows), desc=manifest.collection, unit="row", disable=not progress) as bar:
+            for batch in _batches(rows, _WRITE_BATCH):
+                collection.add(
+                    ids=[row.id for row in batch],
+                    embeddings=cache.load([row.key for row in batch]),
+                    metadatas=[dict(row.metadata) for row in batch],
+                )
+                bar.update(len(batch))
+        if collection.count() != manifest.count:
+            raise BuildError(f"{manifest.collection} holds {collection.count()} rows instead of {manifest.count}")
+
+
+def _content_hash(rows: Sequence[_Row]) -> str:
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps([row.id, row.metadata, row.key.hex()], sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+def _remove_older(snapshot: Path) -> None:
+    """Earlier snapshots of the same data set that were built here; nobody serves from them but from copies."""
+    for other in snapshot.parent.iterdir():
+        if other != snapshot and Manifest.read(other) is not None:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

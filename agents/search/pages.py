@@ -1,0 +1,97 @@
+"""Full text of web pages by URL: a folder of files first, HTTP only where it is allowed, None where there is nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+_log = logging.getLogger(__name__)
+
+CACHE_SUFFIXES = ("", ".html", ".txt")
+"""Endings that a cached page may have; new ones are written with ``.html``."""
+
+MAX_BYTES = 2_000_000
+"""Longer pages are not fetched: what answers a question stands in far less."""
+
+
+class PageCache:
+    """Pages in a folder, one file a page, named by the SHA-256 of the URL (64 hexadecimal digits).
+
+    At evaluation the folder is filled beforehand and HTTP is off, so a miss is nothing special.
+
+    Args:
+        folder: The cache; need not exist.
+        http: Whether missing pages may be fetched.
+        timeout: Limit for one fetch in seconds.
+    """
+
+    def __init__(self, folder: Path, http: bool = False, timeout: float = 3.0) -> None:
+        self._folder = folder
+        self._http = http
+        self._timeout = timeout
+
+    def path(self, url: str) -> Path:
+        """Where the page of a URL is written."""
+        return self._stem(url).with_suffix(".html")
+
+    def get(self, url: str) -> str | None:
+        """The page as it was stored (HTML or text), or None where it is not to be had; never raises."""
+        cached = self._cached(url)
+        if cached is not None or not self._http:
+            return cached
+        fetched = self._fetch(url)
+        if fetched is not None:
+            self.put(url, fetched)
+        return fetched
+
+    def put(self, url: str, text: str) -> None:
+        """Store a page; a folder that cannot be written to is noted, not an error."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("wb", dir=self._folder, prefix=".page-", delete=False) as file:
+                file.write(text.encode("utf-8", errors="replace"))
+            Path(file.name).replace(self.path(url))
+        except OSError as error:
+            _log.warning("the page %s cannot be cached: %s", url, error)
+
+    def _stem(self, url: str) -> Path:
+        return self._folder / hashlib.sha256(url.encode("utf-8", errors="surrogatepass")).hexdigest()
+
+    def _cached(self, url: str) -> str | None:
+        stem = self._stem(url)
+        for suffix in CACHE_SUFFIXES:
+            try:
+                text = stem.with_suffix(suffix).read_bytes().decode("utf-8-sig")
+            except FileNotFoundError:
+                continue
+            except (OSError, UnicodeDecodeError) as error:
+                _log.warning("the cached page of %s cannot be read: %s", url, error)
+                continue
+            if text.strip() and "\0" not in text:
+                return text
+            _log.warning("the cached page of %s is empty or binary", url)
+        return None
+
+    def _fetch(self, url: str) -> str | None:
+        import httpx
+
+        try:
+            if urlsplit(url).scheme not in ("http", "https"):
+                return None
+            with httpx.stream("GET", url, timeout=self._timeout, follow_redirects=True) as response:
+                response.raise_for_status()
+                kind = response.headers.get("content-type", "text/html")
+                if not kind.startswith(("text/", "application/xhtml")):
+                    raise ValueError(f"it is {kind}")
+                body = bytearray()
+                for block in response.iter_bytes():
+                    body += block
+                    if len(body) > MAX_BYTES:
+                        raise ValueError(f"it is longer than {MAX_BYTES} bytes")
+                return body.decode(response.charset_encoding or "utf-8", errors="replace")
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError) as error:
+            _log.warning("the page %s cannot be fetched: %s", url, error)
+            return None

@@ -1,0 +1,150 @@
+"""Opens the organiser's search pipeline, nothing in it edited, over real or over locally built indices."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from agents.models.base import ModelError
+from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
+from agents.search.folders import default_cache, hub_folder
+from agents.search.hub import current_revision, serve, snapshot_path, use_local_hub
+from agents.search.index_builder import IMAGE_COLLECTION, Manifest
+from agents.search.types import SearchError
+
+Kind = Literal["organiser", "embedded"]
+
+_log = logging.getLogger(__name__)
+
+
+def open_pipeline(
+    *,
+    kind: Kind = "embedded",
+    image_model: str = EFFICIENTNET,
+    text_model: str = MINILM,
+    image_index: str,
+    web_index: str | None = None,
+    image_tag: str | None = None,
+    web_tag: str | None = None,
+    cache: Path | None = None,
+    hub: Path | None = None,
+) -> Any:
+    """A ``cragmm_search.search.UnifiedSearchPipeline``.
+
+    Args:
+        kind: ``organiser`` leaves everything to Hugging Face's own cache and settings; ``embedded`` opens copies of
+            indices that were built here, offline.
+        image_model: A CLIP id or folder, or ``efficientnet-lite2``.
+        text_model: An encoder's id or folder, or ``minilm``.
+        image_index: Data set id of the image index.
+        web_index: Data set id of the web index; None for a pipeline that has no web search (task 1).
+        image_tag: Revision or tag of the image index; ``main`` if None.
+        web_tag: Revision or tag of the web index; ``main`` if None.
+        cache: Cache folder; `agents.search.folders.default_cache` if None.
+        hub: Where the indices of ``embedded`` were published; ``hub/`` in the cache if None.
+
+    Raises:
+        SearchError: An index or a model is missing (the message says which command builds or installs it), or an
+            index was built with another model.
+        agents.search.hub.HubError: Hugging Face's libraries were imported before ``use_local_hub``.
+    """
+    if kind not in ("organiser", "embedded"):
+        raise SearchError(f"unknown kind of search {kind!r}; known: organiser, embedded")
+    folder = cache or default_cache()
+    local = hub or hub_folder(folder)
+    served: dict[str, str] = {}  # data set id to revision
+    if kind == "embedded":
+        use_local_hub(local)
+        _require(local, image_index, image_tag, "image")
+        served[image_index] = image_tag = serve(local, image_index, image_tag)
+        if web_index is not None:
+            _require(local, web_index, web_tag, "web")
+            served[web_index] = web_tag = serve(local, web_index, web_tag)
+    pipeline = _construct(
+        image_model_name=_stand_in_clip(folder) if image_model == EFFICIENTNET else image_model,
+        image_hf_dataset_id=image_index,
+        image_hf_dataset_tag=image_tag,
+        text_model_name=_installed(text_model) if web_index is not None else None,
+        web_hf_dataset_id=web_index,
+        web_hf_dataset_tag=web_tag,
+    )
+    if image_model == EFFICIENTNET:
+        _see_with_efficientnet(pipeline)
+    for dataset_id, revision in served.items():
+        _check_model(pipeline, dataset_id, snapshot_path(local, dataset_id, revision))
+    return pipeline
+
+
+def _require(hub: Path, dataset_id: str, tag: str | None, what: Literal["image", "web"]) -> None:
+    if current_revision(hub, dataset_id, tag) is None:
+        sources = "--images FOLDER --kg KG.jsonl" if what == "image" else "--pages PAGES.jsonl"
+        raise SearchError(
+            f"there is no {what} index {dataset_id}{f' at {tag}' if tag else ''} in {hub}. Build it with: "
+            f"python -m agents.search.build_index {sources} --{what}-id {dataset_id} --out {hub}"
+        )
+
+
+def _installed(text_model: str) -> str:
+    try:
+        return text_checkpoint(text_model)
+    except ModelError as error:
+        raise SearchError(str(error)) from error
+
+
+def _construct(**arguments: Any) -> Any:
+    # Chroma reads its settings from the environment when it is imported; the organiser's code passes none.
+    os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
+    try:
+        from cragmm_search.search import UnifiedSearchPipeline
+        from transformers.utils import logging as chatter
+    except ImportError as error:
+        raise SearchError(f"searching takes: pip install cragmm-search-pipeline==0.5.1 ({error})") from error
+    said, verbosity = io.StringIO(), chatter.get_verbosity()
+    try:
+        chatter.set_verbosity_error()
+        with contextlib.redirect_stdout(said):
+            pipeline = UnifiedSearchPipeline(**arguments)
+    except Exception as error:  # Chroma, Hugging Face and torch each raise their own kinds; callers need one
+        raise SearchError(f"the organiser's pipeline cannot be opened: {type(error).__name__}: {error}") from error
+    finally:
+        chatter.set_verbosity(verbosity)
+    _log.debug("the organiser's pipeline says: %s", said.getvalue().strip())
+    return pipeline
+
+
+def _see_with_efficientnet(pipeline: Any) -> None:
+    """Put EfficientNet where the pipeline keeps CLIP; only attributes of this one instance change."""
+    from agents.search.efficientnet_clip import EfficientNetImageModel, EfficientNetImageProcessor
+
+    model = EfficientNetImageModel(str(pipeline.device))
+    processor = EfficientNetImageProcessor(model)
+    pipeline.image_model, pipeline.image_processor = model, processor
+    pipeline.crag_image_kg.emb_model, pipeline.crag_image_kg.processor = model, processor
+
+
+def _check_model(pipeline: Any, dataset_id: str, snapshot: Path) -> None:
+    """Scores of an index that another model made would be noise, and nothing else would tell."""
+    manifest = Manifest.read(snapshot)
+    if manifest is None:  # not built here
+        return
+    encoder: ImageIndexEncoder | TextIndexEncoder
+    if manifest.collection == IMAGE_COLLECTION:
+        encoder = ImageIndexEncoder(pipeline.image_model, pipeline.image_processor)
+    else:
+        encoder = TextIndexEncoder(pipeline.text_model, pipeline.text_tokenizer)
+    if manifest.model != encoder.fingerprint:
+        raise SearchError(
+            f"the index {dataset_id} was built with another model ({manifest.model}, not {encoder.fingerprint}); "
+            "build it again with: python -m agents.search.build_index"
+        )
+
+
+def _stand_in_clip(cache: Path) -> str:
+    """A CLIP checkpoint of a few kilobytes, made once: the organiser's constructor will not do without one."""
+    from agents.search.stand_in_clip import stand_in_clip
+
+    return str(stand_in_clip(cache / "stand-in-clip"))
