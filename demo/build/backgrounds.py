@@ -147,7 +147,9 @@ def _hedge(stage: Stage, height: int) -> Array:
     """Sky over an out-of-focus line of trees."""
     rng, width = stage.rng, stage.width
     sky = _sky_colours(stage, height, float(rng.uniform(0.1, 0.9)))
-    leaves = tinted(fractal(rng, width, height, cell=30, octaves=5), (22, 40, 18), (104, 138, 66))
+    seasons = [((22, 40, 18), (104, 138, 66)), ((44, 60, 22), (150, 164, 84)), ((58, 42, 20), (176, 132, 66)),
+               ((34, 46, 40), (112, 132, 116))]  # fmt: skip
+    leaves = tinted(fractal(rng, width, height, cell=30, octaves=5), *seasons[int(rng.integers(len(seasons)))])
     crowns = height * (
         0.25 + 0.5 * smooth(rng, width, 2, width / 7, 2)[0] + 0.1 * smooth(rng, width, 2, width / 40, 2)[0]
     )
@@ -162,7 +164,8 @@ def _grass(stage: Stage) -> Image.Image:
     horizon = stage.horizon(0.36)
     depth_px = stage.height - horizon
     plane = _ground_plane(stage.texture("grass"), stage.width, depth_px, 6.0, 0.75)
-    lawn = tinted((plane - 0.12) * 1.35, (26, 48, 16), (150, 184, 88))
+    lawns = [((26, 48, 16), (150, 184, 88)), ((40, 52, 18), (178, 186, 104)), ((62, 58, 30), (200, 188, 130))]
+    lawn = tinted((plane - 0.12) * 1.35, *lawns[int(stage.rng.integers(len(lawns)))])
     patches = fractal(stage.rng, stage.width, depth_px, cell=140, octaves=3, stretch=2.5)
     lawn *= (0.8 + 0.4 * patches)[..., None]
     lawn[..., 0] *= 0.95 + 0.25 * patches
@@ -189,7 +192,7 @@ def _bricks(stage: Stage, width: int, height: int) -> Array:
         [np.mod(y, brick_h), brick_h - np.mod(y, brick_h), np.mod(along, brick_w), brick_w - np.mod(along, brick_w)]
     )
     in_brick = np.clip((from_edge - joint / 2) / 2 + 0.5, 0, 1).astype(np.float32)[..., None]
-    tone = rng.normal(1.0, 0.11, size=(rows, columns, 1)) * (1 + rng.normal(0, 0.03, size=(rows, columns, 3)))
+    tone = rng.normal(1.0, 0.11, size=(rows, columns, 1)) * (1 + rng.normal(0, 0.012, size=(rows, columns, 3)))
     rough = 0.86 + 0.28 * fractal(rng, width, height, cell=10, octaves=4) + 0.05 * grain(rng, width, height)
     faces = brick * tone[row, column].astype(np.float32)
     colours = (faces * in_brick + mortar * (1 - in_brick)) * rough[..., None]
@@ -283,15 +286,17 @@ def _sky(stage: Stage) -> Image.Image:
 def _sand(stage: Stage) -> Image.Image:
     rng, width = stage.rng, stage.width
     horizon = stage.horizon(0.34)
-    sea_px = max(6, int(0.3 * horizon))
+    sea_px = max(6, int(float(rng.uniform(0.15, 0.45)) * horizon))
     depth_px = stage.height - horizon
     ripples = fractal(rng, 700, 700, cell=44, octaves=5, stretch=2.2) * 0.75 + 0.25 * rng.random(
         (700, 700), dtype=np.float32
     )
     plane = _ground_plane(ripples, width, depth_px, 5.0, 0.8)
-    beach = tinted(plane, (150, 122, 84), (240, 218, 178))
+    beaches = [((150, 122, 84), (240, 218, 178)), ((140, 128, 112), (226, 218, 204)), ((136, 92, 58), (226, 176, 128))]
+    beach = tinted(plane, *beaches[int(rng.integers(len(beaches)))])
     waves = fractal(rng, width, sea_px, cell=8, octaves=3, stretch=9)
-    sea = tinted(waves, (34, 92, 124), (132, 184, 200))
+    seas = [((34, 92, 124), (132, 184, 200)), ((30, 116, 120), (150, 206, 198)), ((62, 80, 92), (150, 164, 170))]
+    sea = tinted(waves, *seas[int(rng.integers(len(seas)))])
     sky = _sky_colours(stage, horizon - sea_px, float(rng.uniform(0.0, 0.7)))
     image = _stack(np.concatenate([sky, sea], axis=0), beach)
     return _soft_edge(image, horizon, 2)

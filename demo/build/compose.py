@@ -29,7 +29,7 @@ from demo.build.noise import generator
 from demo.build.paths import DemoPaths, atomic_file, write_text
 
 # Raise this when the composer itself changes, so that all scenes are composed anew.
-COMPOSER_VERSION = 1
+COMPOSER_VERSION = 2
 # The canvas reaches beyond the frame by this fraction, enough for 15 degrees of tilt.
 MARGIN = 0.2
 SCENE_QUALITIES = (78, 70, 62, 54, 46)

@@ -79,6 +79,13 @@ class Photo(_Model):
     file: str
 
 
+class Companion(_Model):
+    """A second entity to be seen in another's photograph; it has no photograph of its own."""
+
+    name: str
+    attributes: dict[str, Any] = Field(default_factory=dict)
+
+
 class Entity(_Item):
     """A KG entity with its photograph and raw infobox attributes."""
 
@@ -86,7 +93,7 @@ class Entity(_Item):
     photo: Photo
     wiki: str | None = None
     attributes: dict[str, Any] = Field(default_factory=dict)
-    also: tuple[Identifier, ...] = ()
+    also: tuple[Companion, ...] = ()
 
 
 class Page(_Item):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
 import json
 import shutil
 import tempfile
@@ -48,7 +49,7 @@ TASKS: tuple[Task, ...] = get_args(Task)
 # Raise this when the layout of the built files changes, so that older ones are built anew.
 FORMAT_VERSION = 1
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://mini-crag-mm.example/")
-_STAMP = "built_from.txt"
+STAMP = "built_from.txt"
 _ROW_BATCH = 100
 
 
@@ -213,10 +214,8 @@ def _write_parquet(rows: list[dict[str, Any]], revision: Revision, target: Path)
 
 def _content_hash(paths: DemoPaths) -> str:
     """Hash of all that the data sets are made of."""
-    from datasets import __version__
-
-    # Different versions of the library write features differently.
-    digest = hashlib.sha256(f"{FORMAT_VERSION} {__version__}\n".encode())
+    # Different versions of the library write features differently; importing it for its version would take seconds.
+    digest = hashlib.sha256(f"{FORMAT_VERSION} {importlib.metadata.version('datasets')}\n".encode())
     for file in [*sorted(paths.content.glob("*/*.yaml")), paths.layout, *sorted(paths.scenes.glob("*.webp"))]:
         digest.update(f"{file.relative_to(paths.root)}\n".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
@@ -259,7 +258,7 @@ def build_datasets(out_dir: Path, paths: DemoPaths | None = None) -> BuiltDatase
     paths = paths or DemoPaths()
     built = BuiltDatasets(out_dir.resolve())
     wanted = _content_hash(paths)
-    stamp = built.root / _STAMP
+    stamp = built.root / STAMP
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
         return built
     if built.root.exists() and not stamp.exists() and any(built.root.iterdir()):
@@ -270,7 +269,7 @@ def build_datasets(out_dir: Path, paths: DemoPaths | None = None) -> BuiltDatase
     part.chmod(0o755)
     try:
         _write_all(load_content(paths.content), paths, BuiltDatasets(part))
-        (part / _STAMP).write_text(wanted, encoding="utf-8")
+        (part / STAMP).write_text(wanted, encoding="utf-8")
         if built.root.exists():
             old = Path(tempfile.mkdtemp(dir=built.root.parent, prefix=f".{built.root.name}.old."))
             built.root.replace(old / "old")

@@ -36,9 +36,9 @@ def photo_url(entity_id: str) -> str:
     return f"{IMAGE_URL}{entity_id}.webp"
 
 
-def kg_image(entity: Entity, content: Content) -> KgImage:
+def kg_image(entity: Entity) -> KgImage:
     """The KG line of an entity's photograph, with the other entities that it shows."""
-    shown = [entity, *(content.entities[other] for other in entity.also)]
+    shown = [entity, *entity.also]
     return {
         "image": f"photos/{entity.id}.webp",
         "image_url": photo_url(entity.id),
@@ -49,7 +49,7 @@ def kg_image(entity: Entity, content: Content) -> KgImage:
 def build_kg(content: Content, paths: DemoPaths) -> None:
     """Write the KG of both splits."""
     for split in SPLITS:
-        images = [kg_image(entity, content) for entity in content.entities.values() if entity.split == split]
+        images = [kg_image(entity) for entity in content.entities.values() if entity.split == split]
         write_text(paths.kg(split), "".join(json.dumps(image, ensure_ascii=False) + "\n" for image in images))
 
 

@@ -14,7 +14,7 @@ _UNITS = {
     "millimetres": "mm", "foot": "ft", "feet": "ft", "inch": "in", "inches": "in", "mile": "mi", "miles": "mi",
     "kilogram": "kg", "kilograms": "kg", "gram": "g", "grams": "g", "tonne": "t", "tonnes": "t", "pound": "lb", "pounds": "lb",
     "lbs": "lb", "kph": "km/h", "litre": "l", "litres": "l", "liter": "l", "liters": "l", "hectares": "ha", "hectare": "ha",
-    "acres": "acre",
+    "acres": "acre", "gallon": "gal", "gallons": "gal", "usgal": "gal", "impgal": "gal",
 }  # fmt: skip
 
 
