@@ -14,12 +14,11 @@ import datasets
 
 from evaluation.images import ImageCache, LoadedImage, decode_cell, fit_ego
 from evaluation.known_sessions import REPLACED_IMAGE_URLS, SKIPPED_SESSIONS
-from evaluation.records import EvaluationError, Session
+from evaluation.records import DEFAULT_REVISION, EvaluationError, Session
 from evaluation.rows import label_features, to_session
 
 DatasetType = Literal["single-turn", "multi-turn"]
 HUB_ORGANISATION = "crag-mm-2025"
-DEFAULT_REVISION = "v0.1.2"
 _SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?\.parquet$")
 _KEPT_IMAGES = 32
 

@@ -91,6 +91,7 @@ def judge_turns(
                 correct=not miss and (exact or (verdict is not None and verdict.correct)),
                 semantic=None if verdict is None else verdict.correct,
                 reason="miss" if miss else "exact" if exact else verdict.reason if verdict is not None else "",
+                judge_failed=verdict is not None and verdict.failed,
             )
         )
     return judged

@@ -12,6 +12,9 @@ I_DONT_KNOW = "I don't know"
 MAX_ANSWER_TOKENS = 75
 """The evaluator cuts every answer at this many Llama-3.2 tokens (starter kit and research release)."""
 
+DEFAULT_REVISION = "v0.1.2"
+"""The newest revision of the public data sets that we know."""
+
 REQUIRED_FIELDS = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
 """What a line of response.jsonl must hold to be judged (research release, replay mode)."""
 

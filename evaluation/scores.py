@@ -41,6 +41,7 @@ class JudgedTurn:
         correct: Exact, or the judge says so; never together with ``miss``.
         semantic: The judge's verdict; None where it was not asked (exact or miss).
         reason: The judge's words.
+        judge_failed: The judge gave no usable reply, and the answer counts as wrong for that.
     """
 
     turn: AnsweredTurn
@@ -49,6 +50,7 @@ class JudgedTurn:
     correct: bool
     semantic: bool | None = None
     reason: str = ""
+    judge_failed: bool = False
 
     @property
     def hallucination(self) -> bool:

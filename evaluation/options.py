@@ -1,0 +1,122 @@
+"""The command line of local_evaluation.py: the organiser's flags with their meanings, and ours."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluation.records import DEFAULT_REVISION
+
+_EXAMPLES = """examples:
+  answer and judge the first 20 dialogs of a local copy of the mini set, by rule, on a laptop:
+    python local_evaluation.py --dataset-type multi-turn --dataset .cache/mini-crag-mm --num-conversations 20
+
+  the public validation split with OpenAI's judge (key in OPENAI_API_KEY), task 1 (no web search):
+    python local_evaluation.py --dataset-type single-turn --profile gpu --suppress-web-search-api --eval-model gpt-4o-mini
+
+  go on with a run that was cut off:
+    python local_evaluation.py --dataset-type multi-turn --output-dir results/mine --resume
+
+  judge saved answers again with another judge:
+    python local_evaluation.py --mode evaluate --input-file results/mine/response.jsonl --eval-model gpt-4o
+
+  an ablation: the preset without one of its stages:
+    python local_evaluation.py --preset best --without rerank
+"""
+
+
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Default values in the help, and the examples as they are written."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser; nothing heavy is imported for ``--help``."""
+    parser = argparse.ArgumentParser(
+        description="Run the CRAG-MM agent over a data set and score its answers.",
+        epilog=_EXAMPLES,
+        formatter_class=_Formatter,
+    )
+    what = parser.add_argument_group("what is asked")
+    what.add_argument(
+        "--dataset-type", choices=["single-turn", "multi-turn"], default="single-turn", help="which data set"
+    )
+    what.add_argument(
+        "--dataset", type=Path, metavar="PATH", help="local folder with the data set; None: the public one from the hub"
+    )
+    what.add_argument("--split", default="validation", help="split of the data set: validation or public_test")
+    what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data set: v0.1.1 or v0.1.2")
+    what.add_argument(
+        "--num-conversations", type=int, default=-1, metavar="N", help="ask only the first N sessions; -1: all"
+    )
+
+    agent = parser.add_argument_group("who answers")
+    agent.add_argument("--preset", default="best", help="preset of the agent, a file in presets/")
+    agent.add_argument("--profile", default="embedded", help="where models run: embedded (CPU), gpu or server")
+    agent.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="STAGE",
+        help="leave a stage of the preset out; may be repeated",
+    )
+    agent.add_argument(
+        "--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)"
+    )
+    agent.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
+    agent.add_argument(
+        "--cache", type=Path, default=Path(".cache"), help="folder for indices, models, images and judgements"
+    )
+    agent.add_argument(
+        "--tokenizer",
+        metavar="ID_OR_PATH",
+        help="tokenizer that cuts answers at 75 tokens; None: Llama-3.2's, else a stand-in",
+    )
+
+    judge = parser.add_argument_group("who judges")
+    judge.add_argument("--eval-model", metavar="MODEL", help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
+                       '"None": the rule judge; not given: gpt-4o-mini if OPENAI_API_KEY is set, else the rule judge')  # fmt: skip
+    judge.add_argument(
+        "--judge-style",
+        choices=["structured", "explained"],
+        help="the challenge's prompt or the research release's; None: by model",
+    )
+    judge.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
+    judge.add_argument(
+        "--miss-rule",
+        choices=["either", "starter-kit", "research-release"],
+        default="either",
+        help='what counts as "I don\'t know"',
+    )
+
+    run = parser.add_argument_group("the run")
+    run.add_argument(
+        "--mode", choices=["generate", "evaluate", "both"], default="both", help="answer, judge saved answers, or both"
+    )
+    run.add_argument(
+        "--input-file",
+        type=Path,
+        metavar="FILE",
+        help="saved answers for --mode evaluate; None: response.jsonl in --output-dir",
+    )
+    run.add_argument("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
+    run.add_argument("--resume", action="store_true", help="go on with the answers in --output-dir")
+    run.add_argument("--display-conversations", type=int, default=0, metavar="N", help="print the first N dialogs")
+    run.add_argument("--no_progress", "--no-progress", action="store_true", help="no progress bars")
+    run.add_argument("--no-report", action="store_true", help="write no report.html")
+    return parser
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read and check the command line; exits with a message on bad combinations."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.num_conversations == 0 or options.num_conversations < -1:
+        parser.error("--num-conversations must be positive, or -1 for all")
+    if options.num_workers < 1:
+        parser.error("--num-workers must be at least 1")
+    if options.input_file is not None and options.mode != "evaluate":
+        parser.error("--input-file goes with --mode evaluate")
+    if options.resume and options.mode == "evaluate":
+        parser.error("--resume goes with --mode generate or both")
+    return options

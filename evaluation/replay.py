@@ -1,0 +1,56 @@
+"""Judging saved answers again, without the agent that made them (``--mode evaluate``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from evaluation.datasets import CragDataset
+from evaluation.generate import RESPONSES
+from evaluation.judge import Judge
+from evaluation.manifest import read_manifest
+from evaluation.responses import read_responses
+from evaluation.run import judge_answers, report
+from evaluation.scores import MissRule
+
+
+def replay(
+    input_file: Path | None,
+    judge: Judge,
+    output_dir: Path,
+    console: Console,
+    *,
+    dataset: CragDataset | None = None,
+    miss_rule: MissRule = "either",
+    workers: int = 1,
+    progress: bool = True,
+    display: int = 0,
+    with_report: bool = True,
+) -> None:
+    """Judge the answers of a response.jsonl and write scores, tables and report into ``output_dir``.
+
+    Args:
+        input_file: ``response.jsonl`` in ``output_dir`` where None.
+        dataset: For accept forms and photos, where it is to be had.
+
+    Raises:
+        EvaluationError: The file is missing or a line of it is bad (names the line), or the judge is not to be had.
+    """
+    path = input_file or output_dir / RESPONSES
+    turns = read_responses(path)
+    part = judge_answers(
+        turns,
+        judge,
+        output_dir,
+        console,
+        dataset=dataset,
+        answers_dir=path.parent,
+        name=f"{len(turns)} answers of {path.name}",
+        miss_rule=miss_rule,
+        workers=workers,
+        progress=progress,
+        display=display,
+    )
+    if with_report:
+        report(output_dir, [part], {**read_manifest(path.parent), "judge": judge.name}, console)
