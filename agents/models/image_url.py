@@ -7,7 +7,7 @@ import io
 
 from PIL import Image
 
-from agents.models.pixels import to_rgb
+from agents.models.pixels import rgb_within
 
 JPEG_QUALITY = 90
 
@@ -19,10 +19,6 @@ def jpeg_data_url(image: Image.Image, max_side: int) -> str:
         OSError: The image cannot be decoded.
         ValueError: It has no pixels.
     """
-    rgb = to_rgb(image)
-    if max(rgb.size) > max_side:
-        rgb = rgb.copy()
-        rgb.thumbnail((max_side, max_side))
     buffer = io.BytesIO()
-    rgb.save(buffer, format="JPEG", quality=JPEG_QUALITY)
+    rgb_within(image, max_side).save(buffer, format="JPEG", quality=JPEG_QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

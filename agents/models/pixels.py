@@ -37,6 +37,19 @@ def to_rgb(image: Image.Image) -> Image.Image:
         raise ValueError(f"image cannot be decoded: {type(error).__name__}: {error}") from error
 
 
+def rgb_within(image: Image.Image, max_side: int) -> Image.Image:
+    """The image as ``to_rgb`` gives it, scaled down to at most ``max_side`` pixels on its longer side.
+
+    Raises:
+        ValueError: See ``to_rgb``.
+    """
+    rgb = to_rgb(image)
+    if max(rgb.size) > max_side:
+        rgb = rgb.copy()
+        rgb.thumbnail((max_side, max_side))
+    return rgb
+
+
 def _upright(image: Image.Image) -> Image.Image:
     try:
         # exif_transpose copies even where there is nothing to turn; tens of megapixels make that worth a look first.

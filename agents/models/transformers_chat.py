@@ -17,7 +17,7 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
-from agents.models.pixels import to_rgb
+from agents.models.pixels import rgb_within
 from agents.models.prompt_fitting import cut_longest_user_message
 from agents.models.transformers_loading import Checkpoint, load_checkpoint
 
@@ -106,13 +106,9 @@ class TransformersChat:
 
     def _scaled(self, image: Image.Image) -> Image.Image:
         try:
-            rgb = to_rgb(image)
+            return rgb_within(image, self._max_image_side)
         except (OSError, ValueError) as error:
             raise ModelError(f"Unreadable image: {error}") from error
-        if max(rgb.size) > self._max_image_side:
-            rgb = rgb.copy()
-            rgb.thumbnail((self._max_image_side, self._max_image_side))
-        return rgb
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
         """Groups of at most ``max_batch`` prompts of like length; processors refuse rows with and without images mixed."""

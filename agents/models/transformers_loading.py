@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jinja2 import TemplateError
 from PIL import Image
 
 from agents.models.base import ChatMessage, ModelError
+from agents.models.chat_template import ChatTemplate, is_vision_language
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -51,36 +51,12 @@ class Checkpoint:
         return frozenset(ids)
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
-        """The prompt text by the checkpoint's own chat template, with the turn of the assistant opened.
-
-        A template that takes no system message gets it at the head of the first user message.
+        """The prompt text; see ``ChatTemplate.render``.
 
         Raises:
             ModelError: The checkpoint has no template, or refuses these messages.
         """
-        template = self.processor if self.processor is not None and self.processor.chat_template else self.tokenizer
-        if not template.chat_template:
-            raise ModelError("The checkpoint has no chat template; use an instruction-tuned one.")
-        try:
-            return self._apply(template, messages)
-        except TemplateError as first:
-            merged = _system_into_user(messages)
-            try:
-                if merged is not None:
-                    return self._apply(template, merged)
-            except TemplateError:
-                pass  # the first complaint is about the messages as they were given: that one is raised
-            raise ModelError(f"The chat template refuses these messages: {first}") from first
-
-    def _apply(self, template: Any, messages: Sequence[ChatMessage]) -> str:
-        rows = [{"role": m.role, "content": self._content(m)} for m in messages]
-        text: str = template.apply_chat_template(rows, tokenize=False, add_generation_prompt=True)
-        return text
-
-    def _content(self, message: ChatMessage) -> str | list[dict[str, str]]:
-        if not self.sees:
-            return message.content
-        return [{"type": "image"} for _ in message.images] + [{"type": "text", "text": message.content}]
+        return ChatTemplate(self.tokenizer, self.processor).render(messages)
 
     def inputs(self, texts: Sequence[str], images: Sequence[Sequence[Image.Image]]) -> Any:
         """The padded model input of rendered prompts, on the model's device; all rows have images, or none has."""
@@ -107,12 +83,11 @@ def load_checkpoint(source: str | Path, device: str = "cpu", dtype: str = "auto"
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; known: auto, {', '.join(DTYPES)}.")
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
-    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
         config = AutoConfig.from_pretrained(source)
-        vision = config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        vision = is_vision_language(config)
         loader = AutoModelForImageTextToText if vision else AutoModelForCausalLM
         processor = AutoProcessor.from_pretrained(source) if vision else None
         tokenizer = processor.tokenizer if processor is not None else AutoTokenizer.from_pretrained(source)
@@ -130,11 +105,3 @@ def prepare_tokenizer(tokenizer: Any) -> None:
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-
-
-def _system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:
-    """The messages with a leading system message put before the user message that follows it."""
-    if len(messages) < 2 or messages[0].role != "system" or messages[1].role != "user":
-        return None
-    user = messages[1]
-    return (ChatMessage("user", f"{messages[0].content}\n\n{user.content}", user.images), *messages[2:])

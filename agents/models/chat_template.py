@@ -1,0 +1,108 @@
+"""Messages to prompt text, by the chat template that a Hugging Face checkpoint brings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from agents.models.base import ChatMessage, ModelError
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """What turns messages into a prompt.
+
+    Attributes:
+        tokenizer: The checkpoint's tokenizer.
+        processor: Its multi-modal processor; None for a text-only model.
+    """
+
+    tokenizer: Any
+    processor: Any | None
+
+    @property
+    def sees(self) -> bool:
+        """Whether messages may carry images."""
+        return self.processor is not None
+
+    def render(self, messages: Sequence[ChatMessage]) -> str:
+        """The prompt text by the checkpoint's own chat template, with the turn of the assistant opened.
+
+        A template that takes no system message gets it at the head of the first user message.
+
+        Raises:
+            ModelError: The checkpoint has no template, or refuses these messages.
+        """
+        template = self.processor if self.processor is not None and self.processor.chat_template else self.tokenizer
+        if not template.chat_template:
+            raise ModelError("The checkpoint has no chat template; use an instruction-tuned one.")
+        try:
+            return self._apply(template, messages)
+        except TemplateError as first:
+            merged = _system_into_user(messages)
+            try:
+                if merged is not None:
+                    return self._apply(template, merged)
+            except TemplateError:
+                pass  # the first complaint is about the messages as they were given: that one is raised
+            raise ModelError(f"The chat template refuses these messages: {first}") from first
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a rendered prompt: the template has written the special tokens already."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        return text
+
+    def _apply(self, template: Any, messages: Sequence[ChatMessage]) -> str:
+        rows = [{"role": m.role, "content": self._content(m)} for m in messages]
+        text: str = template.apply_chat_template(rows, tokenize=False, add_generation_prompt=True)
+        return text
+
+    def _content(self, message: ChatMessage) -> str | list[dict[str, str]]:
+        if not self.sees:
+            return message.content
+        return [{"type": "image"} for _ in message.images] + [{"type": "text", "text": message.content}]
+
+
+def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemplate:
+    """The tokenizer and, for a vision-language model, the processor of a checkpoint; no weights are loaded.
+
+    Args:
+        source: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
+        processor_options: For the processor, e.g. ``max_pixels`` of Qwen's.
+
+    Raises:
+        ModelError: The checkpoint is missing or broken.
+    """
+    from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+
+    try:
+        if is_vision_language(AutoConfig.from_pretrained(source)):
+            processor = AutoProcessor.from_pretrained(source, **processor_options)
+            return ChatTemplate(processor.tokenizer, processor)
+        return ChatTemplate(AutoTokenizer.from_pretrained(source), None)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
+
+
+def is_vision_language(config: Any) -> bool:
+    """Whether a checkpoint's configuration is one of a model that reads images and text and writes text."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    return config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+
+def _system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:
+    """The messages with a leading system message put before the user message that follows it."""
+    if len(messages) < 2 or messages[0].role != "system" or messages[1].role != "user":
+        return None
+    user = messages[1]
+    return (ChatMessage("user", f"{messages[0].content}\n\n{user.content}", user.images), *messages[2:])
