@@ -19,6 +19,7 @@ from agents.stages.image_text import ImageText
 from agents.stages.objects import Objects
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
+from agents.stages.route import RouteStage
 from agents.stages.select_entity import SelectEntity
 from agents.stages.tools import ToolRouter
 from agents.stages.two_stage_rerank import TwoStageRerank
@@ -32,8 +33,8 @@ _log = logging.getLogger(__name__)
 STAGES: dict[str, type[Stage]] = {
     stage.name: stage
     for stage in (
-        Understand, DomainRouter, DraftStage, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText, Queries, WebSearch,
-        EvidenceStage, Rerank, TwoStageRerank, Answer, Extract, Verify, Finalise,
+        Understand, DomainRouter, DraftStage, RouteStage, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText, Queries,
+        WebSearch, EvidenceStage, Rerank, TwoStageRerank, Answer, Extract, Verify, Finalise,
     )
 }  # fmt: skip
 """Every stage, in the order the data flows."""

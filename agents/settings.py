@@ -64,6 +64,21 @@ class Draft(_Table):
     most_steps: int = Field(5, ge=1, description="reasoning steps (appendix A: at most 5)")
 
 
+class RouteSettings(_Table):
+    """The branch of a turn (QA-Dragon, section 3.2) and the flags of CRUISE (section 3.1)."""
+
+    trained: str | None = Field(
+        None,
+        description="weights of a trained router (JSON), relative to the repository root; None: the rules of table 1",
+    )
+    least_mean_probability: float = Field(
+        0.0, ge=0, le=1, description="rules: mean token probability below which a draft is not given directly"
+    )
+    flags: Literal["model", "rules"] = Field(
+        "rules", description="who says whether external or present knowledge is needed"
+    )
+
+
 class ToolSettings(_Table):
     """Which searches to make (QA-Dragon, section 3.3)."""
 
@@ -134,7 +149,10 @@ class Queries(_Table):
 class WebSearch(_Table):
     """Web search."""
 
-    k: int = Field(10, ge=1, description="chunks fetched for a query; those of one page are merged")
+    k: int = Field(10, ge=1, description="pages wanted for a query")
+    overfetch: int = Field(
+        1, ge=1, description="chunks fetched for each page wanted, because those of one page are merged"
+    )
 
 
 class EvidenceSettings(_Table):
@@ -198,6 +216,8 @@ class Finalise(_Table):
     min_confidence: float | None = Field(
         None, description="abstain when the answer's confidence is below this; None: never"
     )
+    verified_by: tuple[Literal["white_box", "model"], ...] = Field((), description="verifiers that all have to approve")
+    abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
 
 
 class Settings(_Table):
@@ -208,6 +228,7 @@ class Settings(_Table):
     limits: Limits = Limits()
     understand: Understand = Understand()
     draft: Draft = Draft()
+    route: RouteSettings = RouteSettings()
     tools: ToolSettings = ToolSettings()
     objects: Objects = Objects()
     ground: Ground = Ground()

@@ -112,7 +112,8 @@ def check_batch(images: Sequence[Image.Image | None], questions: Sequence[str]) 
 def softmax(scores: FloatArray) -> FloatArray:
     """Softmax over the last axis, float32."""
     shifted = np.exp(scores.astype(np.float64) - scores.max(axis=-1, keepdims=True))
-    return (shifted / shifted.sum(axis=-1, keepdims=True)).astype(np.float32)
+    probabilities: FloatArray = (shifted / shifted.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return probabilities
 
 
 def ranked(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:

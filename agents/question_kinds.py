@@ -1,0 +1,92 @@
+"""What a question asks for, from its words: text or sums that stand in the picture, a name, facts of the world, the present."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SURFACES = (
+    "sign|label|tag|menu|ticket|receipt|poster|page|notice|timetable|board|cover|letter|note|package|pack|screen|plate|card|spine|"
+    "bill|text|programme|program"
+)
+_TEXT = re.compile(
+    r"\bwhat(?:'s| is| are| does| do|)\b[^?.]*\b(?:written|say|says|read|reads|printed|spelled|mean in (?:english|\w+))\b(?! by)"
+    r"|\btranslat(?:e|ion|ed)\b|\bspell(?:ed)?\b"
+    rf"|\b(?:according to|printed on|written on|as stated on) (?:the|this|that|my) (?:[\w-]+ ){{0,2}}(?:{_SURFACES})\b"
+    rf"|\bwhat does (?:the|this|that|my) (?:[\w-]+ ){{0,2}}(?:{_SURFACES})\b"
+    rf"|\bwhat is the (?:price|heading|title|word|text|number) on (?:the|this|that|my) (?:[\w-]+ ){{0,2}}(?:{_SURFACES})\b",
+    re.IGNORECASE,
+)
+_CALCULATION = re.compile(
+    r"\b(?:calculate|compute|add up (?:the|these|those)|sum of|sum up|solve|equation|how much change|"
+    r"square root|integral|derivative|perimeter)\b"
+    r"|\b(?:how much|what) (?:is|are|do|does|would|should|will)\b[^?.]*\b(?:altogether|all together|in total|come to|the total)\b"
+    r"|\bwhat is the (?:area|volume|perimeter|total|sum|result|product|difference) of\b",
+    re.IGNORECASE,
+)
+_VISIBLE = re.compile(
+    r"(?<!\bin )\b(?:what|which) colou?rs?\b|\bwhat is (?:he|she|it|the (?:man|woman|person|child)) (?:wearing|holding|doing)\b"
+    r"|\bhow many\b[^?.]*\b(?:(?:in|on) (?:the|this) (?:picture|photo|image|table|shelf|wall|plate|desk|floor|ground)"
+    r"|(?:can|do) (?:you|i|we) see|(?:are|is) (?:lying|standing|sitting|parked|shown|pictured|visible|laid out|here))\b",
+    re.IGNORECASE,
+)
+_RECOGNITION = re.compile(
+    r"\b(?:what|which)(?: [\w-]+){0,3} (?:is|are) (?:this|that|these|those)\b(?! [\w-]+ (?:\w+ ){0,3}(?:made|used|for))"
+    r"|\bwhat(?:'s| is| are) (?:this|that|these|those)\b|\bwhat(?:'s| is) the name of (?:this|that|these|the)\b"
+    r"|\bwhat(?:'s| is| are) (?:the|this|that|these) [^?.]*\bcalled\b"
+    r"|\bdo you call (?:this|that|these|those|the (?:[\w-]+ ){0,2}(?:thing|one|tool|object|plant|animal|bird))\b"
+    r"|\bam i looking at\b|\bidentify\b"
+    r"|\b(?:what|which) (?:kind|type|sort|breed|species|brand|make|model|variety) (?:of (?:[\w-]+ ){1,3})?(?:is|are|do|am)\b",
+    re.IGNORECASE,
+)
+_NOW = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|nowadays|now|right now|currently|presently|latest|newest|most recent(?:ly)?|recently|"
+    r"these days|so far|up[- ]to[- ]date|at (?:the|this) (?:very )?moment|at present|this (?:very )?(?:minute|instant|hour|morning|"
+    r"afternoon|evening|day|week|month|season|year|spring|summer|autumn|fall|winter)|(?:last|next) (?:night|week|month|season|game|match|"
+    r"launch|election))\b|\bcurrent(?= (?:price|cost|score|weather|temperature|population|value|president|ceo|owner|champion|record|"
+    r"exchange|rate|ranking|status|version|model|number|world|head|king|queen|mayor|coach|stock|market|\w+ (?:price|rate|champion))\b)"
+    r"|\bis (?:it|this|that|he|she) (?:still )?(?:open|closed|alive|available|in stock)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class QuestionKind:
+    """What a question asks for; several may hold.
+
+    Attributes:
+        text: Words that stand in the picture, or their translation.
+        calculation: A sum over what the picture shows.
+        visible: A colour, a count or a pose that anybody can see.
+        recognition: The name of what is shown.
+        open_world: None of these: a fact of the world that no picture shows.
+        now: The present: prices, weather, results, who holds an office.
+    """
+
+    text: bool
+    calculation: bool
+    visible: bool
+    recognition: bool
+    open_world: bool
+    now: bool
+
+    @property
+    def self_contained(self) -> bool:
+        """Whether the picture alone can answer (table 1 of QA-Dragon: arithmetic, OCR)."""
+        return (self.text or self.calculation or self.visible) and not self.now
+
+
+def question_kind(question: str) -> QuestionKind:
+    """The kind of a standalone question."""
+    plain = question.replace("\u2019", "'")
+    text, calculation, visible, recognition = (
+        bool(pattern.search(plain)) for pattern in (_TEXT, _CALCULATION, _VISIBLE, _RECOGNITION)
+    )
+    return QuestionKind(
+        text=text,
+        calculation=calculation,
+        visible=visible,
+        recognition=recognition,
+        open_world=not (text or calculation or visible or recognition),
+        now=bool(_NOW.search(plain)),
+    )

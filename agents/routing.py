@@ -1,0 +1,203 @@
+"""The search router of QA-Dragon (section 3.2): features of the draft and its reasoning, and rules over them.
+
+``trained_router.py`` holds the classifier that the paper trains on such features; the rules here are its untrained stand-in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from agents.question_kinds import question_kind
+from agents.turn import Draft, Route
+from agents.white_box import token_probabilities
+
+_DONT_KNOW = re.compile(r"\bi (?:really |just )?(?:don'?t|do not) know\b", re.IGNORECASE)
+_IGNORANCE = re.compile(
+    r"\b(?:cannot|can't|can not|could not|couldn't|unable to|not able to|impossible to|not possible to) (?:be )?(?:\w+ly )?"
+    r"(?:determine|identif|tell|know|see|read|say|find|answer|provide|recogni[sz]|verif|confirm|make out)"
+    r"|\b(?:do not|don't|does not|doesn't) (?:know|have (?:enough |any |sufficient )?(?:information|access|knowledge))\b"
+    r"|\b(?:insufficient|not enough|no) (?:information|context|details?)\b|\bunknown\b|\bunclear\b|\buncertain\b|\bnot sure\b"
+    r"|\b(?:is|are) not (?:visible|shown|specified|provided|mentioned|legible|readable|given|known)\b",
+    re.IGNORECASE,
+)
+_FAILURE = re.compile(
+    r"\bas an ai\b|\blanguage model\b|\bi'?m sorry\b|\bi apologi[sz]e\b|\bcan(?:'t|not) (?:assist|help)\b"
+    r"|\b(?:please |should |could |can )(?:check|consult|visit|refer to|look up|search)\b"
+    r"|\bsearch(?:ing)? (?:online|the internet|the web)\b"
+    r"|<[a-z_ ]{3,40}>",
+    re.IGNORECASE,
+)
+_SPECULATION = re.compile(
+    r"\bmight\b|\bmay (?:be|have|well|also|not)\b|\bmaybe\b|\bperhaps\b|\bpossibl[ey]\b|\bprobabl[ey]\b|\b(?:most )?likely\b|\bseems?\b"
+    r"|\bappears? (?:to|like|as)\b|\bcould (?:be|have)\b|\blooks? like\b|\bi (?:think|believe|guess|assume|suppose)\b|\bpresumably\b"
+    r"|\bsuggest(?:s|ing)?\b|\bimpl(?:y|ies)\b",
+    re.IGNORECASE,
+)
+_FALLBACK = re.compile(
+    r"\b(?:typically|generally|usually|commonly|in general|as a rule|in most cases)\b|\b(?:common|general|my own|prior) knowledge\b"
+    r"|\bassum(?:e|es|ed|ing)\b|\bif (?:it|this|that) is\b|\bwithout (?:more|further|additional)\b|\bsimilar (?:to|models?|objects?)\b"
+    r"|\bsome (?:kind|sort|type) of\b|\bor (?:something )?similar\b|\bestimat(?:e|ed|ing)\b|\bvaries\b|\bdepend(?:s|ing) on\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_QUOTED = re.compile(r"[\"\u201c\u2018'][^\"\u201d\u2019']{2,}[\"\u201d\u2019']|\b[A-Z]{3,}(?: [A-Z]{2,})*\b")
+_CAPITALISED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w-]+")
+_MOST_COUNTED = 3  # hedges: a fourth says no more than the third
+_MOST_WORDS = 40  # of an answer
+_SELF_CONTAINED_DOMAINS = frozenset({"text understanding", "math and science"})
+
+
+@dataclass(frozen=True)
+class TraceFeatures:
+    """What the router knows of a draft: flags are 0 or 1, counts are capped.
+
+    The paper's three groups: answerability flags (up to ``failure_pattern``), answer-task heuristics (up to ``self_contained_domain``)
+    and uncertainty patterns; then how sure the model was of its tokens (both 1 where it does not say, ``has_probabilities`` then 0).
+    """
+
+    has_draft: float = 0.0
+    answer_unknown: float = 0.0
+    reasoning_unknown: float = 0.0
+    failure_pattern: float = 0.0
+
+    answer_number: float = 0.0
+    answer_quoted: float = 0.0
+    answer_named: float = 0.0
+    answer_words: float = 0.0
+    object_named: float = 0.0
+    object_proper: float = 0.0
+    asks_text: float = 0.0
+    asks_calculation: float = 0.0
+    asks_visible: float = 0.0
+    asks_recognition: float = 0.0
+    asks_open_world: float = 0.0
+    asks_now: float = 0.0
+    self_contained_domain: float = 0.0
+
+    speculation: float = 0.0
+    fallback: float = 0.0
+    steps: float = 0.0
+
+    has_probabilities: float = 0.0
+    least_probability: float = 1.0
+    mean_probability: float = 1.0
+
+    def as_dict(self) -> dict[str, float]:
+        """The features by name, in the order of the fields."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, float]) -> TraceFeatures:
+        """What ``as_dict`` gave.
+
+        Raises:
+            ValueError: A name is unknown or a value is no number.
+        """
+        unknown = set(values) - set(FEATURE_NAMES)
+        if unknown:
+            raise ValueError(f"unknown features: {', '.join(sorted(unknown))}")
+        return cls(**{name: float(value) for name, value in values.items()})
+
+
+FEATURE_NAMES = tuple(field.name for field in dataclasses.fields(TraceFeatures))
+
+
+class Router(Protocol):
+    """Chooses the branch of a turn."""
+
+    def route(self, features: TraceFeatures) -> Route:
+        """The branch; a turn without draft is always ``rag``."""
+        ...
+
+
+def trace_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
+    """The features of a standalone question, its draft and its domain."""
+    kind = question_kind(question)
+    asked = TraceFeatures(
+        asks_text=float(kind.text),
+        asks_calculation=float(kind.calculation),
+        asks_visible=float(kind.visible),
+        asks_recognition=float(kind.recognition),
+        asks_open_world=float(kind.open_world),
+        asks_now=float(kind.now),
+        self_contained_domain=float(domain in _SELF_CONTAINED_DOMAINS),
+    )
+    if draft is None:
+        return asked
+    answer, reasoning = _plain(draft.answer), _plain(draft.reasoning)
+    both = f"{reasoning} {answer}"
+    probabilities = token_probabilities(draft.logprobs)
+    return dataclasses.replace(
+        asked,
+        has_draft=1.0,
+        answer_unknown=float(bool(_DONT_KNOW.search(answer) or _IGNORANCE.search(answer))),
+        reasoning_unknown=float(bool(_DONT_KNOW.search(reasoning) or _IGNORANCE.search(reasoning))),
+        failure_pattern=float(_fails(question, answer, both)),
+        answer_number=float(bool(set(_NUMBER.findall(answer)) - set(_NUMBER.findall(question)))),
+        answer_quoted=float(bool(_QUOTED.search(answer))),
+        answer_named=float(_names_something(answer, question, draft.object_name)),
+        answer_words=float(min(len(answer.split()), _MOST_WORDS)),
+        object_named=float(draft.object_name is not None),
+        object_proper=float(any(word[0].isupper() for word in (draft.object_name or "").split())),
+        speculation=float(min(len(_SPECULATION.findall(both)), _MOST_COUNTED)),
+        fallback=float(min(len(_FALLBACK.findall(both)), _MOST_COUNTED)),
+        steps=float(len(draft.steps)),
+        has_probabilities=float(probabilities is not None),
+        least_probability=probabilities.least if probabilities else 1.0,
+        mean_probability=probabilities.mean if probabilities else 1.0,
+    )
+
+
+def _plain(text: str) -> str:
+    return text.replace("\u2019", "'")
+
+
+def _fails(question: str, answer: str, both: str) -> bool:
+    """Empty, a question back or the question itself, a refusal, a reference elsewhere, or a placeholder left in."""
+    said = answer.strip(" .?!").lower()
+    return (
+        not said
+        or answer.rstrip().endswith("?")
+        or said == question.strip(" .?!").lower()
+        or bool(_FAILURE.search(both))
+    )
+
+
+def _names_something(answer: str, question: str, object_name: str | None) -> bool:
+    if object_name and object_name.lower() in answer.lower():
+        return True
+    asked = question.lower()
+    return any(word.lower() not in asked for word in _CAPITALISED.findall(answer))
+
+
+class RuleRouter:
+    """Table 1 of QA-Dragon as rules, in this order.
+
+    1. The draft failed - none, "I don't know", ignorance admitted in the reasoning, a refusal: ``rag``.
+    2. Open-world cues - the question wants the present, or a fact of the world about an object that the draft could not name or
+       reasons about in fallback terms ("typically", "assuming"): ``rag``.
+    3. The question is self-contained (text, calculation, what anybody can see) and the draft neither speculates nor falls
+       back, nor were its tokens improbable: ``direct``.
+    4. Else the draft succeeded but should be checked: ``verify``. So are names of recognised things: a model that names a wrong
+       species sounds no less sure.
+
+    Args:
+        least_mean_probability: Mean token probability below which a draft is not given directly; the paper has none (0).
+    """
+
+    def __init__(self, least_mean_probability: float = 0.0) -> None:
+        self._least_mean = least_mean_probability
+
+    def route(self, features: TraceFeatures) -> Route:
+        """See the rules above."""
+        if not features.has_draft or features.answer_unknown or features.reasoning_unknown or features.failure_pattern:
+            return "rag"
+        if features.asks_now or (features.asks_open_world and (not features.object_named or features.fallback)):
+            return "rag"
+        self_contained = features.asks_text or features.asks_calculation or features.asks_visible
+        unsure = features.speculation or features.fallback or features.mean_probability < self._least_mean
+        return "direct" if self_contained and not unsure else "verify"
