@@ -92,6 +92,39 @@ def _transformers(
     return TransformersChat.load(path, device, dtype, max_batch=max_batch, max_image_side=max_image_side)
 
 
+def _vllm(
+    registry: ModelRegistry,
+    path: str,
+    dtype: str = "auto",
+    context: int | None = None,
+    max_batch: int = 16,
+    gpu_memory_utilization: float = 0.9,
+    images: int = 1,
+    max_image_side: int = 1120,
+    prefix_caching: bool = True,
+    enforce_eager: bool = False,
+    lora: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Any:
+    del registry
+    from agents.models.lora import Lora
+    from agents.models.vllm_chat import VllmChat
+
+    return VllmChat.load(
+        path,
+        lora=Lora(**lora) if lora is not None else None,
+        max_image_side=max_image_side,
+        dtype=dtype,
+        context=context,
+        max_batch=max_batch,
+        gpu_memory_utilization=gpu_memory_utilization,
+        images=images,
+        prefix_caching=prefix_caching,
+        enforce_eager=enforce_eager,
+        extra=extra or {},
+    )
+
+
 def _openai(
     registry: ModelRegistry,
     model: str,
@@ -196,6 +229,7 @@ def _extractive_reader(registry: ModelRegistry, encoder: Spec, max_sentences: in
 FACTORIES: dict[str, Callable[..., Any]] = {
     "smollm2": _smollm2,
     "transformers": _transformers,
+    "vllm": _vllm,
     "openai": _openai,
     "composed": _composed,
     "minilm": _minilm,

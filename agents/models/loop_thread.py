@@ -1,0 +1,55 @@
+"""An event loop in a thread of its own, for what is asynchronous inside and synchronous to its callers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for any number of threads, also for those that have a running loop of their own.
+
+    Args:
+        name: Name of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """The result of a coroutine.
+
+        Args:
+            work: The coroutine.
+            timeout: Seconds to wait for it; None for no limit. A coroutine that is late gets cancelled.
+
+        Raises:
+            TimeoutError: It is not done in time, even where it holds up the loop itself.
+            RuntimeError: The thread has been closed.
+        """
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop the loop and wait up to ``timeout`` seconds for its thread; a second call does nothing."""
+        if self._loop.is_closed():
+            return
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout)
+        if not self._thread.is_alive():
+            self._loop.close()
