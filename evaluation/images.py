@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 from PIL import Image, ImageOps
@@ -35,7 +35,7 @@ class LoadedImage:
 
 def cache_name(url: str) -> str:
     """File name of ``url`` in an image cache: its SHA-256 in hex and the extension of its path (".img" if unknown)."""
-    suffix = PurePosixPath(urlsplit(url).path).suffix.lower()
+    suffix = PurePosixPath(re.split(r"[?#]", url, maxsplit=1)[0]).suffix.lower()
     return hashlib.sha256(url.encode()).hexdigest() + (suffix if suffix in _KNOWN_SUFFIXES else ".img")
 
 

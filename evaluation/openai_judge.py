@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import httpx
 import openai
 from pydantic import BaseModel, ValidationError
 from tenacity import (
@@ -153,7 +152,7 @@ class OpenAIJudge:
                 f"the judge's server did not answer after {SERVER_TRIES} tries: {_message(error)}; "
                 "what was judged is kept: evaluate again to go on"
             ) from error
-        except (openai.OpenAIError, httpx.HTTPError) as error:
+        except openai.OpenAIError as error:
             raise JudgeError(f"the judge's server: {_message(error)}") from error
 
     def _complete_once(self, request: dict[str, Any]) -> str:

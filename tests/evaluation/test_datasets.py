@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from pytest_httpserver import HTTPServer
+
+from evaluation import known_sessions
+from evaluation.datasets import CragDataset, load
+from evaluation.images import ImageCache, cache_name, fit_ego, open_image
+from evaluation.records import EvaluationError
+from tests.evaluation.worlds import picture, row, write_dataset
+
+URL = "https://pictures.example/tower.JPG?size=full"
+REVISIONS = ["v0.1.1", "v0.1.2"]
+
+
+def _open(folder: Path, revision: str = "v0.1.2", split: str = "validation", online: bool = False) -> CragDataset:
+    return load("multi-turn", split, revision, folder, folder / "cache", online)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_both_revisions_give_the_same_sessions(tmp_path: Path, revision: str) -> None:
+    rows = [row("a", 3, revision, picture(), None), row("b", 2, revision, picture(), ""), row("c", 2, revision, None, URL)]
+    loaded = _open(write_dataset(tmp_path, rows, revision), revision)
+    assert [session.session_id for session in loaded] == ["a", "b", "c"]
+    assert [session.is_ego for session in loaded] == [True, True, False]
+    first = loaded.sessions[0]
+    assert [turn.ground_truth for turn in first.turns] == ["Number 0.", "Number 1.", "Number 2."]
+    assert [turn.domain for turn in first.turns] == ["animal", "food", "vehicle"]
+    assert [turn.query_category for turn in first.turns] == ["simple-knowledge", "multi-hop", "simple-knowledge"]
+    assert [turn.dynamism for turn in first.turns] == ["static", "real-time", "static"]
+    expected = [None] * 3 if revision == "v0.1.1" else ["normal", "blurred", "normal"]
+    assert [turn.image_quality for turn in first.turns] == expected
+    assert [turn.index for turn in first.turns] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("step", ["", "crag-mm-multi-turn-public", "crag-mm-multi-turn-public/v0.1.2"])
+def test_any_folder_on_the_way_to_the_files_will_do(tmp_path: Path, step: str) -> None:
+    write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")
+    assert len(_open(tmp_path / step)) == 1
+
+
+def test_what_is_not_there_is_said_clearly(tmp_path: Path) -> None:
+    write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")
+    with pytest.raises(EvaluationError, match="there is crag-mm-multi-turn-public/v0.1.2"):
+        _open(tmp_path, "v0.1.1")
+    with pytest.raises(EvaluationError, match="split public_test is not in .*; there is validation"):
+        _open(tmp_path, split="public_test")
+    with pytest.raises(EvaluationError, match="does not exist"):
+        _open(tmp_path / "nowhere")
+    (tmp_path / "crag-mm-multi-turn-public/v0.1.2/data/broken-00000-of-00001.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(EvaluationError, match="could not be read"):
+        _open(tmp_path, split="broken")
+
+
+def test_sessions_of_the_research_release_are_skipped_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced = "0df99a9a-6a5d-4ff4-b8e4-e3ee90209dfe"
+    names = [*known_sessions.SKIPPED_SESSIONS, replaced]
+    folder = write_dataset(tmp_path, [row(name, 2, "v0.1.2", None, URL) for name in names], "v0.1.2")
+    loaded = _open(folder)
+    assert [session.session_id for session in loaded] == [replaced]
+    assert not loaded.sessions[0].is_ego
+    without = loaded.image(loaded.sessions[0])
+    assert without.image is None
+    assert "no replacement" in str(without.note)
+
+    other = "https://pictures.example/other.png"
+    monkeypatch.setitem(known_sessions.REPLACED_IMAGE_URLS, replaced, other)
+    (tmp_path / "image_cache").mkdir()
+    picture("blue").save(tmp_path / "image_cache" / cache_name(other))
+    again = _open(folder)
+    assert again.sessions[0].image_url == other
+    image = again.image(again.sessions[0]).image
+    assert image is not None
+    assert image.getpixel((0, 0)) == (0, 0, 255)
+
+
+@pytest.mark.parametrize("level", ["image_cache", "crag-mm-multi-turn-public/image_cache", "cache/image_cache"])
+def test_images_by_url_come_from_the_cache_folders(tmp_path: Path, level: str) -> None:
+    folder = write_dataset(tmp_path, [row("a", 2, "v0.1.2", None, URL)], "v0.1.2")
+    (tmp_path / level).mkdir(parents=True)
+    picture(size=(3000, 2000)).save(tmp_path / level / cache_name(URL))
+    loaded = _open(folder)
+    image = loaded.image(loaded.sessions[0]).image
+    assert image is not None
+    assert image.size == (3000, 2000)  # native size: not egocentric
+
+
+def test_a_missing_image_costs_its_session_a_note(tmp_path: Path) -> None:
+    rows = [row("a", 2, "v0.1.2", None, URL), row("b", 2, "v0.1.2", None, None)]
+    loaded = _open(write_dataset(tmp_path, rows, "v0.1.2"))
+    notes = [loaded.image(session).note for session in loaded]
+    assert loaded.image(loaded.sessions[0]).image is None
+    assert "session a" in str(notes[0])
+    assert URL in str(notes[0])
+    assert "neither image nor image_url" in str(notes[1])
+
+
+def test_a_broken_image_in_a_row_costs_its_session_a_note(tmp_path: Path) -> None:
+    broken = row("a", 2, "v0.1.1", None, None) | {"image": {"bytes": b"\xff\xd8\xff not a jpeg", "path": None}}
+    loaded = _open(write_dataset(tmp_path, [broken, row("b", 2, "v0.1.1", picture(), None)], "v0.1.1"), "v0.1.1")
+    assert loaded.image(loaded.sessions[0]).image is None
+    assert "session a" in str(loaded.image(loaded.sessions[0]).note)
+    assert loaded.image(loaded.sessions[1]).image is not None
+
+
+def test_egocentric_images_are_fitted_others_are_not() -> None:
+    assert fit_ego(picture(size=(3024, 4032))).size == (960, 1280)
+    assert fit_ego(picture(size=(1280, 960))).size == (960, 720)
+    small = picture(size=(500, 400))
+    assert fit_ego(small) is small
+    for mode in ("P", "L", "RGBA", "CMYK", "I;16", "1"):
+        assert fit_ego(Image.new(mode, (2000, 2000))).size == (960, 960)
+
+
+def test_photos_are_turned_upright() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotated by 90 degrees
+    buffer = io.BytesIO()
+    picture(size=(40, 20)).save(buffer, "JPEG", exif=exif)
+    assert open_image(buffer.getvalue()).size == (20, 40)
+
+
+def test_online_images_are_fetched_once(tmp_path: Path, httpserver: HTTPServer) -> None:
+    buffer = io.BytesIO()
+    picture("green").save(buffer, "PNG")
+    httpserver.expect_ordered_request("/a.png").respond_with_data(buffer.getvalue(), content_type="image/png")
+    url = httpserver.url_for("/a.png")
+    cache = ImageCache([tmp_path], online=True)
+    assert cache.load(url).image is not None
+    assert (tmp_path / cache_name(url)).is_file()
+    assert ImageCache([tmp_path], online=False).load(url).image is not None  # the server would answer no second time
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(("status", "body"), [(404, b""), (500, b""), (200, b"<html>not an image</html>"), (200, b"")])
+def test_a_failed_download_gives_a_note_and_keeps_nothing(
+    tmp_path: Path, httpserver: HTTPServer, status: int, body: bytes
+) -> None:
+    httpserver.expect_request("/a.png").respond_with_data(body, status=status)
+    loaded = ImageCache([tmp_path], online=True).load(httpserver.url_for("/a.png"))
+    assert loaded.image is None
+    assert "could not be fetched" in str(loaded.note)
+    assert not list(tmp_path.iterdir())
+
+
+def test_strange_addresses_give_a_note(tmp_path: Path) -> None:
+    for url in ("file:///etc/hostname", "ftp://x/y.png", "no address", "http://", "http://["):
+        assert ImageCache([tmp_path], online=True, attempts=1).load(url).image is None
+
+
+def test_accept_forms_are_read_from_the_nearest_folder(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")
+    assert _open(folder).accept == {}
+    (folder / "accept.json").write_text(json.dumps({"a-0": ["zero", "0"]}))
+    assert _open(folder).accept == {"a-0": ("zero", "0")}
+    (folder / "accept.json").write_text('["no"]')
+    with pytest.raises(EvaluationError, match="must map interaction ids"):
+        _open(folder)

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from agents.base_agent import Message
+from evaluation.batches import schedule
+from evaluation.generate import RESPONSES, RUN_LOG, generate
+from evaluation.records import I_DONT_KNOW, EvaluationError, Session
+from evaluation.run_log import latency, read_run_log
+from tests.evaluation.slow_agent_run import TURNS
+from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions
+
+FIELDS = [
+    "session_id", "interaction_id", "turn_idx", "is_ego", "image_quality", "query_category", "domain", "dynamism", "query",
+    "ground_truth", "agent_response", "total_turn_count", "interaction_id_history",
+]  # fmt: skip
+
+
+def _run(agent: ScriptedAgent, folder: Path, asked: Sequence[Session] | None = None, resume: bool = False) -> Any:
+    return generate(agent, asked or sessions(TURNS), OneColour(), PLAIN, folder, resume=resume, progress=False)
+
+
+def _lines(folder: Path, name: str = RESPONSES) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """response.jsonl of a run that nothing interrupts."""
+    folder = tmp_path_factory.mktemp("whole")
+    _run(ScriptedAgent(), folder)
+    return (folder / RESPONSES).read_bytes()
+
+
+def test_every_turn_is_written_in_the_organisers_fields(tmp_path: Path) -> None:
+    made = _run(ScriptedAgent(), tmp_path)
+    lines = _lines(tmp_path)
+    assert [list(line) for line in lines] == [FIELDS] * sum(TURNS)
+    assert [turn.to_dict() for turn in made.turns] == lines
+    last = next(line for line in lines if line["interaction_id"] == "s4t5")
+    assert last["interaction_id_history"] == [f"s4t{turn}" for turn in range(5)]
+    assert (last["turn_idx"], last["total_turn_count"], last["is_ego"]) == (5, 6, True)
+    assert _lines(tmp_path, RUN_LOG)[0]["batch_size"] == 4
+
+
+def test_histories_hold_our_own_truncated_answers(tmp_path: Path) -> None:
+    agent = ScriptedAgent()
+    _run(agent, tmp_path)
+    answers = {line["interaction_id"]: line["agent_response"] for line in _lines(tmp_path)}
+    history = agent.histories["question 3 of 2?"]
+    assert [message["role"] for message in history] == ["user", "assistant"] * 3
+    assert [message["content"] for message in history[::2]] == [f"question {turn} of 2?" for turn in range(3)]
+    assert [message["content"] for message in history[1::2]] == [answers[f"s2t{turn}"] for turn in range(3)]
+    assert PLAIN.count(answers["s2t2"]) == PLAIN.limit
+    assert agent.histories["question 0 of 2?"] == []
+
+
+@pytest.mark.parametrize("batches", [0, 1, 4])
+def test_a_killed_run_is_resumed_to_the_same_bytes(tmp_path: Path, whole: bytes, batches: int) -> None:
+    command = [sys.executable, "-m", "tests.evaluation.slow_agent_run", str(tmp_path), str(batches)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.kill()
+        process.wait()
+    saved = (tmp_path / RESPONSES).read_bytes()
+    assert whole.startswith(saved)
+    assert len(saved.splitlines()) == 4 * batches
+    agent = ScriptedAgent()
+    _run(agent, tmp_path, resume=True)
+    assert (tmp_path / RESPONSES).read_bytes() == whole
+    assert sum(len(call) for call in agent.calls) == sum(TURNS) - 4 * batches
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(data=st.data())
+def test_a_file_cut_anywhere_is_resumed_to_the_same_bytes(tmp_path: Path, whole: bytes, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(whole)))
+    (tmp_path / RESPONSES).write_bytes(whole[:cut])
+    agent = ScriptedAgent()
+    _run(agent, tmp_path, resume=True)
+    assert (tmp_path / RESPONSES).read_bytes() == whole
+    kept = len(whole[:cut].splitlines()) - (0 if whole[:cut].endswith((b"\n", b"}")) or cut == 0 else 1)
+    assert sum(len(call) for call in agent.calls) == sum(TURNS) - kept
+
+
+def test_resuming_a_finished_run_asks_nothing(tmp_path: Path, whole: bytes) -> None:
+    (tmp_path / RESPONSES).write_bytes(whole)
+    agent = ScriptedAgent()
+    made = _run(agent, tmp_path, resume=True)
+    assert agent.calls == []
+    assert len(made.turns) == sum(TURNS)
+
+
+def test_resuming_answers_of_other_questions_is_refused(tmp_path: Path, whole: bytes) -> None:
+    (tmp_path / RESPONSES).write_bytes(whole)
+    with pytest.raises(EvaluationError, match="not of these questions"):
+        _run(ScriptedAgent(), tmp_path, sessions([1, 1]), resume=True)
+    assert (tmp_path / RESPONSES).read_bytes() == whole
+
+
+def test_a_file_broken_in_the_middle_is_refused(tmp_path: Path, whole: bytes) -> None:
+    lines = whole.splitlines(keepends=True)
+    lines[1] = lines[1][:30] + b"\n"
+    (tmp_path / RESPONSES).write_bytes(b"".join(lines))
+    with pytest.raises(EvaluationError, match="line 2"):
+        _run(ScriptedAgent(), tmp_path, resume=True)
+
+
+def test_a_new_run_sets_earlier_answers_aside(tmp_path: Path, whole: bytes) -> None:
+    (tmp_path / RESPONSES).write_bytes(b"earlier\n")
+    _run(ScriptedAgent(), tmp_path)
+    assert (tmp_path / RESPONSES).read_bytes() == whole
+    assert (tmp_path / "response.previous.jsonl").read_bytes() == b"earlier\n"
+
+
+class MoodyAgent(ScriptedAgent):
+    """Misbehaves in its second call."""
+
+    def __init__(self, mood: str) -> None:
+        super().__init__()
+        self.mood = mood
+
+    def batch_generate_response(
+        self,
+        queries: Sequence[str],
+        images: Sequence[Image.Image | None],
+        message_histories: Sequence[Sequence[Message]] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        answers: list[Any] = super().batch_generate_response(queries, images, message_histories)
+        if len(self.calls) == 2:
+            if self.mood == "raises":
+                raise RuntimeError("out of memory")
+            if self.mood == "stops":
+                raise KeyboardInterrupt
+            if self.mood == "paints":
+                for image in images:
+                    assert image is not None
+                    image.paste("black", (0, 0, *image.size))
+            return {"short": answers[:-1], "long": [*answers, "x"], "none": None, "hole": [*answers[:-1], None]}.get(
+                self.mood, answers
+            )
+        return answers
+
+
+@pytest.mark.parametrize(
+    ("mood", "lost", "reason"),
+    [
+        ("raises", 4, "RuntimeError: out of memory"),
+        ("short", 4, "3 answers for 4 questions"),
+        ("long", 4, "5 answers for 4 questions"),
+        ("none", 4, "NoneType for 4 questions"),
+        ("hole", 1, "NoneType instead of text"),
+    ],
+)
+def test_a_failing_batch_costs_its_own_answers_alone(tmp_path: Path, mood: str, lost: int, reason: str) -> None:
+    made = _run(MoodyAgent(mood), tmp_path)
+    assert made.failures == lost
+    lines = _lines(tmp_path)
+    assert len(lines) == sum(TURNS)
+    assert sum(line["agent_response"] == I_DONT_KNOW for line in lines) == lost
+    errors = [line["error"] for line in _lines(tmp_path, RUN_LOG) if line["error"]]
+    assert len(errors) == lost
+    assert all(reason in error for error in errors)
+
+
+def test_ctrl_c_stops_cleanly_and_can_be_resumed(tmp_path: Path, whole: bytes) -> None:
+    made = _run(MoodyAgent("stops"), tmp_path)
+    assert made.interrupted
+    assert (len(made.turns), made.total) == (4, sum(TURNS))
+    _run(ScriptedAgent(), tmp_path, resume=True)
+    assert (tmp_path / RESPONSES).read_bytes() == whole
+
+
+def test_an_agent_that_paints_over_its_image_spoils_it_for_nobody(tmp_path: Path) -> None:
+    kept = OneColour().image(sessions([2])[0])
+
+    class Same:
+        def image(self, session: Session) -> Any:
+            return kept
+
+    generate(MoodyAgent("paints"), sessions([2]), Same(), PLAIN, tmp_path, progress=False)
+    assert kept.image is not None
+    assert kept.image.getpixel((0, 0)) == (255, 0, 0)
+
+
+def test_a_missing_image_is_noted_and_the_question_asked(tmp_path: Path) -> None:
+    generate(ScriptedAgent(), sessions([1, 1]), OneColour(without=["s1"]), PLAIN, tmp_path, progress=False)
+    notes = {line["session_id"]: line["image_note"] for line in _lines(tmp_path, RUN_LOG)}
+    assert notes == {"s0": None, "s1": "session s1: no picture"}
+    assert len(_lines(tmp_path)) == 2
+
+
+def test_a_wrong_batch_size_is_said_clearly(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="get_batch_size"):
+        _run(ScriptedAgent(batch_size=64), tmp_path)
+
+
+def test_times_are_kept_by_turn_and_held_against_the_limits(tmp_path: Path) -> None:
+    _run(ScriptedAgent(), tmp_path)
+    costs = read_run_log(tmp_path)
+    assert len(costs) == sum(TURNS)
+    times = latency(costs.values())
+    assert times is not None
+    assert (times.late_batches, times.late_dialogs) == (0, 0)
+    slow = _lines(tmp_path, RUN_LOG)
+    for line in slow:
+        line["batch_seconds"], line["seconds"] = 50.0, 12.5
+    (tmp_path / RUN_LOG).write_text("".join(json.dumps(line) + "\n" for line in slow) + '{"half')
+    times = latency(read_run_log(tmp_path).values())
+    assert times is not None
+    assert times.late_batches == len(schedule(TURNS, 4))
+    assert times.late_dialogs == sum(count >= 3 for count in TURNS)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation.scores import (
+    bootstrap_intervals,
+    conversation_score,
+    domain_weighted,
+    ego_subset,
+    group_scores,
+    is_exact,
+    is_miss,
+    manual_score,
+    mean_conversation_score,
+    score,
+    scores_dictionary,
+    stop_early,
+    truthfulness_points,
+)
+from tests.evaluation.worlds import judged
+
+VERDICTS = st.text("cmh", min_size=1, max_size=6)
+DIALOGS = st.lists(VERDICTS, min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kit", "release"),
+    [
+        ("I don't know", True, True),
+        ("Sorry, I DON'T KNOW that.", True, True),
+        ("I don’t know", False, True),
+        ("I do not know", False, True),
+        ("i dont know", False, True),
+        ("I don't, know", False, True),
+        ("I know", False, False),
+        ("I don't\nknow", False, False),
+        ("", False, False),
+        ("I am not sure", False, False),
+    ],
+)
+def test_both_ways_of_spotting_a_miss(answer: str, kit: bool, release: bool) -> None:
+    assert is_miss(answer, "starter-kit") is kit
+    assert is_miss(answer, "research-release") is release
+    assert is_miss(answer) is (kit or release)
+
+
+def test_exact_ignores_case_and_blanks_around() -> None:
+    assert is_exact("  The Eiffel Tower ", "the eiffel tower")
+    assert not is_exact("The Eiffel Tower.", "the eiffel tower")
+
+
+def test_scores_by_hand() -> None:
+    scores = score([*judged("ccm", "a"), *judged("hc", "b")])
+    assert (scores.total, scores.correct, scores.miss, scores.hallucination) == (5, 3, 1, 1)
+    assert scores.accuracy == pytest.approx(0.6)
+    assert scores.missing == pytest.approx(0.2)
+    assert scores.hallucination_rate == pytest.approx(0.2)
+    assert scores.truthfulness_score == pytest.approx((2 * 3 + 1) / 5 - 1)  # 0.4
+    # a: 2/3 - 0; b: 1/2 - 1/2
+    assert scores.mean_multi_turn_conversation_score == pytest.approx((2 / 3 + 0) / 2)
+
+
+@pytest.mark.parametrize("verdict", ["c", "m", "h"])
+def test_truthfulness_is_0_for_one_turn_or_none(verdict: str) -> None:
+    assert score(judged(verdict)).truthfulness_score == 0.0
+    assert score([]).truthfulness_score == 0.0
+    assert score([]).accuracy == 0.0
+
+
+@pytest.mark.parametrize(
+    ("dialog", "stopped", "points"),
+    [
+        ("cccc", "cccc", 1.0),
+        ("hhcc", "hhmm", -0.5),
+        ("mmcc", "mmmm", 0.0),
+        ("mhcc", "mhmm", -0.25),
+        ("hchc", "hchc", 0.0),
+        ("chhccc", "chhmmm", 1 / 6 - 2 / 6),
+        ("cchh", "cchh", 0.0),
+        ("hhhh", "hhmm", -0.5),
+        ("hh", "hh", -1.0),
+    ],
+)
+def test_the_early_stop_by_hand(dialog: str, stopped: str, points: float) -> None:
+    turns = judged(dialog)
+    assert "".join(turn.verdict[0] for turn in stop_early(turns)) == stopped
+    assert conversation_score(turns) == pytest.approx(points)
+
+
+def test_totals_are_taken_before_the_early_stop() -> None:
+    scores = score(judged("hhcc"))
+    assert (scores.correct, scores.hallucination, scores.miss) == (2, 2, 0)
+
+
+def test_dialogs_are_put_in_order_first() -> None:
+    turns = judged("chhc")
+    assert mean_conversation_score(turns[::-1]) == mean_conversation_score(turns)
+
+
+def test_ego_scores_are_those_of_egocentric_turns() -> None:
+    turns = [*judged("cc", "a", ego=True), *judged("hh", "b", ego=False)]
+    assert score(ego_subset(turns)).accuracy == 1.0
+    dictionary = scores_dictionary(turns)
+    assert dictionary["ego"]["total"] == 2
+    assert dictionary["all"]["total"] == 4
+
+
+def test_the_manual_scale() -> None:
+    assert manual_score(["perfect", "acceptable", "missing", "incorrect"]) == pytest.approx(0.125)
+    assert manual_score([]) == 0.0
+
+
+def test_the_leaderboards_average_weighs_by_the_size_of_the_domain() -> None:
+    points = {"food": [1.0, 1.0], "vehicle": [-1.0]}
+    assert domain_weighted(points) == pytest.approx(1 / 3)
+    assert domain_weighted(points, {"food": 10, "vehicle": 30}) == pytest.approx(-0.5)
+    with pytest.raises(ValueError, match="vehicle"):
+        domain_weighted(points, {"food": 10})
+    assert domain_weighted({}) == 0.0
+
+
+def test_groups_are_scored_apart() -> None:
+    turns = [*judged("cc", "a", domain="food"), *judged("hm", "b", domain="")]
+    groups = group_scores(turns, lambda turn: turn.domain)
+    assert groups["food"].accuracy == 1.0
+    assert groups["(none)"].hallucination == 1
+
+
+@given(DIALOGS)
+def test_every_turn_is_one_of_three(dialogs: list[str]) -> None:
+    turns = [turn for number, dialog in enumerate(dialogs) for turn in judged(dialog, f"s{number}")]
+    scores = score(turns)
+    assert scores.correct + scores.miss + scores.hallucination == scores.total
+    assert scores.hallucination == sum(turn.hallucination for turn in turns)
+    assert scores.accuracy + scores.missing + scores.hallucination_rate == pytest.approx(1)
+    if scores.total > 1:
+        assert scores.truthfulness_score == pytest.approx(scores.accuracy - scores.hallucination_rate)
+        assert scores.truthfulness_score == pytest.approx(sum(map(truthfulness_points, turns)) / len(turns))
+    assert -1 <= scores.mean_multi_turn_conversation_score <= 1
+
+
+@given(VERDICTS)
+def test_the_early_stop_only_adds_misses(dialog: str) -> None:
+    before, after = judged(dialog), stop_early(judged(dialog))
+    assert [t.turn for t in before] == [t.turn for t in after]
+    for old, new in zip(before, after, strict=True):
+        assert new.verdict in {old.verdict, "miss"}
+    assert [t.verdict for t in after[:2]] == [t.verdict for t in before[:2]]
+
+
+@given(DIALOGS)
+def test_intervals_hold_the_score(dialogs: list[str]) -> None:
+    turns = [turn for number, dialog in enumerate(dialogs) for turn in judged(dialog, f"s{number}")]
+    intervals = bootstrap_intervals(turns, resamples=200)
+    assert bool(intervals) is (len(dialogs) > 1)
+    assert intervals == bootstrap_intervals(turns, resamples=200)
+    for low, high in intervals.values():
+        assert -1 <= low <= high <= 1
+
+
+def test_intervals_narrow_with_more_sessions() -> None:
+    few = [turn for number in range(6) for turn in judged("ch"[number % 2], f"s{number}")]
+    many = [turn for number in range(600) for turn in judged("ch"[number % 2], f"s{number}")]
+    wide, narrow = (bootstrap_intervals(turns)["accuracy"] for turns in (few, many))
+    assert narrow[1] - narrow[0] < 0.1 < wide[1] - wide[0]
+    assert narrow[0] < 0.5 < narrow[1]

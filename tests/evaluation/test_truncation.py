@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from evaluation.records import EvaluationError
+from evaluation.truncation import Truncator, approximate_ends, from_tokenizer, load_truncator
+
+RULE = Truncator("rule", False, approximate_ends)
+
+
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny byte-level BPE of Llama's kind, with a special token at the start, saved as a checkpoint."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<|begin|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator(["the tower is very tall and the river is long"] * 20, trainer)
+    folder = tmp_path_factory.mktemp("tokenizer") / "Llama-3.2-tiny"
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|begin|>").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def real(byte_level: Path) -> Truncator:
+    return from_tokenizer(byte_level, exact=True)
+
+
+@given(text=st.text(max_size=400))
+def test_what_is_kept_is_a_prefix_within_the_limit(real: Truncator, text: str) -> None:
+    for truncator in (real, RULE):
+        kept = truncator.truncate(text)
+        assert text.startswith(kept)
+        assert truncator.count(kept) <= truncator.limit
+        assert truncator.truncate(kept) == kept
+        if truncator.count(text) <= truncator.limit:
+            assert kept == text
+
+
+def test_as_much_is_kept_as_fits(real: Truncator) -> None:
+    text = " ".join(["the tower is very tall"] * 60)
+    assert real.count(text) > real.limit
+    assert real.limit - 1 <= real.count(real.truncate(text)) <= real.limit
+
+
+def test_a_character_of_several_tokens_is_not_cut_in_two(real: Truncator) -> None:
+    text = "塔" * 60
+    kept = real.truncate(text)
+    assert kept == "塔" * len(kept)
+    assert 0 < real.count(kept) <= 75
+
+
+def test_special_tokens_do_not_count(real: Truncator) -> None:
+    assert real.count("") == 0
+
+
+def test_a_tokenizer_by_path_is_named(byte_level: Path) -> None:
+    truncator = load_truncator(str(byte_level))
+    assert truncator.name == str(byte_level)
+    assert truncator.exact
+
+
+def test_a_wrong_path_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="no tokenizer at"):
+        load_truncator(str(tmp_path))
+
+
+def test_without_the_real_tokenizer_a_stand_in_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("evaluation.truncation.LLAMA_TOKENIZER", str(tmp_path / "gated"))
+    truncator = load_truncator()
+    assert not truncator.exact
+    assert "stand-in" in truncator.name
+    monkeypatch.setattr("evaluation.truncation.STAND_IN_PACKAGE", "no_such_package_anywhere")
+    assert load_truncator().name.startswith("rule")
+
+
+def test_the_rule_errs_on_the_short_side() -> None:
+    # counted with the Llama-3 tokenizer's rules: words of the vocabulary are one token, digits go by threes
+    assert RULE.count("It is in Paris.") >= 5
+    assert RULE.count("1,083 ft") >= 4
+    assert RULE.count("20000") == 2

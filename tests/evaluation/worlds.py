@@ -1,0 +1,164 @@
+"""Small data sets and scripted agents for the evaluation's tests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+from PIL import Image
+
+from agents.base_agent import BaseAgent, Message
+from evaluation.images import LoadedImage
+from evaluation.records import AnsweredTurn, QuestionTurn, Session
+from evaluation.scores import JudgedTurn
+from evaluation.truncation import Truncator, approximate_ends
+
+DOMAINS = ["animal", "food", "vehicle"]
+CATEGORIES = ["simple-knowledge", "multi-hop"]
+DYNAMISM = ["static", "real-time"]
+QUALITY = ["normal", "blurred"]
+
+PLAIN = Truncator("rule", False, approximate_ends)
+
+
+def picture(colour: str = "red", size: tuple[int, int] = (64, 48)) -> Image.Image:
+    return Image.new("RGB", size, colour)
+
+
+def sessions(turn_counts: Sequence[int], ego: bool = True) -> list[Session]:
+    return [
+        Session(
+            f"s{number}",
+            tuple(
+                QuestionTurn(f"s{number}t{turn}", turn, f"question {turn} of {number}?", f"truth {number} {turn}", "food", "multi-hop", "static")
+                for turn in range(count)
+            ),
+            row=number,
+            image_url=None if ego else f"https://pictures.example/{number}.jpg",
+        )
+        for number, count in enumerate(turn_counts)
+    ]
+
+
+class OneColour:
+    """An image source that has a picture for every session but those it is told to lack."""
+
+    def __init__(self, without: Sequence[str] = ()) -> None:
+        self.without = set(without)
+
+    def image(self, session: Session) -> LoadedImage:
+        if session.session_id in self.without:
+            return LoadedImage(None, f"session {session.session_id}: no picture")
+        return LoadedImage(picture())
+
+
+Script = Callable[[str, Sequence[Message]], str]
+
+
+def from_history(query: str, history: Sequence[Message]) -> str:
+    """An answer that depends on every earlier answer: a run that loses or changes one gives other answers."""
+    seen = hashlib.sha256(repr([message["content"] for message in history]).encode()).hexdigest()[:8]
+    return f"{query} -> {seen} " + "very " * (40 * (len(history) // 2)) + "long"
+
+
+class ScriptedAgent(BaseAgent):
+    """Answers by a function of query and history, and remembers each call."""
+
+    def __init__(self, script: Script = from_history, batch_size: int = 4) -> None:
+        super().__init__()
+        self.script = script
+        self.batch_size = batch_size
+        self.calls: list[list[str]] = []
+        self.histories: dict[str, list[Message]] = {}
+
+    def get_batch_size(self) -> int:
+        return self.batch_size
+
+    def batch_generate_response(
+        self,
+        queries: Sequence[str],
+        images: Sequence[Image.Image | None],
+        message_histories: Sequence[Sequence[Message]] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        self.calls.append(list(queries))
+        histories = message_histories or [[] for _ in queries]
+        for query, history in zip(queries, histories, strict=True):
+            self.histories[query] = list(history)
+        return [self.script(query, history) for query, history in zip(queries, histories, strict=True)]
+
+
+def judged(
+    verdicts: str, session_id: str = "s", *, ego: bool = True, domain: str = "food", start: int = 0
+) -> list[JudgedTurn]:
+    """A dialog by its verdicts: c correct, m miss, h hallucination."""
+    return [
+        JudgedTurn(
+            AnsweredTurn(
+                session_id, f"{session_id}-{index}", index, ego, "normal", "multi-hop", domain, "static",
+                f"q{index}?", "truth", "answer", len(verdicts), [],
+            ),
+            exact=False,
+            miss=verdict == "m",
+            correct=verdict == "c",
+            semantic=None if verdict == "m" else verdict == "c",
+        )
+        for index, verdict in enumerate(verdicts, start)
+    ]  # fmt: skip
+
+
+def turn_record(session: str, number: int, revision: str) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "interaction_id": f"{session}-{number}",
+        "domain": DOMAINS[number % len(DOMAINS)],
+        "query_category": CATEGORIES[number % len(CATEGORIES)],
+        "dynamism": DYNAMISM[number % len(DYNAMISM)],
+        "query": f"What is number {number}?",
+    }
+    return record | ({"image_quality": QUALITY[number % 2]} if revision == "v0.1.2" else {})
+
+
+def row(session: str, turns: int, revision: str, image: Image.Image | None, url: str | None) -> dict[str, Any]:
+    return {
+        "session_id": session,
+        "image": image,
+        "image_url": url,
+        "turns": [turn_record(session, number, revision) for number in range(turns)],
+        # in another order than the turns: they belong together by interaction_id
+        "answers": [{"interaction_id": f"{session}-{number}", "ans_full": f"Number {number}."} for number in reversed(range(turns))],
+    }  # fmt: skip
+
+
+def features(revision: str) -> datasets.Features:
+    """The features of a revision: lists of dicts with strings, or a dict of columns with ClassLabels."""
+    text = datasets.Value("string")
+    answer = {"interaction_id": text, "ans_full": text}
+    if revision == "v0.1.1":
+        turn = dict.fromkeys(("interaction_id", "domain", "query_category", "dynamism", "query"), text)
+        turns: Any = datasets.List(turn)
+        answers: Any = datasets.List(answer)
+    else:
+        labels = {"domain": DOMAINS, "query_category": CATEGORIES, "dynamism": DYNAMISM, "image_quality": QUALITY}
+        turns = {name: datasets.List(datasets.ClassLabel(names=names)) for name, names in labels.items()}
+        turns |= {name: datasets.List(text) for name in ("interaction_id", "query")}
+        answers = {name: datasets.List(text) for name in answer}
+    return datasets.Features(
+        {"session_id": text, "image": datasets.Image(), "image_url": text, "turns": turns, "answers": answers}
+    )
+
+
+def write_dataset(folder: Path, rows: Sequence[dict[str, Any]], revision: str, split: str = "validation") -> Path:
+    """Write rows as ``crag-mm-multi-turn-public/<revision>/data/<split>-00000-of-00001.parquet`` under ``folder``."""
+    if revision != "v0.1.1":
+        rows = [
+            {**item, **{name: {key: [record[key] for record in item[name]] for key in item[name][0]} for name in ("turns", "answers")}}
+            for item in rows
+        ]  # fmt: skip
+    table = datasets.Dataset.from_list(list(rows), features=features(revision))
+    data = folder / "crag-mm-multi-turn-public" / revision / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(str(data / f"{split}-00000-of-00001.parquet"))
+    return folder
