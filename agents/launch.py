@@ -54,7 +54,7 @@ def build_pipeline(
 
     search = load_profile(profile).search
     tag = split.replace("_", "-")
-    return open_pipeline(
+    pipeline = open_pipeline(
         kind=search.kind,
         image_model=search.image_model,
         text_model=search.text_model,
@@ -62,6 +62,8 @@ def build_pipeline(
         web_index=search.web_index.format(split=tag) if web else None,
         cache=cache,
     )
+    pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway heeds both
+    return pipeline
 
 
 def build_agent(
@@ -79,6 +81,7 @@ def build_agent(
         agents.settings.SettingsError: The preset, the profile or a stage to leave out is unknown.
     """
     from agents.crag_agent import CragAgent
+    from agents.domains import load_domains
     from agents.model_set import ModelSet
     from agents.prompts import PromptLibrary
 
@@ -88,5 +91,6 @@ def build_agent(
     def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
         return sight.render(labels=labels, lines=lines)
 
-    models = ModelSet(load_profile(profile), cache, describe)
+    descriptions = {domain.name: domain.description for domain in load_domains().values()}
+    models = ModelSet(load_profile(profile), cache, describe, domains=descriptions)
     return CragAgent(pipeline, settings=settings, models=models, trace_path=trace_path)

@@ -17,9 +17,10 @@ from agents.models.base import (
     Reranker,
     TextEncoder,
 )
+from agents.models.composed_vision import Describe
 from agents.models.domain_classifier import DomainClassifier
 from agents.models.reader import Reader
-from agents.models.registry import Describe, ModelRegistry
+from agents.models.registry import ModelRegistry
 from agents.settings import Profile
 
 
@@ -31,13 +32,19 @@ class ModelSet:
         cache: Folder of converted and downloaded weights.
         describe: Words for what a recogniser and an OCR reader saw, for chat models that cannot see.
         ready: Models that are there already, by role; tests pass scripted ones.
+        domains: Domain to description, for a domain classifier that was not trained.
     """
 
     def __init__(
-        self, profile: Profile, cache: Path, describe: Describe | None = None, ready: Mapping[str, Any] | None = None
+        self,
+        profile: Profile,
+        cache: Path,
+        describe: Describe | None = None,
+        ready: Mapping[str, Any] | None = None,
+        domains: Mapping[str, str] | None = None,
     ) -> None:
         self._profile = profile
-        self._registry = ModelRegistry(cache, describe)
+        self._registry = ModelRegistry(cache, describe, domains)
         self._loaded: dict[str, Any] = dict(ready or {})
         self._lock = threading.RLock()
 

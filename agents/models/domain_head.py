@@ -74,9 +74,10 @@ class DomainHead:
 
     def save(self, path: Path) -> None:
         """Write ``path``.npz and ``path``.json."""
+        arrays_file, metadata_file = head_files(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path.with_suffix(".npz"), coefficients=self.coefficients, intercept=self.intercept)
-        path.with_suffix(".json").write_text(self.metadata.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        np.savez(arrays_file, coefficients=self.coefficients, intercept=self.intercept)
+        metadata_file.write_text(self.metadata.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> DomainHead:
@@ -85,7 +86,7 @@ class DomainHead:
         Raises:
             ModelError: A file is missing or malformed, or the two do not belong together.
         """
-        arrays_file, metadata_file = path.with_suffix(".npz"), path.with_suffix(".json")
+        arrays_file, metadata_file = head_files(path)
         try:
             metadata = HeadMetadata.model_validate_json(metadata_file.read_text(encoding="utf-8"))
             with np.load(arrays_file, allow_pickle=False) as archive:
@@ -97,9 +98,16 @@ class DomainHead:
             raise ModelError(
                 f"the domain head {path} has {classes} classes but weights of shapes {coefficients.shape}, {intercept.shape}"
             )
+        if not (np.isfinite(coefficients).all() and np.isfinite(intercept).all()):
+            raise ModelError(f"the domain head {path} holds weights that are no finite numbers")
         if weights_hash(coefficients, intercept) != metadata.weights_hash:
             raise ModelError(f"{arrays_file} and {metadata_file} do not belong together; train the head anew")
         return cls(coefficients, intercept, metadata)
+
+
+def head_files(path: Path) -> tuple[Path, Path]:
+    """The weights and the metadata of the head ``path`` (without extension)."""
+    return path.with_name(f"{path.name}.npz"), path.with_name(f"{path.name}.json")
 
 
 def weights_hash(coefficients: FloatArray, intercept: FloatArray) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from agents.models.composed_vision import Describe
 
 Spec = Mapping[str, Any]
 
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_log = logging.getLogger(__name__)
+
 
 class ModelRegistry:
     """Loads models and keeps them, so that a model used in two places is in memory once.
@@ -24,11 +28,15 @@ class ModelRegistry:
     Args:
         cache: Folder for what is made from packaged weights.
         describe: Wording of what the composed chat model sees; needed for kind ``composed`` only.
+        domains: Domain to description; needed for kind ``domain-zero-shot`` only.
     """
 
-    def __init__(self, cache: Path, describe: Describe | None = None) -> None:
+    def __init__(
+        self, cache: Path, describe: Describe | None = None, domains: Mapping[str, str] | None = None
+    ) -> None:
         self.cache = cache
         self.describe = describe
+        self.domains = domains
         self._loaded: dict[str, Any] = {}
 
     def load(self, spec: Spec) -> Any:
@@ -226,6 +234,45 @@ def _extractive_reader(registry: ModelRegistry, encoder: Spec, max_sentences: in
     return ExtractiveReader(registry.load(encoder), max_sentences)
 
 
+def _domain_zero_shot(
+    registry: ModelRegistry,
+    encoder: Spec,
+    recogniser: Spec | None = None,
+    question_weight: float = 1.0,
+    picture_weight: float = 0.75,
+    temperature: float = 0.07,
+) -> Any:
+    from agents.models.domain_classifier import ZeroShotDomainClassifier
+
+    if registry.domains is None:
+        raise ModelError("Kind 'domain-zero-shot' needs descriptions of the domains: pass them to ModelRegistry.")
+    return ZeroShotDomainClassifier(
+        registry.load(encoder),
+        registry.load(recogniser) if recogniser is not None else None,
+        registry.domains,
+        question_weight=question_weight,
+        picture_weight=picture_weight,
+        temperature=temperature,
+    )
+
+
+def _domain_features(registry: ModelRegistry, text: Spec, images: Spec) -> Any:
+    from agents.models.domain_features import EmbeddedFeatures
+
+    return EmbeddedFeatures(registry.load(text), registry.load(images))
+
+
+def _domain_head(registry: ModelRegistry, head: str, features: Spec, fallback: Spec | None = None) -> Any:
+    """``head`` is a path without extension, relative to the repository root; without such files the fallback classifies."""
+    from agents.models.domain_head import DomainHead, HeadDomainClassifier, head_files
+
+    path = _REPOSITORY / head
+    if fallback is not None and not any(file.exists() for file in head_files(path)):
+        _log.warning("there is no domain head %s; domains are classified by %s", path, fallback.get("kind"))
+        return registry.load(fallback)
+    return HeadDomainClassifier(registry.load(features), DomainHead.load(path))
+
+
 FACTORIES: dict[str, Callable[..., Any]] = {
     "smollm2": _smollm2,
     "transformers": _transformers,
@@ -241,4 +288,7 @@ FACTORIES: dict[str, Callable[..., Any]] = {
     "bm25": _bm25,
     "cross-encoder": _cross_encoder,
     "extractive-reader": _extractive_reader,
+    "domain-zero-shot": _domain_zero_shot,
+    "domain-features": _domain_features,
+    "domain-head": _domain_head,
 }
