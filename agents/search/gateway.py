@@ -50,8 +50,8 @@ class SearchGateway:
 
     @property
     def image_enabled(self) -> bool:
-        """Whether images can be searched for."""
-        return self._pipeline is not None
+        """Whether images can be searched for; a pipeline on which ``image_search`` is False is not asked."""
+        return self._pipeline is not None and getattr(self._pipeline, "image_search", True) is not False
 
     @property
     def web_enabled(self) -> bool:

@@ -16,7 +16,7 @@ from agents.turn import IDK, Draft, Turn
 _FALLBACK_DOMAIN = "other"
 _STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
 _OBJECT = re.compile(
-    r"exact name of the object[^\n]*? is (?:an? |the )?[\"<]?(?P<name>[^.\"\n<>]{1,80})", re.IGNORECASE
+    r"exact name of the object[^.\n]* is (?:an? |the )?[\"<]?(?P<name>[^.\"\n<>]{1,80})", re.IGNORECASE
 )
 _UNKNOWN = re.compile(
     r"\b(cannot|can't|unable to|not) (?:be )?(?:determine|identif|tell|know)|\bunknown\b|\bunclear\b", re.IGNORECASE

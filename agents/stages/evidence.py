@@ -49,7 +49,9 @@ class EvidenceStage:
                 *self._attributes(turn, settings, splitter),
                 *self._pages(turn, splitter),
             ]
-            unique = {(chunk.title, chunk.text): chunk for chunk in reversed(chunks)}
+            unique: dict[tuple[str, str], Evidence] = {}
+            for chunk in chunks:
+                unique.setdefault((chunk.title, chunk.text), chunk)
             ordered = sorted(unique.values(), key=lambda chunk: -chunk.retrieval)
             turn.evidence = tuple(ordered[: settings.most_chunks])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))

@@ -18,12 +18,15 @@ class WebSearch:
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""
+        settings = context.settings.web_search
         if not context.search.web_enabled:
             return
-        asked = [(turn, query) for turn in turns for query in (turn.queries or (turn.question,)) if query]
+        asked = [
+            (turn, query) for turn in turns if turn.tools.text for query in (turn.queries or (turn.question,)) if query
+        ]
         if not asked:
             return
-        found = context.search.search_web([query for _, query in asked], context.settings.web_search.k)
+        found = context.search.search_web([query for _, query in asked], settings.k, settings.k * settings.overfetch)
         best: dict[int, dict[str, WebHit]] = {}
         errors: dict[int, str] = {}
         for (turn, _), results in zip(asked, found, strict=True):

@@ -1,0 +1,153 @@
+"""Scripted models and searches, for tests of the stages' logic alone; they count their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.model_set import ModelSet
+from agents.models.base import ChatReply, ChatRequest, Detection, FloatArray, TextLine
+from agents.models.reader import Extraction, ReadRequest
+from agents.prompts import PromptLibrary
+from agents.search.gateway import SearchGateway
+from agents.settings import PROMPTS, Profile, Settings
+from agents.stage import Context
+from agents.turn import Turn
+
+Say = Callable[[ChatRequest], str | ChatReply]
+
+
+@dataclass
+class ScriptedChat:
+    """Says what a function makes of each request; ``batches`` holds the size of each call."""
+
+    say: Say
+    name: str = "scripted"
+    batches: list[int] = field(default_factory=list)
+    requests: list[ChatRequest] = field(default_factory=list)
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        self.batches.append(len(requests))
+        self.requests.extend(requests)
+        replies = [self.say(request) for request in requests]
+        return [ChatReply(reply, "stop") if isinstance(reply, str) else reply for reply in replies]
+
+
+@dataclass
+class WordOverlapReranker:
+    """Share of the query's words that a passage holds."""
+
+    name: str = "overlap"
+    calls: int = 0
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+        self.calls += 1
+        scores = [
+            len(set(query.lower().split()) & set(passage.lower().split())) / max(1, len(set(query.lower().split())))
+            for query, passage in pairs
+        ]
+        return np.asarray(scores, dtype=np.float32)
+
+
+@dataclass
+class ScriptedReader:
+    """Answers with the value of the first passage."""
+
+    score: float = 0.9
+    calls: int = 0
+
+    def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
+        self.calls += 1
+        return [
+            Extraction(item.passages[0].value or item.passages[0].text, item.passages[0].text, 0, self.score)
+            for item in items
+        ]
+
+
+@dataclass
+class ScriptedOcr:
+    """Reads the same lines in every image."""
+
+    lines: list[TextLine]
+    name: str = "scripted"
+
+    def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
+        return [self.lines for _ in images]
+
+
+@dataclass
+class ScriptedDetector:
+    """Finds the same objects in every image."""
+
+    found: list[Detection]
+    calls: int = 0
+    name: str = "scripted"
+
+    def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
+        self.calls += 1
+        return [list(self.found) for _ in images]
+
+
+class ScriptedPipeline:
+    """A search with the organiser's result format: pictures by their size, pages by the words of the query."""
+
+    def __init__(self, entities: dict[tuple[int, int], tuple[str, dict[str, Any]]], pages: dict[str, str]) -> None:
+        self.entities = entities
+        self.pages = pages
+        self.queries: list[Any] = []
+
+    def __call__(self, query: Any, k: int = 5) -> list[dict[str, Any]]:
+        self.queries.append(query)
+        if isinstance(query, str):
+            words = set(query.lower().replace("?", "").split())
+            scored = sorted(
+                ((len(words & set(text.lower().split())), name) for name, text in self.pages.items()), reverse=True
+            )
+            return [
+                {
+                    "index": f"https://p.example/{name}_chunk_0",
+                    "score": score / 10,
+                    "page_name": name,
+                    "page_snippet": self.pages[name],
+                    "page_url": f"https://p.example/{name}",
+                }
+                for score, name in scored[:k]
+            ]
+        found = self.entities.get(query.size)
+        if found is None:
+            return []
+        name, attributes = found
+        return [
+            {
+                "index": list(self.entities).index(query.size),
+                "score": 0.9,
+                "url": f"https://i.example/{name}",
+                "entities": [{"entity_name": name, "entity_attributes": attributes}],
+            }
+        ]
+
+
+def context(settings: Settings, pipeline: Any = None, seconds: float = float("inf"), **models: Any) -> Context:
+    """A context over scripted parts."""
+    from pathlib import Path
+
+    profile = Profile(name="scripted", models={})
+    return Context(
+        settings,
+        ModelSet(profile, Path("unused"), ready=models),
+        SearchGateway(pipeline),
+        PromptLibrary(PROMPTS),
+        Deadline(seconds),
+    )
+
+
+def turn(query: str, size: tuple[int, int] | None = (64, 48), **fields: Any) -> Turn:
+    """A turn with a plain image of a size that the scripted pipeline knows things by."""
+    made = Turn(query=query, image=Image.new("RGB", size) if size else None, **fields)
+    made.question = made.question or query
+    return made

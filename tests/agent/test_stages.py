@@ -1,0 +1,408 @@
+"""What each stage fills, what it skips, and how often it calls a model for a batch."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, TextLine
+from agents.pipeline import run_stage
+from agents.search.types import Entity, ImageHit, WebHit
+from agents.settings import Settings
+from agents.stages.answer import Answer, candidate_of
+from agents.stages.draft import parse_draft
+from agents.stages.evidence import EvidenceStage
+from agents.stages.extract import Extract
+from agents.stages.finalise import Finalise
+from agents.stages.ground import Ground
+from agents.stages.image_search import ImageSearch
+from agents.stages.image_text import ImageText
+from agents.stages.objects import Objects
+from agents.stages.queries import Queries
+from agents.stages.rerank import Rerank
+from agents.stages.select_entity import SelectEntity
+from agents.stages.tools import ToolRouter
+from agents.stages.two_stage_rerank import TwoStageRerank
+from agents.stages.understand import Understand
+from agents.stages.verify import Verify
+from agents.stages.web_search import WebSearch
+from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Verification, View
+from tests.agent.scripted import (
+    ScriptedChat,
+    ScriptedDetector,
+    ScriptedOcr,
+    ScriptedPipeline,
+    ScriptedReader,
+    WordOverlapReranker,
+    context,
+    turn,
+)
+
+TOWER = ("Eiffel Tower", {"height": "{{convert|330|m|ft}}", "architect": "[[Stephen Sauvestre]]", "lifts": None})
+PIPELINE = {(64, 48): TOWER, (32, 32): ("Big Ben", {"height": "96 m"})}
+PAGES = {"Eiffel": "the tower is repainted every seven years", "Soup": "soup is hot"}
+
+
+def settings(**tables: object) -> Settings:
+    return Settings.model_validate({"stages": ["finalise"], **tables})
+
+
+def evidence(text: str, score: float | None = None, **fields: object) -> Evidence:
+    return Evidence(text, "kg", "title", score=score, **fields)  # type: ignore[arg-type]
+
+
+def test_understand_asks_a_model_only_where_the_rules_are_unsure() -> None:
+    chat = ScriptedChat(lambda _: "Where was Gustave Eiffel born?\nrest")
+    lost = turn(
+        "Where was he born?",
+        history=({"role": "user", "content": "who?"}, {"role": "assistant", "content": "i do not know"}),
+    )
+    plain = turn("How tall is this?")
+    Understand().run([lost, plain], context(settings(understand={"rewrite": "model"}), chat=chat))
+    assert chat.batches == [1]
+    assert lost.question == "Where was Gustave Eiffel born?"
+    assert plain.question == "How tall is this?"
+
+
+def test_image_search_names_the_entity_of_the_best_hit_above_the_threshold() -> None:
+    tower, unknown, text_only = turn("a"), turn("b", (10, 10)), turn("c", None)
+    ImageSearch().run([tower, unknown, text_only], context(settings(), ScriptedPipeline(PIPELINE, PAGES)))
+    assert tower.entity is not None
+    assert (tower.entity.name, tower.entity_score) == ("Eiffel Tower", 0.9)
+    assert unknown.entity is None
+    assert text_only.views == ()
+    strict = turn("a")
+    ImageSearch().run([strict], context(settings(image_search={"min_score": 0.95}), ScriptedPipeline(PIPELINE, PAGES)))
+    assert strict.entity is None
+    assert strict.image_hits
+
+
+def test_image_search_searches_the_image_and_every_crop_and_keeps_each_picture_once() -> None:
+    pipeline = ScriptedPipeline(PIPELINE, PAGES)
+    asked = turn(
+        "a", regions=(Detection(Box(0, 0, 32, 32), "clock", 0.9), Detection(Box(10, 10, 42, 42), "clock", 0.8))
+    )
+    ImageSearch().run([asked], context(settings(), pipeline))
+    assert [query.size for query in pipeline.queries] == [
+        (64, 48),
+        (32, 32),
+    ]  # the two crops hold the same pixels: asked once
+    assert [view.hits[0].entities[0].name for view in asked.views] == ["Eiffel Tower", "Big Ben", "Big Ben"]
+    assert sorted(hit.entities[0].name for hit in asked.image_hits) == ["Big Ben", "Eiffel Tower"]
+
+
+def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None:
+    detector = ScriptedDetector(
+        [
+            Detection(Box(0, 0, 200, 200), "car", 0.9),
+            Detection(Box(300, 0, 500, 200), "car", 0.8),
+            Detection(Box(0, 0, 10, 10), "car", 0.7),
+            Detection(Box(0, 0, 640, 480), "car", 0.99),
+        ]
+    )
+    asked, not_asked = turn("Which car?", (640, 480)), turn("x", (640, 480), tools=Tools(image=False))
+    Ground().run([asked, not_asked], context(settings(ground={"padding": 0.0}), detector=detector))
+    assert [region.score for region in asked.regions] == [0.9, 0.8]
+    assert not_asked.regions == ()
+    assert detector.calls == 1
+
+
+def hit(name: str, score: float, index: int = 0) -> ImageHit:
+    return ImageHit(index, score, f"https://i.example/{name}", (Entity(name, {"kind": name}),))
+
+
+def views() -> tuple[View, ...]:
+    left, right = Detection(Box(0, 0, 20, 20), "x", 0.9), Detection(Box(40, 0, 60, 20), "x", 0.8)
+    return (
+        View(None, (hit("scene", 0.5, 0),)),
+        View(left, (hit("lion", 0.8, 1),)),
+        View(right, (hit("violin", 0.7, 2),)),
+    )
+
+
+class LetterEncoder:
+    """Embeds a text as the counts of its letters: alike texts have alike letters."""
+
+    name = "letters"
+
+    def encode(self, texts):  # type: ignore[no-untyped-def]
+        import numpy as np
+
+        rows = np.array(
+            [[text.lower().count(chr(97 + i)) + 1e-6 for i in range(26)] for text in texts], dtype=np.float32
+        )
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        (Target(("violin",), "violin"), "violin"),
+        (Target(("lion",), "lion"), "lion"),
+        (Target(position="right"), "violin"),
+    ],
+)
+def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -> None:
+    asked = turn("What is this?", (64, 48), views=views(), target=target)
+    SelectEntity().run([asked], context(settings(select_entity={"word_weight": 2.0}), text_encoder=LetterEncoder()))
+    assert asked.entity is not None
+    assert asked.entity.name == name
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"), [('{"entity": 2}', "violin"), ('{"entity": 0}', None), ('{"entity": 9}', None), ("eh", None)]
+)
+def test_a_model_confirms_one_entity_or_none(reply: str, name: str | None) -> None:
+    asked = turn("What is this?", views=views(), entity=Entity("scene"))
+    chat = ScriptedChat(lambda _: reply)
+    SelectEntity().run([asked], context(settings(select_entity={"by": "model"}), chat=chat))
+    assert (asked.entity.name if asked.entity else None) == name
+
+
+def test_objects_are_listed_and_chosen_in_two_calls_for_a_batch() -> None:
+    def say(request: ChatRequest) -> str:
+        listing = "object_list" in request.messages[-1].content
+        return '{"object_list": ["Car", "a very long object name", "tree"]}' if listing else '{"object": "red car"}'
+
+    chat = ScriptedChat(say)
+    batch = [turn("How fast is this car?") for _ in range(16)]
+    Objects().run(batch, context(settings(objects={"by": "model"}), chat=chat))
+    assert chat.batches == [16, 16]
+    assert batch[0].target == Target(("car", "tree"), "red car", None)
+
+
+def test_tools_follow_the_draft_the_domain_and_the_kind_of_question() -> None:
+    named = turn("How old is it?", draft=Draft(("1.",), "BMW M4", "I don't know"))
+    plant = turn("What is this?", domain="plants and gardening")
+    translation = turn("Translate this sign into English")
+    unknown = turn("What is this?", domain="vehicle")
+    direct = turn("What does it say?", route="direct")
+    turns = [named, plant, translation, unknown, direct]
+    ToolRouter().run(turns, context(settings()))
+    assert [item.tools for item in turns] == [
+        Tools(False, True),
+        Tools(False, True),
+        Tools(False, False),
+        Tools(True, True),
+        Tools(False, False),
+    ]
+
+
+def test_the_model_decides_on_tools_where_it_keeps_to_the_schema() -> None:
+    replies = iter(['{"need_image_search": false, "need_text_search": true}', '{"need_image_search": "maybe"}'])
+    chat = ScriptedChat(lambda _: next(replies))
+    first, second = turn("a", domain="vehicle"), turn("b", domain="vehicle")
+    ToolRouter().run([first, second], context(settings(tools={"by": "model"}), chat=chat))
+    assert (first.tools, second.tools) == (Tools(False, True), Tools(True, True))
+
+
+def test_a_draft_is_read_from_steps_and_from_json() -> None:
+    text = "1. The exact name of the object that the question is about is Eiffel Tower.\n2. It is tall.\nAnswer: 330 m."
+    draft = parse_draft(ChatReply(text, "stop"), 5)
+    assert (draft.object_name, draft.answer, len(draft.steps)) == ("Eiffel Tower", "330 m.", 2)
+    assert parse_draft(ChatReply('1. I see a cat.\n{"answer": "a cat"}', "stop"), 5).answer == "a cat"
+    unknown = parse_draft(ChatReply("1. I cannot determine the model that the question is about.", "stop"), 5)
+    assert (unknown.object_name, unknown.answer) == (None, IDK)
+    assert parse_draft(ChatReply("", "stop"), 5).answer == IDK
+
+
+def test_queries_are_fused_split_and_unique() -> None:
+    entity = Entity("Eiffel Tower", {"architect": "Stephen Sauvestre"})
+    by_rules = turn("When did the architect of this die?", entity=entity)
+    Queries().run([by_rules], context(settings(queries={"split": "rules"})))
+    assert by_rules.queries == ("When did the architect of this die? (Eiffel Tower)", "Stephen Sauvestre die")
+    chat = ScriptedChat(
+        lambda _: (
+            '{"queries": ["architect of Eiffel Tower", "Architect of eiffel tower?", "death of Stephen Sauvestre"]}'
+        )
+    )
+    batch = [turn("When did the architect of this die?", entity=entity) for _ in range(3)]
+    Queries().run(batch, context(settings(queries={"split": "model", "most": 3}), chat=chat))
+    assert chat.batches == [3]
+    assert batch[0].queries[1:] == ("architect of Eiffel Tower", "death of Stephen Sauvestre")
+
+
+def test_web_search_merges_the_pages_of_all_queries() -> None:
+    asked = turn("a", queries=("tower repainted", "every seven years"))
+    untouched = turn("b", queries=("soup",), tools=Tools(text=False))
+    pipeline = ScriptedPipeline({}, PAGES)
+    WebSearch().run([asked, untouched], context(settings(), pipeline))
+    assert [page.page_name for page in asked.web_hits] == ["Eiffel", "Soup"]
+    assert asked.web_hits[0].score == pytest.approx(0.3)
+    assert untouched.web_hits == ()
+
+
+def test_evidence_is_attributes_pages_and_text_in_the_image() -> None:
+    asked = turn("a", image_text=(TextLine("OPEN", Box(0, 0, 1, 1), 0.9),))
+    asked.image_hits = (ImageHit(0, 0.8, "u", (Entity(*TOWER),)),)
+    asked.entity = asked.image_hits[0].entities[0]
+    asked.web_hits = (
+        WebHit("w_chunk_0", 0.5, "Page &amp; more", "First.&nbsp;Second <|eot_id|>", "https://w.example"),
+    )
+    EvidenceStage().run([asked], context(settings()))
+    assert [(chunk.source, chunk.text) for chunk in asked.evidence] == [
+        ("image", "OPEN"),
+        ("kg", "The height of Eiffel Tower is 330 m."),
+        ("kg", "The architect of Eiffel Tower is Stephen Sauvestre."),
+        ("web", "First. Second"),
+    ]
+    assert asked.evidence[3].title == "Page & more"
+
+
+def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> None:
+    import numpy as np
+
+    class Scores:
+        name = "scores"
+        calls = 0
+
+        def score(self, pairs):  # type: ignore[no-untyped-def]
+            self.calls += 1
+            return np.array([0.2, math.nan, 0.9, 0.5], dtype=np.float32)
+
+    model = Scores()
+    first, second = (
+        turn("a", evidence=(evidence("x"), evidence("y"), evidence("z"))),
+        turn("b", evidence=(evidence("w"),)),
+    )
+    Rerank().run([first, second], context(settings(rerank={"threshold": 0.3}), reranker=model))
+    assert model.calls == 1
+    assert [chunk.text for chunk in first.ranked or ()] == ["z"]
+    assert [chunk.text for chunk in second.ranked or ()] == ["w"]
+
+
+def test_two_stage_rerank_by_hand() -> None:
+    """Coarse 0.9, 0.8, 0.1 with K1 = 2 and tau 0.2 drops the third; fine 0.1, 0.9: cumulative 0.09 and 0.72, product threshold 0.1."""
+    import numpy as np
+
+    class Fixed:
+        name = "fixed"
+
+        def __init__(self, scores: dict[str, float]) -> None:
+            self.scores = scores
+            self.seen: list[str] = []
+
+        def score(self, pairs):  # type: ignore[no-untyped-def]
+            self.seen += [passage for _, passage in pairs]
+            return np.array([self.scores[passage] for _, passage in pairs], dtype=np.float32)
+
+    coarse, fine = Fixed({"a": 0.9, "b": 0.8, "c": 0.1}), Fixed({"a": 0.1, "b": 0.9})
+    asked = turn("q", evidence=(evidence("a"), evidence("b"), evidence("c")))
+    table = {"k1": 2, "k2": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
+    TwoStageRerank().run([asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
+    assert fine.seen == ["a", "b"]
+    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.ranked or ()] == [("b", 0.72)]
+
+
+def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
+    chat = ScriptedChat(lambda request: "with" if "[Info 1]" in request.messages[-1].content else "without")
+    batch = [
+        turn("a", ranked=(evidence("fact"),)),
+        turn("b"),
+        turn("c", route="direct", draft=Draft((), None, "seen", (math.log(0.5),))),
+    ]
+    Answer().run(batch, context(settings(), chat=chat))
+    assert chat.batches == [2]
+    assert [item.candidate.text for item in batch if item.candidate] == ["with", "without", "seen"]
+    assert batch[2].candidate is not None
+    assert batch[2].candidate.confidence == pytest.approx(0.5)
+
+
+def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none() -> None:
+    reply = ChatReply("Reason: it says so.\nAnswer: 330 m", "stop", (math.log(0.5), math.log(1.0)))
+    candidate = candidate_of(reply)
+    assert candidate is not None
+    assert (candidate.text, candidate.confidence) == ("330 m", pytest.approx(0.75))
+    assert candidate_of(ChatReply("Reason: it says", "length")) is None
+    assert candidate_of(ChatReply("  ", "stop")) is None
+
+
+def test_extract_reads_all_turns_in_one_call_and_leaves_those_without_evidence() -> None:
+    reader = ScriptedReader()
+    batch = [turn("a", ranked=(evidence("t", 0.5, key="height", value="330 m"),)), turn("b", ranked=())]
+    Extract().run(batch, context(settings(), reader=reader))
+    assert reader.calls == 1
+    assert batch[0].candidate == Candidate("330 m", 0.9, "extract", sentence="t")
+    assert batch[1].candidate is None
+
+
+def test_image_text_drops_what_the_reader_is_not_sure_of() -> None:
+    lines = [TextLine("OPEN", Box(0, 0, 1, 1), 0.9), TextLine("????", Box(0, 0, 1, 1), 0.2)]
+    asked = turn("a")
+    ImageText().run([asked], context(settings(), ocr=ScriptedOcr(lines)))
+    assert [line.text for line in asked.image_text] == ["OPEN"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "logprobs", "approved"),
+    [
+        ("Reason: fine.\nResponse: Correct Answer", (math.log(0.9), math.log(0.9)), (True, True)),
+        ("Reason: no doubt.\n**Response:** Incorrect Answer", (math.log(0.1), math.log(0.5)), (False, False)),
+        ("gibberish", None, (None, None)),
+    ],
+)
+def test_both_verifiers_speak(
+    reply: str, logprobs: tuple[float, ...] | None, approved: tuple[bool | None, bool | None]
+) -> None:
+    asked = turn("a", candidate=Candidate("330 m", None, "generate", logprobs))
+    abstained = turn("b", candidate=Candidate(IDK, None, "generate"))
+    chat = ScriptedChat(lambda _: reply)
+    Verify().run([asked, abstained], context(settings(), chat=chat))
+    assert chat.batches == [1]
+    assert (asked.verification.white_box, asked.verification.model) == approved
+
+
+@pytest.mark.parametrize(
+    ("fields", "table", "answer"),
+    [
+        ({"candidate": Candidate("330 m", 0.9, "extract")}, {}, "330 m"),
+        ({}, {}, IDK),
+        ({"candidate": Candidate("I don't know.", 0.9, "generate")}, {}, IDK),
+        ({"candidate": Candidate("330 m", 0.4, "extract")}, {"min_confidence": 0.5}, IDK),
+        ({"candidate": Candidate("330 m", math.nan, "extract")}, {"min_confidence": 0.5}, IDK),
+        ({"candidate": Candidate("330 m", None, "generate")}, {"min_confidence": 0.5}, IDK),
+        ({"candidate": Candidate("330 m", 0.9, "extract"), "ranked": (evidence("x", 0.2),)}, {"min_evidence": 0.3}, IDK),
+        ({"candidate": Candidate("330 m", 0.9, "extract"), "ranked": (evidence("x", 0.4),)}, {"min_evidence": 0.3}, "330 m"),
+        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, True)}, {"verified_by": ["white_box", "model"]}, "x"),
+        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, None)}, {"verified_by": ["white_box", "model"]}, IDK),
+        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(False, True)}, {"verified_by": ["white_box", "model"]}, IDK),
+        ({"candidate": Candidate("x", 0.9, "generate"), "real_time": True}, {"abstain_real_time": True}, IDK),
+    ],
+)  # fmt: skip
+def test_the_decision_rule(fields: dict[str, object], table: dict[str, object], answer: str) -> None:
+    asked = turn("a", **fields)
+    Finalise().run([asked], context(settings(finalise=table)))
+    assert asked.answer == answer
+
+
+def test_a_long_answer_is_cut_at_a_word() -> None:
+    asked = turn("a", candidate=Candidate("word " * 200, 0.9, "generate"))
+    Finalise().run([asked], context(settings()))
+    assert len(asked.answer) <= 225
+    assert asked.answer.endswith("word")
+
+
+def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:
+    broken = turn("a", ranked=(evidence("x"),))
+    run_stage(Extract(), [broken], context(settings()))  # the profile names no reader
+    assert broken.error is not None
+    assert "reader" in broken.error
+    assert "failed" in broken.trace[0]["skipped"]
+    late = turn("a")
+    run_stage(Answer(), [late], context(settings(), seconds=0.5, chat=ScriptedChat(lambda _: "x")))
+    assert late.candidate is None
+    assert "0.5" in late.trace[0]["skipped"] or "0.4" in late.trace[0]["skipped"]
+
+
+def test_the_reranker_sees_the_entity_that_the_picture_shows() -> None:
+    model = WordOverlapReranker()
+    asked = turn(
+        "How tall is this?",
+        entity=Entity("Eiffel Tower"),
+        evidence=(evidence("the Eiffel stands"), evidence("How tall")),
+    )
+    Rerank().run([asked], context(settings(), reranker=model))
+    assert asked.grounded_question == "How tall is this? (Eiffel Tower)"
+    away = turn("How tall is Big Ben?", entity=Entity("Eiffel Tower"), needs_image=False)
+    assert away.grounded_question == "How tall is Big Ben?"
