@@ -40,7 +40,7 @@ def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], devi
     from cragmm_search.image_search_mock_api.image_search import extract_features
 
     found = [
-        extract_features(model, processor, [images[row] for row in rows], device)
+        extract_features(model, processor, [_unmistakable(images[row]) for row in rows], device)
         for rows in _batches(range(len(images)), batch_size)
     ]
     return np.concatenate(found).astype(np.float32, copy=False) if found else np.zeros((0, 0), dtype=np.float32)
@@ -60,6 +60,18 @@ def fingerprint(model: Any, recipe: str = "") -> str:
         digest.update(np.ascontiguousarray(tensor.detach().float().cpu().numpy()).tobytes())
     return digest.hexdigest()
 
+
+def _unmistakable(image: Image.Image) -> Image.Image:
+    """The image, enlarged where one of its sides could be taken for the three colour channels.
+
+    CLIP's processor guesses the order of an array's axes from their lengths, and for a whole batch from its first image:
+    a picture of 1 x 1 pixels raises, one of 3 x 500 is read sideways, and either spoils the pictures after it.
+    """
+    width, height = (max(side, _LEAST_SIDE) for side in image.size)
+    return image if (width, height) == image.size else image.resize((width, height), Image.Resampling.NEAREST)
+
+
+_LEAST_SIDE = 4  # pixels
 
 # Fast tokenizers keep padding and truncation as state and raise "Already borrowed" when two threads use one at once.
 _tokenizer_lock = threading.Lock()

@@ -133,23 +133,23 @@ def build_image_index(
         agents.search.hub.HubError: The data set id has another form than ORG/NAME.
     """
     stored: list[_Row] = []
-    files: dict[bytes, Path] = {}
+    files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
     for position, row in enumerate(rows):
         digest = hashlib.sha256(row.path.read_bytes()).digest()
         key = cache_key(encoder.fingerprint, b"image:" + digest)
-        files[key] = row.path
+        files.setdefault(key, []).append(row.path)
         stored.append(_Row(str(position), _image_metadata(row), key))
-    missing = sorted(cache.missing(files), key=lambda key: str(files[key]))
+    missing = sorted(cache.missing(files), key=lambda key: files[key])
     broken: list[str] = []
     with tqdm(total=len(missing), desc="images", unit="image", disable=not progress) as bar:
         for keys in _batches(missing, batch_size):
             images: dict[bytes, Image.Image] = {}
             for key in keys:
                 try:
-                    with Image.open(files[key]) as image:
+                    with Image.open(files[key][0]) as image:
                         images[key] = to_rgb(image)
                 except (OSError, ValueError, Image.DecompressionBombError) as error:
-                    broken.append(f"{files[key]}: {error}")
+                    broken.extend(f"{path}: {error}" for path in files[key])
             if images:
                 cache.store(dict(zip(images, encoder.embed(list(images.values())), strict=True)))
             bar.update(len(keys))

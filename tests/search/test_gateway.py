@@ -1,0 +1,324 @@
+"""The gateway gives what the organiser's one-at-a-time calls give, whatever is asked and whatever stands behind it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from agents.search.gateway import SearchGateway
+from agents.search.types import ImageResults, WebResults
+from tests.search.conftest import PAGES, World, draw
+
+QUERIES = [
+    "How tall is the Red Tower?",
+    "How deep is the Blue Lake, and why is the water blue?",
+    "sheep",
+    "most",
+    "What? " * 400,  # beyond 512 tokens
+    "http://127.0.0.1:9/never-fetched.png",
+    "日本の塔",
+]
+MANY = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def as_dicts(results: ImageResults | WebResults) -> list[dict[str, Any]]:
+    assert results.error is None
+    assert results.notes == ()
+    if isinstance(results, ImageResults):
+        return [
+            {
+                "index": hit.index,
+                "score": hit.score,
+                "url": hit.url,
+                "entities": [{"entity_name": e.name, "entity_attributes": e.attributes} for e in hit.entities],
+            }
+            for hit in results.hits
+        ]
+    return [vars(hit) for hit in results.hits]
+
+
+def same(found: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:
+    assert [{**hit, "score": None} for hit in found] == [{**hit, "score": None} for hit in wanted]
+    np.testing.assert_allclose([h["score"] for h in found], [h["score"] for h in wanted], atol=1e-5)
+
+
+@pytest.fixture(params=["pipeline", "clip_pipeline"])
+def either(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+@MANY
+@given(numbers=st.lists(st.integers(0, 5), min_size=1, max_size=5), k=st.integers(1, 9), batch=st.integers(1, 4))
+def test_images_equal_one_at_a_time_calls(either: Any, numbers: list[int], k: int, batch: int) -> None:
+    images = [draw(number) for number in numbers]
+    found = SearchGateway(either, image_batch_size=batch).search_images(images, k)
+    alone = {number: either(draw(number), k=k) for number in set(numbers)}
+    for number, results in zip(numbers, found, strict=True):
+        same(as_dicts(results), alone[number])
+
+
+@MANY
+@given(queries=st.lists(st.sampled_from(QUERIES[:5]), min_size=1, max_size=6), k=st.integers(1, 12), batch=st.integers(1, 4))
+def test_web_equals_one_at_a_time_calls(either: Any, queries: list[str], k: int, batch: int) -> None:
+    found = SearchGateway(either, text_batch_size=batch).search_web(queries, k)
+    alone = {query: either(query, k=k) for query in set(queries)}
+    for query, results in zip(queries, found, strict=True):
+        same(as_dicts(results), alone[query])
+
+
+def test_one_embedding_pass_and_one_vector_query_a_batch_duplicates_once(
+    pipeline: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    query = pipeline.image_collection.query
+    monkeypatch.setattr(
+        pipeline.image_collection, "query", lambda **kw: seen.append(len(kw["query_embeddings"])) or query(**kw)
+    )
+    red = draw(0)
+    found = SearchGateway(pipeline).search_images([red, draw(1), red, draw(0)], 2)
+    assert seen == [2]
+    assert found[0] == found[2] == found[3] != found[1]
+
+
+def test_chunks_are_over_fetched_and_merged(pipeline: Any) -> None:
+    gateway = SearchGateway(pipeline)
+    query = "Water is blue. Water is blue. Water is blue."
+    (plain,), (more,) = gateway.search_web([query], 3), gateway.search_web([query], 3, fetch=9)
+    assert len(plain.hits) < 3  # several of the three chunks are the lake's
+    assert len(more.hits) == 3
+    assert more.hits[: len(plain.hits)] == plain.hits
+
+
+def test_task_1_has_no_web_search(offline_web: Any) -> None:
+    gateway = SearchGateway(offline_web)
+    assert gateway.image_enabled
+    assert not gateway.web_enabled
+    assert [results.error for results in gateway.search_web(["a", "b"], 3)] == ["web search is off"] * 2
+    assert gateway.search_images([draw(0)], 1)[0].hits[0].index == 0
+
+
+def test_no_pipeline_no_search() -> None:
+    gateway = SearchGateway(None)
+    assert not gateway.image_enabled
+    assert not gateway.web_enabled
+    assert gateway.search_images([draw(0)], 1) == [ImageResults(error="image search is off")]
+    assert gateway.search_web(["a"], 1) == [WebResults(error="web search is off")]
+
+
+def test_nothing_asked_nothing_found(pipeline: Any) -> None:
+    assert SearchGateway(pipeline).search_images([], 3) == []
+    assert SearchGateway(pipeline).search_web([], 3) == []
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_k_below_one_is_refused(pipeline: Any, k: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        SearchGateway(pipeline).search_web(["a"], k)
+    with pytest.raises(ValueError, match="at least 1"):
+        SearchGateway(pipeline).search_images([draw(0)], k)
+
+
+def test_fetch_below_k_is_refused(pipeline: Any) -> None:
+    with pytest.raises(ValueError, match="below k"):
+        SearchGateway(pipeline).search_web(["a"], 5, fetch=2)
+
+
+def test_a_bad_image_fails_alone(clip_pipeline: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file is truncated, one picture upsets the processor; the pictures beside them are found."""
+    whole, cut = tmp_path / "whole.png", tmp_path / "cut.png"
+    draw(4).save(whole)
+    cut.write_bytes(whole.read_bytes()[:2000])
+    process = clip_pipeline.image_processor
+
+    def upset(images: Any, **options: Any) -> Any:
+        if any(image.size == (50, 50) for image in images):
+            raise ValueError("mean must have 1 elements")
+        return process(images=images, **options)
+
+    images = [draw(0), Image.new("RGB", (50, 50)), Image.open(cut), draw(3)]
+    with monkeypatch.context() as patch:
+        patch.setattr(clip_pipeline, "image_processor", upset)
+        found = SearchGateway(clip_pipeline).search_images(images, 2)
+    assert [results.error is None for results in found] == [True, False, False, True]
+    same(as_dicts(found[0]), clip_pipeline(images[0], k=2))
+    assert found[1].error == "ValueError: mean must have 1 elements"
+    assert found[2].error is not None and "cannot be decoded" in found[2].error
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (500, 3), (3, 500), (1, 90)])
+def test_sides_that_look_like_colour_channels_spoil_nothing(clip_pipeline: Any, size: tuple[int, int]) -> None:
+    """CLIP's processor raises for 1x1 and guesses the axes of a whole batch from its first image."""
+    if size == (1, 1):
+        with pytest.raises(ValueError, match="mean must have"):
+            clip_pipeline(Image.new("RGB", size), k=1)
+    found = SearchGateway(clip_pipeline).search_images([Image.new("RGB", size), draw(1)], 2)
+    assert len(found[0].hits) == 2
+    same(as_dicts(found[1]), clip_pipeline(draw(1), k=2))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "CMYK", "P", "L", "1", "I;16", "LA", "F"])
+def test_images_of_any_mode_are_searched(either: Any, mode: str) -> None:
+    found = SearchGateway(either).search_images([Image.new(mode, (30, 40)), draw(1)], 3)
+    assert [len(results.hits) for results in found] == [3, 3]
+
+
+def test_a_bad_query_fails_alone(pipeline: Any) -> None:
+    queries: list[Any] = ["sheep", "", "  \n", None, "\ud800", "most"]
+    found = SearchGateway(pipeline).search_web(queries, 2)
+    assert [results.error is None for results in found] == [True, False, False, False, False, True]
+    same(as_dicts(found[0]), pipeline("sheep", k=2))
+    same(as_dicts(found[5]), pipeline("most", k=2))
+
+
+def test_an_entity_that_the_graph_lacks_has_no_attributes(pipeline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(pipeline.crag_image_kg.kg, "Blue Lake")
+    with pytest.raises(KeyError):
+        pipeline(draw(1), k=1)  # what the organiser's code does
+    (entity,) = SearchGateway(pipeline).search_images([draw(1)], 1)[0].hits[0].entities
+    assert (entity.name, entity.attributes) == ("Blue Lake", {})
+
+
+def test_broken_metadata_costs_one_hit(pipeline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = list(pipeline.crag_image_kg.id2_data)
+    data[1] = {**data[1], "entities": "{not json"}
+    monkeypatch.setattr(pipeline.crag_image_kg, "id2_data", data)
+    monkeypatch.delitem(pipeline.text_web.index_to_metadata, "https://x.example/hill_chunk_0")
+    gateway = SearchGateway(pipeline)
+    (results,) = gateway.search_images([draw(1)], 6)
+    assert len(results.hits) == 5
+    assert len(results.notes) == 1
+    (pages,) = gateway.search_web(["sheep on the hill"], 9)
+    assert len(pages.hits) == len(PAGES) - 1
+    assert len(pages.notes) == 1
+
+
+@pytest.mark.parametrize("query", ["http://127.0.0.1:9/a.png", "https://x.example/", __file__])
+def test_urls_and_paths_are_text(pipeline: Any, query: str) -> None:
+    (results,) = SearchGateway(pipeline).search_web([query], 3)
+    assert results.error is None
+    assert results.hits
+
+
+def test_private_page_content(pipeline: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The private pipeline looks pages up in LMDB shards, written here as its reader expects them."""
+    import json
+
+    import lmdb
+    from cragmm_search.utils import hash_key, shard_id
+
+    for number in range(2):
+        env = lmdb.open(str(tmp_path / f"shard_{number}.mdb"), subdir=False, map_size=1 << 20)
+        with env.begin(write=True) as txn:
+            for url, name, _ in PAGES:
+                key = hash_key(url)
+                if shard_id(key, 2) == number:
+                    value = {"page_name": name, "page_snippet": f"private {name}", "page_url": url}
+                    txn.put(key.encode(), json.dumps(value).encode())
+        env.close()
+    monkeypatch.setattr(pipeline, "is_private", True)
+    monkeypatch.setattr(pipeline, "web_content_private", str(tmp_path), raising=False)
+    (results,) = SearchGateway(pipeline).search_web(["sheep"], 3)
+    same(as_dicts(results), pipeline("sheep", k=3))
+    assert all(hit.page_snippet.startswith("private ") for hit in results.hits)
+
+
+class Foreign:
+    """A pipeline of which only the calling contract is known."""
+
+    def __init__(self, pipeline: Any) -> None:
+        self._pipeline = pipeline
+        self.asked: list[Any] = []
+
+    def __call__(self, query: Any, k: int = 5) -> Any:
+        self.asked.append(query)
+        return self._pipeline(query, k=k)
+
+
+def test_an_unknown_pipeline_is_called_one_at_a_time(pipeline: Any) -> None:
+    foreign = Foreign(pipeline)
+    gateway = SearchGateway(foreign)
+    assert gateway.image_enabled and gateway.web_enabled
+    image = draw(2)
+    found = gateway.search_images([image, image], 3)
+    same(as_dicts(found[1]), pipeline(image, k=3))
+    pages = gateway.search_web(["sheep", "most", "sheep"], 2)
+    same(as_dicts(pages[1]), pipeline("most", k=2))
+    assert len(foreign.asked) == 3
+
+
+@pytest.mark.parametrize("query", ["http://127.0.0.1:9/a.png", " HTTPS://x.example/", __file__, f" {__file__} "])
+def test_an_unknown_pipeline_never_sees_a_url_or_a_path(pipeline: Any, query: str) -> None:
+    foreign = Foreign(pipeline)
+    (results,) = SearchGateway(foreign).search_web([query], 2)
+    assert results.hits
+    (asked,) = foreign.asked
+    assert asked == f'"{query.strip()}"'
+
+
+def test_a_query_that_names_a_file_even_in_quotes_is_refused(
+    pipeline: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").touch()
+    (tmp_path / '"a"').touch()
+    foreign = Foreign(pipeline)
+    assert SearchGateway(foreign).search_web(["a"], 2)[0].error is not None
+    assert foreign.asked == []
+
+
+def test_what_an_unknown_pipeline_raises_or_returns_costs_one_query() -> None:
+    good = {"index": "u_chunk_0", "score": 0.5, "page_name": "n", "page_snippet": "s", "page_url": "u"}
+    replies: dict[str, Any] = {
+        "raises": RuntimeError("down"),
+        "none": None,
+        "text": "oops",
+        "mixed": [good, {**good, "score": "high"}, {"index": 1}, 7, {**good, "page_snippet": None}, {**good, "score": "0.25"}],
+        "nan": [{**good, "score": float("nan")}],
+        "too many": [good] * 9,
+    }
+
+    def pipeline(query: str, k: int) -> Any:
+        if isinstance(replies[query], Exception):
+            raise replies[query]
+        return replies[query]
+
+    found = dict(zip(replies, SearchGateway(pipeline).search_web(list(replies), 3), strict=True))
+    assert found["raises"].error == "RuntimeError: down"
+    assert found["none"].error and found["text"].error
+    assert [hit.score for hit in found["mixed"].hits] == [0.5, 0.25]
+    assert len(found["mixed"].notes) == 4
+    assert found["nan"].hits == () and len(found["nan"].notes) == 1
+    assert len(found["too many"].hits) == 3
+
+
+def test_half_an_organisers_pipeline_is_used_as_far_as_it_goes(pipeline: Any) -> None:
+    """Only the image parts are there: images in batches, text not at all, since it says that it has no web search."""
+    half = SimpleNamespace(
+        image_model=pipeline.image_model,
+        image_processor=pipeline.image_processor,
+        image_collection=pipeline.image_collection,
+        crag_image_kg=pipeline.crag_image_kg,
+        web_search=False,
+    )
+    gateway = SearchGateway(half)
+    same(as_dicts(gateway.search_images([draw(1)], 2)[0]), pipeline(draw(1), k=2))
+    assert gateway.search_web(["a"], 2)[0].error == "web search is off"
+
+
+def test_threads_may_search_at_once(clip_pipeline: Any, world: World) -> None:
+    """Fast tokenizers raise "Already borrowed" when two threads use one without a lock."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    gateway = SearchGateway(clip_pipeline)
+    wanted = gateway.search_web(QUERIES, 4)
+    with ThreadPoolExecutor(4) as pool:
+        pages = [pool.submit(gateway.search_web, QUERIES, 4) for _ in range(20)]
+        images = [pool.submit(gateway.search_images, world.photos(), 2) for _ in range(4)]
+        assert all(future.result() == wanted for future in pages)
+        assert all(future.result() == images[0].result() for future in images)

@@ -1,0 +1,278 @@
+"""Nothing is lost or doubled, wherever a build is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+
+from agents.search import index_builder
+from agents.search.build_index import main
+from agents.search.embedding_cache import EmbeddingCache
+from agents.search.encoders import TextIndexEncoder
+from agents.search.hub import current_revision, snapshot_path
+from agents.search.index_builder import BuildError, build_web_index
+from agents.search.index_sources import ChunkRow
+from tests.search.conftest import IMAGE_ID, PAGES, WEB_ID, World, write_sources
+
+ROWS = [ChunkRow(f"u{n}_chunk_0", f"name {n}", "word " * (n % 7), f"u{n}") for n in range(50)]
+
+
+class Killed(BaseException):
+    """As a kill: nothing that catches Exception may swallow it."""
+
+
+class CountingEncoder:
+    """The real encoder, which counts what it embeds and may be killed."""
+
+    def __init__(self, real: TextIndexEncoder, kill_at: int | None = None) -> None:
+        self.fingerprint = real.fingerprint
+        self._real, self._kill_at = real, kill_at
+        self.embedded: list[str] = []
+
+    def embed(self, contents: Any) -> Any:
+        if self._kill_at is not None and len(self.embedded) >= self._kill_at:
+            raise Killed
+        self.embedded.extend(contents)
+        return self._real.embed(contents)
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert: Path) -> TextIndexEncoder:
+    return TextIndexEncoder.load(str(tiny_bert))
+
+
+def build(folder: Path, encoder: Any, rows: list[ChunkRow] = ROWS) -> index_builder.BuiltIndex:
+    with EmbeddingCache(folder / "embeddings") as cache:
+        return build_web_index(
+            rows, encoder, hub=folder / "hub", dataset_id=WEB_ID, cache=cache, batch_size=8, progress=False
+        )
+
+
+def contents(snapshot: Path, name: str = "web_search_embeddings") -> dict[str, Any]:
+    with chromadb.PersistentClient(path=str(snapshot)) as client:
+        return client.get_collection(name).get(include=["metadatas", "embeddings"])  # type: ignore[return-value]
+
+
+def test_rows_stand_in_order_with_their_metadata(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    built = build(tmp_path, encoder)
+    stored = contents(built.path)
+    assert stored["ids"] == [row.id for row in ROWS]
+    assert stored["metadatas"][3] == {"page_name": "name 3", "page_snippet": "word " * 3, "page_url": "u3"}
+    assert (tmp_path / "hub" / f"datasets--{WEB_ID.replace('/', '--')}" / "refs" / "main").read_bytes() == (
+        built.manifest.revision.encode()
+    )
+
+
+def test_a_second_run_embeds_and_writes_nothing(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    first, again = build(tmp_path, encoder), build(tmp_path, CountingEncoder(encoder))
+    assert (first.fresh, again.fresh) == (True, False)
+    assert again.embedded == 0
+    assert again.path == first.path
+
+
+def test_two_splits_embed_their_common_pages_once(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    counting = CountingEncoder(encoder)
+    with EmbeddingCache(tmp_path / "embeddings") as cache:
+        for split, rows in (("a", ROWS[:40]), ("b", ROWS[10:])):
+            build_web_index(
+                rows, counting, hub=tmp_path / "hub", dataset_id=f"mini/{split}", cache=cache, progress=False
+            )
+    assert len(counting.embedded) == len(ROWS)
+
+
+def test_a_build_killed_while_embedding_goes_on_where_it_was(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    killed = CountingEncoder(encoder, kill_at=24)
+    with pytest.raises(Killed):
+        build(tmp_path, killed)
+    assert current_revision(tmp_path / "hub", WEB_ID) is None
+    rest = CountingEncoder(encoder)
+    built = build(tmp_path, rest)
+    assert len(killed.embedded) == 24
+    assert sorted(killed.embedded + rest.embedded) == sorted(row.embedded_text for row in ROWS)
+    assert contents(built.path)["ids"] == [row.id for row in ROWS]
+
+
+@pytest.mark.parametrize("moment", ["writing", "before the rename", "before the reference", "while cleaning up"])
+def test_a_build_killed_at_any_later_moment_is_whole_after_the_next(
+    tmp_path: Path, encoder: TextIndexEncoder, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    before = build(tmp_path, encoder, ROWS[:5])
+
+    def die(*_: Any, **__: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if moment == "writing":
+            load, calls = EmbeddingCache.load, []
+
+            def some(self: EmbeddingCache, keys: Any) -> Any:
+                calls.append(keys)
+                return die() if len(calls) == 4 else load(self, keys)
+
+            patch.setattr(EmbeddingCache, "load", some)
+            patch.setattr(index_builder, "_WRITE_BATCH", 10)
+        elif moment == "before the rename":
+            patch.setattr(index_builder, "publish", die)
+        elif moment == "before the reference":
+            patch.setattr("agents.search.hub.point_main", die)
+        else:
+            patch.setattr(index_builder, "_remove_older", die)
+        with pytest.raises(Killed):
+            build(tmp_path, encoder)
+    # Whoever looks now sees an index that is whole: the old one, or the new one once the reference stands.
+    seen = current_revision(tmp_path / "hub", WEB_ID)
+    assert seen is not None
+    assert moment == "while cleaning up" or seen == before.manifest.revision
+    assert len(contents(snapshot_path(tmp_path / "hub", WEB_ID, seen))["ids"]) in (5, len(ROWS))
+
+    built = build(tmp_path, CountingEncoder(encoder, kill_at=0))  # everything is in the cache
+    assert current_revision(tmp_path / "hub", WEB_ID) == built.manifest.revision
+    assert contents(built.path)["ids"] == [row.id for row in ROWS]
+
+
+_SLOW = """
+import sys, time
+from agents.search import index_builder
+from agents.search.build_index import main
+from agents.search.embedding_cache import EmbeddingCache
+real = EmbeddingCache.store
+def store(self, vectors):
+    real(self, vectors)
+    print("stored", flush=True)
+    time.sleep(0.02)
+EmbeddingCache.store = store
+load = EmbeddingCache.load
+def slow_load(self, keys):
+    print("load", flush=True)
+    return load(self, keys)
+EmbeddingCache.load = slow_load
+index_builder._WRITE_BATCH = 3
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("line", [2, 6, 12])  # while embedding, between, while writing
+def test_sigkill_in_a_subprocess(tmp_path: Path, tiny_bert: Path, encoder: TextIndexEncoder, line: int) -> None:
+    pages = tmp_path / "pages.jsonl"
+    rows = [{"page_url": row.page_url, "page_name": row.page_name, "page_snippet": row.page_snippet} for row in ROWS]
+    pages.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    arguments = ["--pages", str(pages), "--web-id", WEB_ID, "--text-model", str(tiny_bert), "--batch-size", "8"]
+    arguments += ["--cache", str(tmp_path), "--no-progress"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLOW, *arguments], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(line):
+            process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert main(arguments) == 0
+    revision = current_revision(tmp_path / "hub", WEB_ID)
+    assert revision is not None
+    stored = contents(snapshot_path(tmp_path / "hub", WEB_ID, revision))
+    assert stored["ids"] == [row.id for row in ROWS]
+    wanted = encoder.embed([row.embedded_text for row in ROWS])
+    assert abs(stored["embeddings"] - wanted).max() < 1e-5
+
+
+def test_older_indices_are_removed(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    old = build(tmp_path, encoder, ROWS[:5])
+    new = build(tmp_path, encoder)
+    assert not old.path.exists()
+    assert new.path.is_dir()
+
+
+def test_nothing_to_build_is_an_error(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    with pytest.raises(BuildError, match="no rows"):
+        build(tmp_path, encoder, [])
+
+
+def edit(path: Path, change: Callable[[list[Any]], None]) -> None:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    change(rows)
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+
+
+def test_every_bad_line_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = write_sources(tmp_path / "w")
+
+    def spoil(rows: list[Any]) -> None:
+        rows[0]["image"] = "gone.png"
+        rows[1]["entities"] = "Blue Lake"
+        rows[2] = "{not json"
+        rows[3] = [1]
+        del rows[4]["image_url"]
+        rows[5]["entities"] = [{"entity_name": 7}]
+
+    edit(world.kg, spoil)
+    assert world.build() == 1
+    said = capsys.readouterr().err
+    assert [f"kg.jsonl:{n}" in said for n in range(1, 7)] == [True] * 6
+    assert "Traceback" not in said
+
+
+def test_bad_pages_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = write_sources(tmp_path / "w")
+
+    def spoil(rows: list[Any]) -> None:
+        rows[0]["page_url"] = ""
+        rows[1].update(page_name=" ", page_snippet="")
+
+    edit(world.pages, spoil)
+    assert world.build() == 1
+    said = capsys.readouterr().err
+    assert "pages.jsonl:1" in said and "pages.jsonl:2" in said
+
+
+def test_broken_images_are_all_named_and_the_good_ones_stay_embedded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = write_sources(tmp_path / "w")
+    for name in ("photo1.png", "photo4.png"):
+        (world.images / name).write_bytes(b"not an image")
+    assert world.build() == 1
+    said = capsys.readouterr().err
+    assert "photo1.png" in said and "photo4.png" in said
+    for name in ("photo1.png", "photo4.png"):
+        (world.images / name).write_bytes((world.images / "photo0.png").read_bytes())
+    assert world.build() == 0
+    assert f"{IMAGE_ID} built: 6 rows, 0 newly embedded" in capsys.readouterr().out
+
+
+def test_a_url_that_comes_again_adds_its_new_chunks(tmp_path: Path) -> None:
+    world = write_sources(tmp_path / "w")
+    url, name, text = PAGES[0]
+    more = [{"page_url": url, "page_name": name, "page_snippet": snippet} for snippet in (text, "Something new.")]
+    edit(world.pages, lambda rows: rows.extend(more))
+    assert world.build() == 0
+    revision = current_revision(world.hub, WEB_ID)
+    assert revision is not None
+    ids = contents(snapshot_path(world.hub, WEB_ID, revision))["ids"]
+    assert [i for i in ids if i.startswith(url)] == [f"{url}_chunk_0", f"{url}_chunk_1"]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--images", "x"], ["--kg", "x"], ["--pages", "x", "--batch-size", "0"]],
+)
+def test_a_wrong_command_line_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+
+
+def test_wrong_ids_and_models_are_errors_not_traces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world: World = write_sources(tmp_path / "w")
+    assert world.build("--image-id", "no-organisation") == 1
+    assert world.build("--text-model", str(tmp_path / "nothing-here")) == 1
+    assert world.build("--pages", str(tmp_path / "nothing.jsonl")) == 1
+    said = capsys.readouterr().err
+    assert "no data set id" in said and "nothing-here" in said and "nothing.jsonl" in said

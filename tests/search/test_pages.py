@@ -1,0 +1,74 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Response
+
+from agents.search.pages import MAX_BYTES, PageCache
+
+URL = "https://x.example/a?b=ü"
+
+
+def test_a_page_that_was_put_is_got(tmp_path: Path) -> None:
+    pages = PageCache(tmp_path / "new")
+    pages.put(URL, "<p>Zürich</p>")
+    assert pages.get(URL) == "<p>Zürich</p>"
+    assert pages.path(URL).name == hashlib.sha256(URL.encode()).hexdigest() + ".html"
+    assert PageCache(tmp_path / "new").get(URL) == "<p>Zürich</p>"
+
+
+@pytest.mark.parametrize("suffix", ["", ".html", ".txt"])
+def test_files_of_others_are_read(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / (hashlib.sha256(URL.encode()).hexdigest() + suffix)).write_text("text", encoding="utf-8")
+    assert PageCache(tmp_path).get(URL) == "text"
+
+
+@pytest.mark.parametrize("content", [b"", b"  \n", b"\xff\xfe\x00broken", b"a\0b"])
+def test_a_broken_file_is_a_miss_with_a_note(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    pages = PageCache(tmp_path)
+    pages.path(URL).write_bytes(content)
+    assert pages.get(URL) is None
+    assert URL in caplog.text
+
+
+def test_a_folder_in_the_place_of_a_file_is_a_miss(tmp_path: Path) -> None:
+    pages = PageCache(tmp_path)
+    pages.path(URL).mkdir()
+    assert pages.get(URL) is None
+    pages.put(URL, "text")  # noted, not raised
+    assert pages.get(URL) is None
+
+
+def test_no_http_unless_allowed(tmp_path: Path, httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/a").respond_with_data("page", content_type="text/html")
+    assert PageCache(tmp_path).get(httpserver.url_for("/a")) is None
+    assert len(httpserver.log) == 0
+
+
+def test_http_fills_the_cache(tmp_path: Path, httpserver: HTTPServer) -> None:
+    httpserver.expect_oneshot_request("/a").respond_with_data(
+        "Zürich".encode("latin-1"), content_type="text/html; charset=iso-8859-1"
+    )
+    url = httpserver.url_for("/a")
+    pages = PageCache(tmp_path, http=True)
+    assert pages.get(url) == "Zürich"
+    assert pages.get(url) == "Zürich"
+    assert len(httpserver.log) == 1
+
+
+def test_what_cannot_be_fetched_is_a_miss(tmp_path: Path, httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/gone").respond_with_data("gone", status=404)
+    httpserver.expect_request("/image").respond_with_data(b"\x89PNG", content_type="image/png")
+    httpserver.expect_request("/long").respond_with_data("x" * (MAX_BYTES + 1), content_type="text/plain")
+    httpserver.expect_request("/charset").respond_with_response(
+        Response("x", headers={"content-type": "text/html; charset=no-such-charset"})
+    )
+    pages = PageCache(tmp_path, http=True)
+    assert [pages.get(httpserver.url_for(path)) for path in ("/gone", "/image", "/long")] == [None] * 3
+    assert pages.get(httpserver.url_for("/charset")) in (None, "x")
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "", "http://[broken", "\ud800", "http://127.0.0.1:1/"])
+def test_odd_urls_are_misses(tmp_path: Path, url: str) -> None:
+    assert PageCache(tmp_path, http=True, timeout=0.5).get(url) is None

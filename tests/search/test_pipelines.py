@@ -1,0 +1,100 @@
+"""The organiser's own code opens what the builder wrote."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from agents.search.build_index import main
+from agents.search.hub import current_revision, snapshot_path
+from agents.search.pipelines import open_pipeline
+from agents.search.types import SearchError
+from tests.search.conftest import ENTITIES, IMAGE_ID, PAGES, WEB_ID, World
+
+
+def test_the_organisers_class_is_used_as_it_is(pipeline: Any) -> None:
+    from cragmm_search.search import UnifiedSearchPipeline
+
+    assert type(pipeline) is UnifiedSearchPipeline
+
+
+def test_every_image_finds_itself_with_its_entities(pipeline: Any, world: World) -> None:
+    for number, photo in enumerate(world.photos()):
+        best = pipeline(photo, k=1)[0]
+        assert best["index"] == number
+        assert best["score"] == pytest.approx(1.0, abs=1e-5)
+        assert best["url"] == f"https://x.example/{number}.jpg"
+        assert best["entities"] == ENTITIES[number]
+
+
+def test_text_finds_its_page_and_chunks_are_merged(pipeline: Any) -> None:
+    hits = pipeline("How tall is the Red Tower?", k=8)
+    assert hits[0]["page_url"] == "https://x.example/tower"
+    assert hits[0]["page_snippet"] == PAGES[0][2]  # as it came, HTML entities included
+    urls = [hit["page_url"] for hit in hits]
+    assert len(urls) == len(set(urls)) == len(PAGES)
+    assert {hit["index"] for hit in pipeline("The Blue Lake", k=1)} <= {
+        f"https://x.example/lake_chunk_{n}" for n in range(8)
+    }
+
+
+def test_the_cosine_is_the_score(pipeline: Any) -> None:
+    """With L2 distances the scores of identical texts would still be 1, those of others below -1."""
+    assert all(-1.0 <= hit["score"] <= 1.0 for hit in pipeline("sheep", k=8))
+    assert pipeline("Green Hill Sheep graze on the Green Hill in summer.", k=1)[0]["score"] == pytest.approx(1, abs=1e-5)
+
+
+def test_without_a_web_index_text_is_refused(offline_web: Any) -> None:
+    assert offline_web.web_search is False
+    with pytest.raises(ValueError, match="web search is not enabled"):
+        offline_web("How tall?")
+
+
+def test_even_a_1x1_image_is_searched(pipeline: Any) -> None:
+    assert len(pipeline(Image.new("P", (1, 1)), k=2)) == 2
+
+
+def test_opening_leaves_the_published_index_alone(pipeline: Any, world: World) -> None:
+    import chromadb
+
+    revision = current_revision(world.hub, WEB_ID)
+    assert revision is not None
+    # The organiser's modify(metadata={"hnsw:num_threads": ..}) replaces the metadata of what it opens.
+    copy = world.folder / "look"
+    if not copy.exists():
+        import shutil
+
+        shutil.copytree(snapshot_path(world.hub, WEB_ID, revision), copy)
+    with chromadb.PersistentClient(path=str(copy)) as client:
+        assert client.get_collection("web_search_embeddings").metadata == {"hnsw:space": "cosine"}
+    assert pipeline.text_web.vector_db.metadata != {"hnsw:space": "cosine"}
+
+
+def test_a_missing_index_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(SearchError, match=r"python -m agents\.search\.build_index --images .* --image-id a/b"):
+        open_pipeline(image_index="a/b", cache=tmp_path)
+
+
+def test_a_missing_web_index_names_the_command(world: World) -> None:
+    with pytest.raises(SearchError, match=r"--pages .* --web-id a/b"):
+        open_pipeline(image_index=IMAGE_ID, web_index="a/b", cache=world.cache)
+
+
+def test_an_index_of_another_model_is_refused(world: World, tiny_bert: Path, tmp_path: Path) -> None:
+    hub = str(tmp_path / "hub")
+    common = ["--cache", str(tmp_path), "--out", hub, "--no-progress"]
+    assert main([*common, "--images", str(world.images), "--kg", str(world.kg), "--image-id", IMAGE_ID]) == 0
+    assert main([*common, "--pages", str(world.pages), "--web-id", WEB_ID, "--text-model", str(tiny_bert)]) == 0
+    with pytest.raises(SearchError, match="built with another model"):
+        open_pipeline(image_index=IMAGE_ID, web_index=WEB_ID, cache=tmp_path)
+
+
+def test_nothing_is_said_on_the_console(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    open_pipeline(image_index=IMAGE_ID, cache=world.cache)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(SearchError, match="unknown kind"):
+        open_pipeline(kind="other", image_index=IMAGE_ID)  # type: ignore[arg-type]
