@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from PIL import Image
 
 from demo.build.compose import flattened
-from demo.build.content import SPLITS, Content, Entity, Split, load_content
+from demo.build.content import SPLITS, Companion, Content, Entity, Split, load_content
 from demo.build.paths import DemoPaths, write_text
 
 IMAGE_URL = "https://images.mini-crag-mm.example/"
@@ -38,7 +38,7 @@ def photo_url(entity_id: str) -> str:
 
 def kg_image(entity: Entity) -> KgImage:
     """The KG line of an entity's photograph, with the other entities that it shows."""
-    shown = [entity, *entity.also]
+    shown: list[Entity | Companion] = [entity, *entity.also]
     return {
         "image": f"photos/{entity.id}.webp",
         "image_url": photo_url(entity.id),
