@@ -150,13 +150,13 @@ def load(
     """Load one split from the hub, or from a local folder where ``path`` is given.
 
     Args:
-        cache: Folder for converted tables (``datasets/``) and fetched images (``image_cache/``).
+        cache: Folder for converted tables (``tables/``) and fetched images (``image_cache/``).
         online: Whether images given by URL may be fetched.
 
     Raises:
         EvaluationError: The data set, revision or split is not to be had; the message says what there is.
     """
-    cache_dir = str(cache / "datasets")
+    cache_dir = str(cache / "tables")
     shared_images = cache / "image_cache"
     if path is None:
         name = f"{HUB_ORGANISATION}/{repository_name(dataset_type)}"
@@ -175,6 +175,7 @@ def load(
             f"split {split} is not in {source.folders[0]}; there is {', '.join(sorted(source.splits))}"
         )
     files = [str(file) for file in source.splits[split]]
+    datasets.disable_progress_bars()  # a bar for converting a file that is already here only clutters the terminal
     try:
         table = datasets.load_dataset("parquet", data_files={split: files}, split=split, cache_dir=cache_dir)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:

@@ -10,7 +10,7 @@ from evaluation.records import DEFAULT_REVISION
 
 _EXAMPLES = """examples:
   answer and judge the first 20 dialogs of a local copy of the mini set, by rule, on a laptop:
-    python local_evaluation.py --dataset-type multi-turn --dataset .cache/mini-crag-mm --num-conversations 20
+    python local_evaluation.py --dataset-type multi-turn --dataset .cache/datasets --num-conversations 20
 
   the public validation split with OpenAI's judge (key in OPENAI_API_KEY), task 1 (no web search):
     python local_evaluation.py --dataset-type single-turn --profile gpu --suppress-web-search-api --eval-model gpt-4o-mini

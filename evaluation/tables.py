@@ -55,8 +55,10 @@ def _groups(name: str, groups: Mapping[str, Mapping[str, float]]) -> Table:
     for column in ("turns", "accuracy", "missing", "hallucination", "truthfulness"):
         table.add_column(column, justify="right")
     for group, values in groups.items():
-        rates = (values[key] for key in ("accuracy", "missing", "hallucination_rate", "truthfulness_score"))
-        table.add_row(escape(group), str(values["total"]), *(percent(rate) for rate in rates))
+        rates = [percent(values[key]) for key in ("accuracy", "missing", "hallucination_rate")]
+        # The organiser's truthfulness of a single turn is 0 by definition, which would mislead here.
+        truthfulness = percent(values["truthfulness_score"]) if values["total"] > 1 else "-"
+        table.add_row(escape(group), str(values["total"]), *rates, truthfulness)
     return table
 
 

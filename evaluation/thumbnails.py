@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
+from functools import cache
 
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from evaluation.traces import BoxView
 
@@ -37,7 +38,8 @@ def thumbnail(image: Image.Image, boxes: Sequence[BoxView] = ()) -> Image.Image:
         colour = _COLOURS[number % len(_COLOURS)]
         draw.rectangle(_ordered(corners), outline=colour, width=3)
         if box.label:
-            draw.text((corners[0] + 5, corners[1] + 4), box.label, fill=colour, stroke_width=2, stroke_fill="black")
+            place = (corners[0] + 6, corners[1] + 4)
+            draw.text(place, box.label, fill="white", font=_font(), stroke_width=1, stroke_fill="black")
     return small
 
 
@@ -53,6 +55,11 @@ def crops(image: Image.Image, boxes: Sequence[BoxView], most: int = 3) -> list[I
             part.thumbnail((CROP_SIZE, CROP_SIZE))
             found.append(part)
     return found
+
+
+@cache
+def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size=13)
 
 
 def _rgb(image: Image.Image) -> Image.Image:

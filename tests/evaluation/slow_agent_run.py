@@ -41,5 +41,11 @@ class WaitingAgent(ScriptedAgent):
 
 if __name__ == "__main__":
     generate(
-        WaitingAgent(int(sys.argv[2])), sessions(TURNS), OneColour(), PLAIN, Path(sys.argv[1]), progress=False, resume=True
+        WaitingAgent(int(sys.argv[2])),
+        sessions(TURNS),
+        OneColour(),
+        PLAIN,
+        Path(sys.argv[1]),
+        progress=False,
+        resume=True,
     )

@@ -24,7 +24,11 @@ def _open(folder: Path, revision: str = "v0.1.2", split: str = "validation", onl
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_both_revisions_give_the_same_sessions(tmp_path: Path, revision: str) -> None:
-    rows = [row("a", 3, revision, picture(), None), row("b", 2, revision, picture(), ""), row("c", 2, revision, None, URL)]
+    rows = [
+        row("a", 3, revision, picture(), None),
+        row("b", 2, revision, picture(), ""),
+        row("c", 2, revision, None, URL),
+    ]
     loaded = _open(write_dataset(tmp_path, rows, revision), revision)
     assert [session.session_id for session in loaded] == ["a", "b", "c"]
     assert [session.is_ego for session in loaded] == [True, True, False]
@@ -46,9 +50,9 @@ def test_any_folder_on_the_way_to_the_files_will_do(tmp_path: Path, step: str) -
 
 def test_what_is_not_there_is_said_clearly(tmp_path: Path) -> None:
     write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")
-    with pytest.raises(EvaluationError, match="there is crag-mm-multi-turn-public/v0.1.2"):
+    with pytest.raises(EvaluationError, match=r"there is crag-mm-multi-turn-public/v0.1.2"):
         _open(tmp_path, "v0.1.1")
-    with pytest.raises(EvaluationError, match="split public_test is not in .*; there is validation"):
+    with pytest.raises(EvaluationError, match=r"split public_test is not in .*; there is validation"):
         _open(tmp_path, split="public_test")
     with pytest.raises(EvaluationError, match="does not exist"):
         _open(tmp_path / "nowhere")

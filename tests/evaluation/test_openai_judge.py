@@ -35,7 +35,9 @@ def _completion(content: str | None) -> Response:
 
 
 def _error(status: int, message: str = "no") -> Response:
-    return Response(json.dumps({"error": {"message": message, "type": "t", "code": None}}), status, content_type="application/json")
+    return Response(
+        json.dumps({"error": {"message": message, "type": "t", "code": None}}), status, content_type="application/json"
+    )
 
 
 @pytest.fixture
@@ -117,7 +119,7 @@ def test_a_busy_server_is_tried_again(httpserver: HTTPServer, status: int) -> No
 
 def test_a_server_that_stays_busy_is_an_error(httpserver: HTTPServer) -> None:
     server = Server(httpserver, _error(429, "quota"))
-    with pytest.raises(JudgeError, match="did not answer after 6 tries.*quota"):
+    with pytest.raises(JudgeError, match=r"did not answer after 6 tries.*quota"):
         server.judge().judge(ITEM)
     assert len(server.requests) == SERVER_TRIES
 
@@ -137,7 +139,9 @@ def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
         let_go.set()
 
 
-@pytest.mark.parametrize("garbage", ["", "maybe", '{"accuracy": "so so"}', '{"right": true}', "[1, 2", "Result: PERHAPS"])
+@pytest.mark.parametrize(
+    "garbage", ["", "maybe", '{"accuracy": "so so"}', '{"right": true}', "[1, 2", "Result: PERHAPS"]
+)
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4o-mini"])
 def test_garbage_is_asked_for_again_and_then_counts_as_wrong(
     httpserver: HTTPServer, tmp_path: Path, garbage: str, model: str

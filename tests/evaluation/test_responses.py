@@ -30,7 +30,13 @@ def test_only_five_fields_are_required(tmp_path: Path) -> None:
 
 
 def test_the_organisers_fields_are_kept(tmp_path: Path) -> None:
-    line = REQUIRED | {"turn_idx": 3, "is_ego": True, "image_quality": "blurred", "domain": "food", "total_turn_count": 6}
+    line = REQUIRED | {
+        "turn_idx": 3,
+        "is_ego": True,
+        "image_quality": "blurred",
+        "domain": "food",
+        "total_turn_count": 6,
+    }
     turn = read_responses(_write(tmp_path, line, "", line | {"interaction_id": "j", "is_ego": "False"}))
     assert (turn[0].turn_idx, turn[0].is_ego, turn[0].image_quality, turn[0].domain) == (3, True, "blurred", "food")
     assert not turn[1].is_ego

@@ -33,7 +33,15 @@ def sessions(turn_counts: Sequence[int], ego: bool = True) -> list[Session]:
         Session(
             f"s{number}",
             tuple(
-                QuestionTurn(f"s{number}t{turn}", turn, f"question {turn} of {number}?", f"truth {number} {turn}", "food", "multi-hop", "static")
+                QuestionTurn(
+                    f"s{number}t{turn}",
+                    turn,
+                    f"question {turn} of {number}?",
+                    f"truth {number} {turn}",
+                    "food",
+                    "multi-hop",
+                    "static",
+                )
                 for turn in range(count)
             ),
             row=number,

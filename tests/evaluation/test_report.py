@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from evaluation.generate import RunLogLine
+from evaluation.report import ReportPart, write_report
+from evaluation.scores import JudgedTurn
+from evaluation.thumbnails import crops, thumbnail
+from evaluation.traces import BoxView, match_traces, read_traces, to_view
+from tests.evaluation.worlds import judged, picture
+
+
+def _cost(turn: JudgedTurn, batch: int, place: int, note: str | None = None) -> tuple[tuple[str, str], RunLogLine]:
+    key = (turn.turn.session_id, turn.turn.interaction_id)
+    return key, RunLogLine(*key, batch, place, 2, 1.25, 2.5, None, note)
+
+
+def _trace(batch: int, place: int, query: str, answer: str = "answer", **stage: Any) -> dict[str, Any]:
+    return {
+        "batch": batch,
+        "turn": place,
+        "query": query,
+        "answer": answer,
+        "stages": [{"stage": "x", "seconds": 0.5, **stage}],
+    }
+
+
+def test_a_trace_is_read_whatever_of_it_is_there() -> None:
+    view = to_view(
+        {
+            "query": "q",
+            "stages": [
+                {"stage": "ground", "seconds": 0.2, "boxes": [[0, 0, 10, 10, "cup", 0.9], [1, 2], [5, 5, 1, 1], "x", [0, 0, None, 3]]},
+                {"stage": "image_search", "entity": "Cup", "hits": [{"name": "Cup", "score": 0.91}, {"name": "Mug"}]},
+                {"stage": "rerank", "evidence": [{"text": "A cup.", "score": 0.5}, "plain", {"title": "no text"}, 7]},
+                {"stage": "verify", "skipped": "no time", "odd": {"a": [1]}},
+                "not a stage",
+                {},
+            ],
+        }
+    )  # fmt: skip
+    assert view.entity == "Cup"
+    assert view.boxes == (BoxView(0, 0, 10, 10, "cup"),)
+    assert [item.text for item in view.evidence] == ["A cup.", "plain"]
+    assert view.stages[1].notes["hits"] == "Cup 0.91, Mug"
+    assert view.stages[3].skipped == "no time"
+    for record in ({}, {"stages": None}, {"stages": 3, "batch": "x", "query": 5, "error": []}):
+        assert to_view(record).stages == ()
+
+
+def test_broken_trace_lines_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    assert read_traces(path) == []
+    path.write_bytes(b'{"query": "a"}\n\n[1]\n{"query": "b"}\n{"query": "c\xff')
+    assert [trace.query for trace in read_traces(path)] == ["a", "b"]
+
+
+def test_the_same_question_about_two_photos_is_told_apart_by_the_order_of_asking() -> None:
+    first, second = judged("c", "one"), judged("h", "two")
+    turns = [turn.turn for turn in (*first, *second)]
+    costs = dict([_cost(first[0], 0, 1), _cost(second[0], 3, 0)])
+    traces = [to_view(_trace(3, 0, "q0?", entity="B")), to_view(_trace(0, 1, "q0?", entity="A"))]
+    found = match_traces(turns, traces, costs)
+    assert [found[turn.session_id, turn.interaction_id].entity for turn in turns] == ["A", "B"]
+
+
+def test_a_turn_asked_again_after_a_kill_has_the_later_trace() -> None:
+    turn = judged("c")[0]
+    traces = [to_view(_trace(2, 0, "q0?", "lost")), to_view(_trace(0, 0, "q0?", "answer and more, cut off since"))]
+    key, cost = _cost(turn, 0, 0)
+    assert match_traces([turn.turn], traces, {key: cost})[key].answer.startswith("answer")
+    assert match_traces([turn.turn], traces, {})[key].answer.startswith("answer")
+    assert match_traces([turn.turn], [to_view(_trace(0, 0, "other?"))], {}) == {}
+
+
+class _Page(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.append((tag, values))
+        self.links += [str(values[name]) for name in ("src", "href") if values.get(name)]
+
+    def of(self, tag: str, kind: str) -> list[dict[str, str | None]]:
+        return [values for name, values in self.tags if name == tag and kind in str(values.get("class", "")).split()]
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    turns = [*judged("ch", "one"), *judged("m", "two", ego=False)]
+    evil = turns[0].turn.__class__(
+        **{**turns[0].turn.to_dict(), "query": "<script>alert(1)</script>?", "domain": 'a"b'}
+    )
+    turns[0] = JudgedTurn(evil, exact=False, miss=False, correct=True)
+    trace = _trace(
+        0, 0, evil.query, evidence=[{"text": "<img src=x onerror=y>", "url": "javascript:alert(1)", "title": "T"}],
+        boxes=[[10, 10, 400, 300, "cup", 0.8]],
+    )  # fmt: skip
+    costs = dict([_cost(turns[0], 0, 0), _cost(turns[2], 0, 1, "two has no picture")])
+    part = ReportPart(
+        "demo", turns, {"one": lambda: picture(size=(1200, 900)), "two": lambda: None}, [to_view(trace)], costs
+    )
+    return write_report(tmp_path / "out" / "report.html", [part], {"preset": "best", "judge": "rule"}).read_text()
+
+
+def test_the_report_loads_nothing_from_elsewhere(page: str) -> None:
+    parsed = _Page(page)
+    assert parsed.links
+    assert all(link.startswith("data:image/webp;base64,") for link in parsed.links)
+    assert "@import" not in page
+    assert "url(" not in page
+
+
+def test_text_of_the_run_is_shown_and_never_run(page: str) -> None:
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;?" in page
+    assert "&lt;img src=x onerror=y&gt;" in page
+    assert "javascript:" not in page
+    assert len(_Page(page).of("article", "turn")) == 3
+
+
+def test_turns_carry_what_the_filters_ask_for(page: str) -> None:
+    turns = _Page(page).of("article", "turn")
+    assert [turn["data-verdict"] for turn in turns] == ["correct", "hallucination", "miss"]
+    assert turns[0]["data-domain"] == 'a"b'
+    assert "two has no picture" in page
+    assert "1.25 s" in page
+
+
+def test_photos_are_small(page: str) -> None:
+    source = re.search(r'class="photo" src="data:image/webp;base64,([^"]+)"', page)
+    assert source is not None
+    image = Image.open(io.BytesIO(base64.b64decode(source[1])))
+    assert max(image.size) == 300
+    assert len(_Page(page).of("div", "crops")) == 1
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "LA", "CMYK", "I;16", "1", "F"])
+def test_every_mode_of_image_can_be_shown(mode: str) -> None:
+    image = Image.new(mode, (800, 400))
+    boxes = [BoxView(-50, -50, 900, 500, "all"), BoxView(790, 390, 791, 391), BoxView(2000, 2000, 2100, 2100)]
+    assert thumbnail(image, boxes).size == (300, 150)
+    assert len(crops(image, boxes)) == 2
+
+
+def test_an_empty_run_has_a_report_too(tmp_path: Path) -> None:
+    text = write_report(tmp_path / "report.html", [ReportPart("none", [], {})], {}).read_text()
+    assert "0 turns" in text
+    json.dumps(text)

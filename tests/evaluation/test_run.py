@@ -1,0 +1,181 @@
+"""From the command line to the files, with a scripted agent in place of the models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import local_evaluation
+from agents import launch
+from evaluation.options import build_parser, parse
+from evaluation.outputs import ALL_TURNS, EGO_TURNS, SCORES
+from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
+
+ORGANISER = [
+    "session_id", "interaction_id", "turn_idx", "is_ego", "image_quality", "query_category", "domain", "dynamism", "query",
+    "ground_truth", "agent_response", "total_turn_count", "interaction_id_history", "is_exact_match", "is_correct", "is_miss",
+    "is_semantically_correct", "api_response",
+]  # fmt: skip
+SCORE_NAMES = {
+    "total", "correct_exact", "correct", "miss", "hallucination", "exact_match", "accuracy", "missing", "hallucination_rate",
+    "truthfulness_score", "mean_multi_turn_conversation_score",
+}  # fmt: skip
+
+
+def _script(query: str, history: object) -> str:
+    return {"What is number 0?": "number 0.", "What is number 1?": "It is number 1"}.get(query, "I don't know")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data set in ``tmp_path`` and a scripted agent behind agents.launch."""
+    rows = [
+        row("a", 3, "v0.1.2", picture(), None),
+        row("b", 2, "v0.1.2", picture(), ""),
+        row("c", 2, "v0.1.2", None, "http://x.example/c.png"),
+    ]
+    write_dataset(tmp_path, rows, "v0.1.2")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setattr(launch, "prepare", lambda *_: None)
+    monkeypatch.setattr(launch, "build_pipeline", lambda *_, **__: None)
+    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(_script))
+    return tmp_path
+
+
+def _main(world: Path, *arguments: str) -> int:
+    places = ["--dataset", str(world), "--cache", str(world / "cache"), "--output-dir", str(world / "out")]
+    return local_evaluation.main(["--dataset-type", "multi-turn", *places, "--no_progress", *arguments])
+
+
+def _scores(world: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((world / "out" / SCORES).read_text())
+    return content
+
+
+def test_a_run_leaves_the_organisers_files_behind(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(world, "--display-conversations", "1") == 0
+    scores = _scores(world)
+    assert set(scores["all"]) == set(scores["ego"]) == SCORE_NAMES
+    # three dialogs: number 0 exact, number 1 by the judge, number 2 a miss
+    assert (
+        scores["all"]["total"],
+        scores["all"]["correct_exact"],
+        scores["all"]["correct"],
+        scores["all"]["miss"],
+    ) == (7, 3, 6, 1)
+    assert scores["ego"]["total"] == 5
+    assert scores["about"]["judge"] == "rule"
+    assert scores["about"]["tokenizer"]
+    table = pd.read_csv(world / "out" / ALL_TURNS)
+    assert list(table.columns)[: len(ORGANISER)] == ORGANISER
+    assert len(table) == 7
+    assert table["is_correct"].sum() == 6
+    assert len(pd.read_csv(world / "out" / EGO_TURNS)) == 5
+    assert (world / "out" / "response.jsonl").is_file()
+    printed = capsys.readouterr().out
+    assert "85.7%" in printed
+    assert "report.html" in printed
+    assert "cut at 75 tokens by" in printed
+    assert "What is number 2?" in printed
+    assert "not in the image cache" in (world / "out" / "report.html").read_text()
+
+
+def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _main(world, "--mode", "generate") == 0
+    assert not (world / "out" / SCORES).exists()
+    monkeypatch.delattr(launch, "build_agent")
+    assert _main(world, "--mode", "evaluate") == 0
+    assert _scores(world)["all"]["correct"] == 6
+    assert _scores(world)["about"]["preset"] == "best"
+    saved = world / "out" / "response.jsonl"
+    other = [
+        "--mode",
+        "evaluate",
+        "--input-file",
+        str(saved),
+        "--output-dir",
+        str(world / "again"),
+        "--no_progress",
+        "--no-report",
+    ]
+    assert local_evaluation.main(other) == 0  # without the data set
+    assert json.loads((world / "again" / SCORES).read_text())["all"] == _scores(world)["all"]
+    assert not (world / "again" / "report.html").exists()
+
+
+def test_only_the_first_conversations_are_asked(world: Path) -> None:
+    assert _main(world, "--num-conversations", "1") == 0
+    assert _scores(world)["all"]["total"] == 3
+
+
+def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(world) == 0
+    whole = (world / "out" / "response.jsonl").read_bytes()
+    (world / "out" / "response.jsonl").write_bytes(whole[:700])
+    assert _main(world, "--resume", "--suppress-web-search-api") == 2
+    assert "web_search: True then, False now" in capsys.readouterr().out
+    assert _main(world, "--resume") == 0
+    assert (world / "out" / "response.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--split", "public_test"], "split public_test is not in"),
+        (["--revision", "v9"], "no parquet files"),
+        (["--eval-model", "gpt-4o"], "OPENAI_API_KEY"),
+        (["--mode", "evaluate", "--input-file", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
+        (["--tokenizer", "no/where/at-all"], "no tokenizer at"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert _main(world, *arguments) == 2
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "Traceback" not in printed
+
+
+def test_ctrl_c_ends_with_a_hint(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(query: str, history: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(stop))
+    assert _main(world) == 130
+    assert "--resume" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--num-conversations", "0"],
+        ["--num-workers", "0"],
+        ["--input-file", "x"],
+        ["--mode", "evaluate", "--resume"],
+        ["--dataset-type", "both"],
+    ],
+)
+def test_bad_combinations_of_flags_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        parse(arguments)
+    assert stopped.value.code == 2
+
+
+def test_users_know_these_flags() -> None:
+    options = parse(
+        "--dataset-type multi-turn --split validation --num-conversations 3 --suppress-web-search-api "
+        "--suppress-image-search-api --display-conversations 2 --eval-model None --output-dir o --no_progress --revision v0.1.1 "
+        "--num-workers 4 --mode both --preset best --without rerank --without verify --profile gpu --resume --cache c".split()
+    )
+    assert options.without == ["rerank", "verify"]
+    assert options.eval_model == "None"
+    assert all(action.help for action in build_parser()._actions)
