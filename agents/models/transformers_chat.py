@@ -107,7 +107,7 @@ class TransformersChat:
     def _scaled(self, image: Image.Image) -> Image.Image:
         try:
             return rgb_within(image, self._max_image_side)
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise ModelError(f"Unreadable image: {error}") from error
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
@@ -192,7 +192,6 @@ class TransformersChat:
             self._checkpoint.model.generate(
                 **inputs,
                 generation_config=config,
-                use_model_defaults=False,  # a checkpoint's own repetition penalty or top-p would move the probabilities
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([stopping]),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,10 +63,11 @@ class Checkpoint:
         """The padded model input of rendered prompts, on the model's device; all rows have images, or none has."""
         common = {"return_tensors": "pt", "padding": True, "add_special_tokens": False}
         if self.processor is None or not any(images):
-            # Some decoders' tokenizers return token types, which no decoder takes.
-            batch = self.tokenizer(list(texts), return_token_type_ids=False, **common)
+            batch = self.tokenizer(list(texts), **common)
         else:
             batch = self.processor(text=list(texts), images=[list(row) for row in images], **common)
+        if "token_type_ids" not in inspect.signature(self.model.forward).parameters:
+            batch.pop("token_type_ids", None)  # many tokenizers return them, few decoders take them
         return batch.to(self.model.device)
 
 
@@ -97,7 +99,19 @@ def load_checkpoint(source: str | Path, device: str = "cpu", dtype: str = "auto"
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         raise ModelError(f"Cannot load chat model {source}: {error}") from error
     prepare_tokenizer(tokenizer)
+    forget_generation_defaults(model)
     return Checkpoint(model, tokenizer, processor)
+
+
+def forget_generation_defaults(model: Any) -> None:
+    """Drop what a checkpoint says of how to generate, its end tokens excepted.
+
+    Its own repetition penalty or top-p would move the probabilities; transformers 5 lays them over whatever
+    ``generate`` is given and has no switch against it, as 4 had (``use_model_defaults``).
+    """
+    from transformers import GenerationConfig
+
+    model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
 
 
 def prepare_tokenizer(tokenizer: Any) -> None:
