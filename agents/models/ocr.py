@@ -46,7 +46,7 @@ class RapidOcrReader:
         engine = self._engine
         try:
             rgb = to_rgb(image)
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             logging.getLogger(__name__).warning("Unreadable image: %s", error)
             return []
         if min(rgb.size) < SMALLEST_SIDE:

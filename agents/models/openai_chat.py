@@ -122,7 +122,7 @@ class OpenAIChat:
         partial = _Partial()
         try:
             messages = [self._message(message) for message in request.messages]
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             return ChatReply("", "error", error=f"Unreadable image: {error}")
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         if left <= 0:

@@ -1,0 +1,213 @@
+"""Reads an answer out of passages, word for word: the reader of the embedded profile.
+
+No free package carries the weights of an extractive question-answering model. This reader is built on a sentence
+encoder instead: what a question asks for (answer type, relation, entity) is told by the tables in
+``data/answer_types.toml``, candidate spans are found by their shape, and a logistic regression over a few features
+says how likely each is right (``data/reader_weights.toml``). It answers only with what stands in a passage.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Protocol, runtime_checkable
+
+from agents.models.base import TextEncoder
+from agents.models.reading.candidates import Candidate, CandidateFinder, Sentence, Similarity
+from agents.models.reading.lexicon import stems
+from agents.models.reading.question import Question, parse_question
+from agents.models.reading.sentences import split_sentences
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Something to read.
+
+    Attributes:
+        text: The text; for an attribute, the sentence it was made into.
+        title: Name of the page or of the entity.
+        key: Attribute key ("height"), for an attribute.
+        value: Attribute value in plain text ("330 m (1,083 ft)"), for an attribute.
+        score: How relevant a search or a reranker found it; only the order and the proportions within one request count.
+    """
+
+    text: str
+    title: str
+    key: str | None = None
+    value: str | None = None
+    score: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """A question and the passages to read."""
+
+    question: str
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """An answer found.
+
+    Attributes:
+        answer: A short span or an attribute value; empty where nothing could answer.
+        sentence: The sentence that says so.
+        passage: Index of its passage in the request; -1 where there is none.
+        score: Estimated probability that the answer is right, 0 to 1.
+    """
+
+    answer: str
+    sentence: str
+    passage: int
+    score: float
+
+
+NOTHING = Extraction("", "", -1, 0.0)
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Finds answers in passages."""
+
+    name: str
+
+    def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
+        """The best answer of each request, in order; ``NOTHING`` where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A request with its sentences, made ready."""
+
+    question: Question
+    bare: str
+    sentences: tuple[Sentence, ...]
+
+
+class ExtractiveReader:
+    """A ``Reader`` over a sentence encoder.
+
+    Args:
+        encoder: Embeds questions and sentences, all of a batch in one call.
+        max_sentences: Sentences looked at for each question; those that share most words with it are kept.
+    """
+
+    def __init__(self, encoder: TextEncoder, max_sentences: int = 48) -> None:
+        if max_sentences < 1:
+            raise ValueError("max_sentences must be at least 1")
+        self.name = f"extractive({encoder.name})"
+        self._encoder = encoder
+        self._max_sentences = max_sentences
+
+    def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
+        """The best answer of each request; see ``Reader.read``."""
+        return [_best(candidates) for candidates in self.candidates(items)]
+
+    def candidates(self, items: Sequence[ReadRequest]) -> list[list[Candidate]]:
+        """All candidates of each request, for those that fit the weights or explain an answer."""
+        tasks = [self._task(item) for item in items]
+        texts: dict[str, int] = {}
+        for task in tasks:
+            for text in (task.question.text, task.bare):
+                texts.setdefault(text, len(texts))
+            for sentence in task.sentences:
+                texts.setdefault(_titled(sentence), len(texts))
+                if sentence.key is not None:
+                    texts.setdefault(sentence.key, len(texts))
+        if not texts:
+            return []
+        vectors = self._encoder.encode(list(texts))
+
+        def cosine(a: str, b: str) -> float:
+            return float(vectors[texts[a]] @ vectors[texts[b]])
+
+        results: list[list[Candidate]] = []
+        for task in tasks:
+            finder = CandidateFinder(task.question, task.sentences)
+            found: list[Candidate] = []
+            for sentence in task.sentences:
+                key = cosine(task.bare, sentence.key) if sentence.key is not None else 0.0
+                similarity = Similarity(cosine(task.question.text, _titled(sentence)), key)
+                found.extend(finder.find(sentence, similarity))
+            results.append(found)
+        return results
+
+    def _task(self, item: ReadRequest) -> _Task:
+        question = parse_question(_plain(item.question), {passage.title for passage in item.passages})
+        sentences = _sentences(item.passages)
+        if len(sentences) > self._max_sentences:
+            asked = question.content | question.entity
+            phrases = {stem for relation in question.relations for phrase in relation.phrases for stem in phrase}
+            ranked = sorted(sentences, key=lambda s: _overlap(s, asked, phrases), reverse=True)
+            sentences = ranked[: self._max_sentences]
+        return _Task(question, _without_entity(question), tuple(sentences))
+
+
+def _best(candidates: Sequence[Candidate]) -> Extraction:
+    if not candidates:
+        return NOTHING
+    best = max(candidates, key=probability)
+    return Extraction(best.answer, best.sentence.text, best.sentence.passage, probability(best))
+
+
+def probability(candidate: Candidate) -> float:
+    """Estimated probability that a candidate is right: the logistic regression of ``data/reader_weights.toml``."""
+    weights = load_weights()
+    total = weights["bias"] + sum(weights[name] * value for name, value in asdict(candidate.features).items())
+    return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total))))
+
+
+@cache
+def load_weights() -> Mapping[str, float]:
+    """Weight of each feature, and ``bias``."""
+    raw = tomllib.loads((files("agents.models") / "data" / "reader_weights.toml").read_text(encoding="utf-8"))
+    return {name: float(value) for name, value in raw["weights"].items()}
+
+
+def _sentences(passages: Sequence[Passage]) -> list[Sentence]:
+    low = min((passage.score for passage in passages), default=0.0)
+    spread = max((passage.score for passage in passages), default=0.0) - low
+    found: list[Sentence] = []
+    for index, passage in enumerate(passages):
+        relevance = (passage.score - low) / spread if spread > 0 else 0.5
+        title = _plain(passage.title)
+        if passage.key is not None:
+            value = _plain(passage.value or "")
+            text = _plain(passage.text)
+            found.append(Sentence(text, title, index, 0, relevance, key=_plain(passage.key), value=value))
+        else:
+            parts = split_sentences(_plain(passage.text))
+            about = frozenset(stems(f"{title} {parts[0] if parts else ''}"))
+            found.extend(Sentence(text, title, index, at, relevance, about) for at, text in enumerate(parts))
+    return found
+
+
+def _overlap(sentence: Sentence, asked: frozenset[str], phrases: set[str]) -> float:
+    known = set(stems(f"{sentence.title} {sentence.text}"))
+    shared = len(asked & known) / max(1, len(asked))
+    return shared + 0.5 * bool(phrases & known) + sentence.relevance + 0.2 * (sentence.key is not None)
+
+
+def _titled(sentence: Sentence) -> str:
+    """The sentence with the name of what it is about, which later sentences of a page leave out."""
+    if sentence.title.lower() in sentence.text.lower():
+        return sentence.text
+    return f"{sentence.title}: {sentence.text}"
+
+
+def _without_entity(question: Question) -> str:
+    """The question without the entity's name, to be compared with attribute keys."""
+    kept = [word for word in question.text.split() if not (set(stems(word)) & question.entity)]
+    return " ".join(kept) or question.text
+
+
+def _plain(text: str) -> str:
+    """Compatibility forms and odd spaces made plain; line ends stay."""
+    return unicodedata.normalize("NFKC", text).replace("\u2009", " ").replace("\u00a0", " ")

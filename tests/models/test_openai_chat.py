@@ -1,0 +1,279 @@
+"""The OpenAI-compatible adapter against a real HTTP server on this machine, well-behaved and not."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from PIL import Image
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from agents.deadline import Deadline
+from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.openai_chat import OpenAIChat
+
+KEY = "sk-secret-0123456789"
+PATH = "/v1/chat/completions"
+Handler = Callable[[Request], Response]
+
+
+@pytest.fixture
+def httpserver() -> Iterator[HTTPServer]:
+    """A server of each test's own, with threads, so that a request given up in one test is not counted in the next."""
+    with HTTPServer(threaded=True) as server:
+        yield server
+
+
+@pytest.fixture
+def hang() -> Iterator[threading.Event]:
+    """What a hanging handler waits for; set when the test is over."""
+    over = threading.Event()
+    yield over
+    over.set()
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+
+
+def chunk(text: str | None = None, finish: str | None = None, logprob: float | None = None) -> bytes:
+    choice: dict[str, Any] = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}
+    if logprob is not None:
+        choice["logprobs"] = {"content": [{"token": text, "logprob": logprob, "bytes": None, "top_logprobs": []}]}
+    body = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+def stream(*pieces: str, finish: str = "stop", logprob: float | None = None) -> Response:
+    body = b"".join(chunk(piece, logprob=logprob) for piece in pieces) + chunk(finish=finish) + b"data: [DONE]\n\n"
+    return Response(body, content_type="text/event-stream")
+
+
+def fault(status: int, message: str = "no") -> Response:
+    return Response(json.dumps({"error": {"message": message}}), status=status, content_type="application/json")
+
+
+def ask(text: str = "Hi", *images: Image.Image, **settings: Any) -> ChatRequest:
+    return ChatRequest((ChatMessage("user", text, tuple(images)),), **settings)
+
+
+def client(server: HTTPServer, **options: Any) -> OpenAIChat:
+    return OpenAIChat("m", server.url_for("/v1"), api_key_env="TEST_KEY", **{"max_wait": 0.02, **options})
+
+
+def script(server: HTTPServer, *responses: Response | Handler) -> list[dict[str, Any]]:
+    """Answer with one response after the other, the last for ever; returns the request bodies as they come."""
+    seen: list[dict[str, Any]] = []
+
+    def handle(request: Request) -> Response:
+        seen.append(json.loads(request.data))
+        response = responses[min(len(seen), len(responses)) - 1]
+        return response if isinstance(response, Response) else response(request)
+
+    server.expect_request(PATH, method="POST").respond_with_handler(handle)
+    return seen
+
+
+def test_is_a_chat_model(httpserver: HTTPServer) -> None:
+    assert isinstance(client(httpserver), ChatModel)
+
+
+def test_settings_reach_the_server_and_the_reply_comes_back(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, stream("Hel", "lo ", logprob=-0.25))
+    request = ask(max_tokens=9, temperature=0.5, seed=3, stop=("\n",), logprobs=True)
+    reply = client(httpserver).chat([request])[0]
+    assert (reply.text, reply.finish_reason, reply.logprobs) == ("Hello", "stop", (-0.25, -0.25))
+    sent = {key: seen[0][key] for key in ("model", "max_tokens", "temperature", "seed", "stop", "logprobs")}
+    assert sent == {"model": "m", "max_tokens": 9, "temperature": 0.5, "seed": 3, "stop": ["\n"], "logprobs": True}
+
+
+def test_length_is_told(httpserver: HTTPServer) -> None:
+    script(httpserver, stream("Hel", finish="length"))
+    assert client(httpserver).chat([ask()])[0].finish_reason == "length"
+
+
+def test_replies_stand_in_the_order_of_the_requests(httpserver: HTTPServer) -> None:
+    httpserver.expect_request(PATH).respond_with_handler(
+        lambda request: stream("to " + json.loads(request.data)["messages"][0]["content"])
+    )
+    replies = client(httpserver, concurrency=3).chat([ask(str(i)) for i in range(10)])
+    assert [reply.text for reply in replies] == [f"to {i}" for i in range(10)]
+
+
+def test_images_go_as_small_jpeg_data_urls_before_the_text(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, stream("ok"))
+    client(httpserver, max_image_side=64).chat([ask("What?", Image.new("RGBA", (400, 100), "red"))])
+    image, text = seen[0]["messages"][0]["content"]
+    head, data = image["image_url"]["url"].split(",")
+    assert head == "data:image/jpeg;base64"
+    sent = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert (sent.format, sent.size) == ("JPEG", (64, 16))
+    assert text == {"type": "text", "text": "What?"}
+
+
+def test_a_schema_is_asked_for(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, stream("{}"))
+    client(httpserver).chat([ask(schema={"type": "object"})])
+    assert seen[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
+
+
+def test_a_server_without_schemas_is_asked_without_and_remembered(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, fault(400, "response_format is not supported"), stream("{}"))
+    chat = client(httpserver)
+    assert [chat.chat([ask(schema={"type": "object"})])[0].text for _ in range(2)] == ["{}", "{}"]
+    assert ["response_format" in body for body in seen] == [True, False, False]
+
+
+def test_a_request_that_is_wrong_anyhow_is_an_error_and_teaches_nothing(httpserver: HTTPServer) -> None:
+    def handle(request: Request) -> Response:
+        bad = json.loads(request.data)["messages"][0]["content"] == "bad"
+        return fault(400, "too long") if bad else stream("ok")
+
+    httpserver.expect_request(PATH).respond_with_handler(handle)
+    chat = client(httpserver)
+    bad, good = chat.chat([ask("bad", logprobs=True), ask("good")])
+    assert bad.finish_reason == "error"
+    assert "too long" in (bad.error or "")
+    assert good.text == "ok"
+    assert chat._unsupported == set()
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_a_passing_failure_is_tried_again(httpserver: HTTPServer, status: int) -> None:
+    seen = script(httpserver, fault(status), fault(status), stream("ok"))
+    assert client(httpserver).chat([ask()])[0].text == "ok"
+    assert len(seen) == 3
+
+
+def test_a_lasting_failure_ends_as_an_error_after_the_tries(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, fault(500, "on fire"))
+    reply = client(httpserver, attempts=3).chat([ask()])[0]
+    assert (reply.text, reply.finish_reason) == ("", "error")
+    assert "500" in (reply.error or "")
+    assert len(seen) == 3
+
+
+def test_a_wrong_key_says_what_to_do_and_does_not_show_the_key(
+    httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(0)
+    script(httpserver, fault(401, f"Incorrect API key provided: {KEY}"))
+    chat = client(httpserver)
+    with pytest.raises(ModelError, match="TEST_KEY") as caught:
+        chat.chat([ask(), ask()])
+    shown = f"{caught.value!r} {caught.value.__cause__!r} {chat!r} {caplog.text}"
+    assert KEY not in shown
+    assert caught.value.__suppress_context__
+
+
+def test_an_unknown_model_is_named(httpserver: HTTPServer) -> None:
+    script(httpserver, fault(404, "no such model"))
+    with pytest.raises(ModelError, match="'m'"):
+        client(httpserver).chat([ask()])
+
+
+def test_the_deadline_keeps_what_has_come(httpserver: HTTPServer, hang: threading.Event) -> None:
+    def slow(request: Request) -> Response:
+        def body() -> Iterator[bytes]:
+            yield chunk("Hel", logprob=-0.5)
+            yield chunk("lo", logprob=-0.5)
+            hang.wait(30)
+            yield chunk(" world", finish="stop")
+
+        return Response(body(), content_type="text/event-stream")
+
+    script(httpserver, slow)
+    started = time.monotonic()
+    reply = client(httpserver).chat([ask(logprobs=True)], Deadline(2.0))[0]
+    assert (reply.text, reply.finish_reason, reply.logprobs) == ("Hello", "abort", (-0.5, -0.5))
+    assert time.monotonic() - started < 10
+
+
+def test_a_server_that_hangs_costs_its_request_alone(httpserver: HTTPServer, hang: threading.Event) -> None:
+    def handle(request: Request) -> Response:
+        if json.loads(request.data)["messages"][0]["content"] == "hang":
+            hang.wait(30)
+        return stream("ok")
+
+    httpserver.expect_request(PATH).respond_with_handler(handle)
+    hung, quick = client(httpserver).chat([ask("hang"), ask("quick")], Deadline(2.0))
+    assert quick.text == "ok"
+    assert (hung.text, hung.finish_reason) == ("", "abort")
+
+
+def test_retries_end_at_the_deadline(httpserver: HTTPServer) -> None:
+    script(httpserver, fault(503))
+    started = time.monotonic()
+    reply = client(httpserver, attempts=10_000).chat([ask()], Deadline(0.4))[0]
+    assert reply.finish_reason == "abort"
+    assert time.monotonic() - started < 10
+
+
+def test_after_the_deadline_the_server_is_left_alone(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, stream("ok"))
+    assert client(httpserver).chat([ask()], Deadline(-1.0))[0].finish_reason == "abort"
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        Response(b"<html>gateway</html>", content_type="text/html"),
+        Response(b"data: {not json\n\n", content_type="text/event-stream"),
+        Response(b"", content_type="text/event-stream"),
+        Response(b'data: {"choices": 3}\n\n', content_type="text/event-stream"),
+    ],
+)
+def test_garbage_is_tried_again_and_then_an_error(httpserver: HTTPServer, garbage: Response) -> None:
+    seen = script(httpserver, garbage)
+    reply = client(httpserver, attempts=2).chat([ask()])[0]
+    assert (reply.finish_reason, len(seen)) == ("error", 2)
+
+
+def test_a_connection_dropped_midway_is_tried_again_from_the_start(httpserver: HTTPServer) -> None:
+    cut = Response(chunk("Half of"), content_type="text/event-stream", headers={"Content-Length": "100000"})
+    script(httpserver, cut, stream("Whole"))
+    assert client(httpserver).chat([ask()])[0].text == "Whole"
+
+
+def test_nobody_at_the_address_is_an_error() -> None:
+    chat = OpenAIChat("m", "http://127.0.0.1:9/v1", api_key_env="TEST_KEY", attempts=2, max_wait=0.01)
+    reply = chat.chat([ask()])[0]
+    assert reply.finish_reason == "error"
+    assert "connection" in (reply.error or "").lower()
+
+
+def test_a_broken_image_costs_its_request_alone(httpserver: HTTPServer) -> None:
+    script(httpserver, stream("ok"))
+    broken, fine = client(httpserver).chat([ask("x", Image.new("RGB", (0, 5))), ask("y")])
+    assert broken.finish_reason == "error"
+    assert fine.text == "ok"
+
+
+def test_works_within_a_running_loop(httpserver: HTTPServer) -> None:
+    script(httpserver, stream("ok"))
+    chat = client(httpserver)
+
+    async def notebook() -> str:
+        return chat.chat([ask()])[0].text
+
+    assert asyncio.run(notebook()) == "ok"
+
+
+def test_no_key_is_fine_for_a_server_of_ones_own(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEST_KEY")
+    script(httpserver, stream("ok"))
+    assert client(httpserver).chat([ask()])[0].text == "ok"
+
+
+def test_no_requests_no_replies(httpserver: HTTPServer) -> None:
+    assert client(httpserver).chat([]) == []

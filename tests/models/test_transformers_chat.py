@@ -1,0 +1,226 @@
+"""Batched generation on tiny random checkpoints of real classes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from agents.deadline import Deadline
+from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.transformers_chat import TransformersChat
+from agents.models.transformers_loading import load_checkpoint
+from tests.models.tiny import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_llama(tmp_path_factory.mktemp("models") / "llama")
+
+
+@pytest.fixture(scope="module")
+def chat(llama: Path) -> TransformersChat:
+    return TransformersChat.load(llama, max_batch=4)
+
+
+@pytest.fixture(scope="module")
+def vlm(tmp_path_factory: pytest.TempPathFactory) -> TransformersChat:
+    return TransformersChat.load(save_mllama(tmp_path_factory.mktemp("models") / "mllama"), max_batch=4)
+
+
+def ask(text: str, *images: Image.Image, **settings: object) -> ChatRequest:
+    return ChatRequest((ChatMessage("user", text, tuple(images)),), **{"max_tokens": 8, **settings})  # type: ignore[arg-type]
+
+
+def picture(seed: int, size: tuple[int, int] = (60, 40)) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def test_is_a_chat_model(chat: TransformersChat) -> None:
+    assert isinstance(chat, ChatModel)
+
+
+def test_a_batch_says_what_each_request_alone_would_get(chat: TransformersChat) -> None:
+    requests = [ask("fox"), ask("How tall is the Eiffel Tower? " * 3), ask("dog " * 10, max_tokens=3), ask("The"), ask("a b")]
+    together = chat.chat(requests)
+    alone = [chat.chat([request])[0] for request in requests]
+    assert [reply.text for reply in together] == [reply.text for reply in alone]
+    assert len({reply.text for reply in together}) > 1
+
+
+def test_logprobs_are_those_of_the_model(llama: Path, chat: TransformersChat) -> None:
+    request = ask("The quick brown", max_tokens=4, logprobs=True)
+    short = ask("fox", max_tokens=2)
+    reply = chat.chat([short, request])[1]
+    checkpoint = load_checkpoint(llama)
+    ids = checkpoint.inputs([checkpoint.render(request.messages)], [()])["input_ids"]
+    expected = []
+    for _ in range(4):
+        with torch.inference_mode():
+            logprobs = checkpoint.model(input_ids=ids).logits[0, -1].log_softmax(-1)
+        best = int(logprobs.argmax())
+        expected.append(float(logprobs[best]))
+        ids = torch.cat([ids, torch.tensor([[best]])], dim=1)
+    assert reply.logprobs is not None
+    np.testing.assert_allclose(reply.logprobs, expected, atol=1e-4)
+    assert reply.finish_reason == "length"
+
+
+def test_logprobs_only_where_asked_for(chat: TransformersChat) -> None:
+    assert chat.chat([ask("fox")])[0].logprobs is None
+
+
+def test_each_request_has_its_own_length(chat: TransformersChat) -> None:
+    replies = chat.chat([ask("fox", max_tokens=1, logprobs=True), ask("fox", max_tokens=12, logprobs=True)])
+    assert [len(reply.logprobs or ()) for reply in replies] == [1, 12]
+
+
+def test_a_seed_repeats_whatever_stands_beside_it(chat: TransformersChat) -> None:
+    sampled = ask("fox", temperature=5.0, seed=7)
+    alone = chat.chat([sampled])[0].text
+    beside = chat.chat([ask("The lazy dog"), sampled, ask("x", temperature=5.0, seed=8)])
+    assert beside[1].text == alone
+    assert chat.chat([ask("fox", temperature=5.0, seed=8)])[0].text != alone
+    assert chat.chat([ask("fox")])[0].text == chat.chat([ask("fox", seed=3)])[0].text
+
+
+def test_sampling_follows_the_softmax(llama: Path) -> None:
+    from agents.models.generation_control import RowSampler
+
+    scores = torch.log(torch.tensor([[0.7, 0.2, 0.1]]))
+    sampler = RowSampler([ask("x", temperature=1.0, seed=1)])
+    drawn = []
+    for _ in range(4000):
+        sampler(torch.zeros(1, 1), scores)
+        drawn.append(sampler.chosen[0])
+    shares = np.bincount(drawn, minlength=3) / len(drawn)
+    np.testing.assert_allclose(shares, [0.7, 0.2, 0.1], atol=0.03)
+    assert math.isclose(sampler.logprobs[0], float(scores[0, drawn[-1]]), abs_tol=1e-5)
+
+
+def test_a_stop_string_ends_its_request_only(chat: TransformersChat) -> None:
+    full = chat.chat([ask("fox", max_tokens=12)])[0].text
+    stop = full[3:5]
+    stopped, other = chat.chat([ask("fox", max_tokens=12, stop=(stop,)), ask("fox", max_tokens=12)])
+    assert stopped.text == full[: full.index(stop)].strip()
+    assert stopped.finish_reason == "stop"
+    assert other.text == full
+
+
+def test_the_deadline_keeps_what_was_said(chat: TransformersChat) -> None:
+    ticks = iter(range(10_000))
+    deadline = Deadline(12.5, clock=lambda: float(next(ticks)))
+    reply = chat.chat([ask("fox", max_tokens=200, logprobs=True)], deadline)[0]
+    assert reply.finish_reason == "abort"
+    assert 0 < len(reply.logprobs or ()) < 200
+
+
+def test_a_request_that_is_done_before_the_deadline_is_no_abort(chat: TransformersChat) -> None:
+    ticks = iter(range(10_000))
+    deadline = Deadline(12.5, clock=lambda: float(next(ticks)))
+    short, long = chat.chat([ask("fox", max_tokens=2), ask("fox", max_tokens=200)], deadline)
+    assert (short.finish_reason, long.finish_reason) == ("length", "abort")
+
+
+def test_after_the_deadline_nothing_is_started(chat: TransformersChat) -> None:
+    reply = chat.chat([ask("fox")], Deadline(-1.0))[0]
+    assert (reply.text, reply.finish_reason) == ("", "abort")
+
+
+def test_an_overlong_prompt_loses_its_middle(chat: TransformersChat) -> None:
+    text = "FIRST words " + "lazy dog " * 400 + "LAST words"
+    long, short = chat.chat([ask(text), ask("fox")])
+    assert long.finish_reason in ("stop", "length")
+    assert long.prompt_cut > 100
+    assert short.prompt_cut == 0
+
+
+def test_what_is_cut_keeps_both_ends() -> None:
+    from agents.models.prompt_fitting import cut_longest_user_message
+
+    messages = (ChatMessage("system", "s " * 500), ChatMessage("user", " ".join(str(i) for i in range(300))))
+    cut = cut_longest_user_message(messages, 200, str.split, lambda ids: " ".join(map(str, ids)))  # type: ignore[arg-type]
+    assert cut is not None
+    (system, user), removed = cut
+    assert system == messages[0]
+    assert user.content.startswith("0 1 2 ")
+    assert user.content.endswith(" 298 299")
+    assert removed >= 200
+    assert len(user.content.split()) <= 100
+
+
+def test_a_prompt_that_cannot_be_cut_is_an_error_of_its_own(chat: TransformersChat) -> None:
+    system = ChatRequest((ChatMessage("system", "lazy dog " * 400), ChatMessage("user", "hi")), max_tokens=4)
+    hopeless, fine = chat.chat([system, ask("fox")])
+    assert hopeless.finish_reason == "error"
+    assert "too long" in (hopeless.error or "")
+    assert fine.finish_reason == "length"
+
+
+@pytest.mark.parametrize("request_", [ChatRequest(()), ask("x", max_tokens=0), ask("x", Image.new("RGB", (9, 9)))])
+def test_a_bad_request_costs_itself_alone(chat: TransformersChat, request_: ChatRequest) -> None:
+    bad, good = chat.chat([request_, ask("fox")])
+    assert bad.finish_reason == "error"
+    assert bad.error
+    assert good.text
+
+
+def test_no_requests_no_replies(chat: TransformersChat) -> None:
+    assert chat.chat([]) == []
+
+
+def test_a_template_without_system_message_gets_it_in_the_first_user_message(tmp_path: Path) -> None:
+    checkpoint = load_checkpoint(save_llama(tmp_path / "m", template=NO_SYSTEM + TEMPLATE))
+    text = checkpoint.render((ChatMessage("system", "Be brief."), ChatMessage("user", "Hi")))
+    assert "Be brief.\n\nHi" in text
+
+
+def test_a_template_that_refuses_says_so(tmp_path: Path) -> None:
+    checkpoint = load_checkpoint(save_llama(tmp_path / "m", template="{{ raise_exception('never') }}"))
+    with pytest.raises(ModelError, match="never"):
+        checkpoint.render((ChatMessage("user", "Hi"),))
+
+
+def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="nothing-here"):
+        TransformersChat.load(tmp_path / "nothing-here")
+
+
+def test_an_unknown_dtype_is_named(llama: Path) -> None:
+    with pytest.raises(ModelError, match="float8"):
+        TransformersChat.load(llama, dtype="float8")
+
+
+def test_bfloat16(llama: Path) -> None:
+    checkpoint = load_checkpoint(llama, dtype="bfloat16")
+    assert checkpoint.model.dtype == torch.bfloat16
+    assert TransformersChat(checkpoint, "half").chat([ask("fox", max_tokens=3)])[0].finish_reason in ("stop", "length")
+
+
+def test_the_picture_changes_the_reply(vlm: TransformersChat) -> None:
+    replies = vlm.chat([ask("fox", picture(seed), logprobs=True) for seed in (1, 2)] + [ask("fox", logprobs=True)])
+    assert all(reply.finish_reason in ("stop", "length") for reply in replies), replies
+    assert len({reply.logprobs for reply in replies}) == 3
+
+
+def test_a_vision_batch_says_what_each_request_alone_would_get(vlm: TransformersChat) -> None:
+    requests = [ask("fox", picture(1)), ask("lazy dog " * 5, picture(2), picture(3)), ask("The"), ask("fox", picture(4))]
+    together = vlm.chat(requests)
+    assert [reply.text for reply in together] == [vlm.chat([request])[0].text for request in requests]
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "I;16", "1"])
+def test_any_image_mode(vlm: TransformersChat, mode: str) -> None:
+    reply = vlm.chat([ask("fox", Image.new(mode, (30, 20)))])[0]
+    assert reply.finish_reason in ("stop", "length"), reply
+
+
+def test_a_picture_of_one_pixel_or_extreme_shape_costs_no_neighbour(vlm: TransformersChat) -> None:
+    replies = vlm.chat([ask("fox", Image.new("RGB", (1, 1))), ask("fox", picture(1)), ask("a", picture(2, (900, 3)))])
+    assert replies[1].finish_reason in ("stop", "length")
+    assert all(reply.text or reply.error for reply in replies)
