@@ -128,6 +128,11 @@ def judge_answers(
         console.print(f"[red]{failed} answers count as wrong because the judge gave no usable reply[/]")
     if part.latency is not None:
         print_latency(console, part.latency)
+    errors = [trace.error for trace in part.matched.values() if trace.error]
+    if errors:
+        console.print(
+            f"{len(errors)} turns met an error inside the agent, such as: {errors[0]}", style="red", markup=False
+        )
     return part
 
 
