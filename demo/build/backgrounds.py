@@ -319,17 +319,23 @@ def _paper(stage: Stage) -> Image.Image:
     return desk
 
 
+def shelf_levels(feet: tuple[float, ...], height: int) -> list[float]:
+    """Rows of the boards on which things with these feet stand; feet at about the same height share a board."""
+    levels: list[float] = []
+    for foot in sorted(feet):
+        if levels and foot - levels[-1] <= 0.1 * height:
+            levels[-1] = foot
+        else:
+            levels.append(foot)
+    return levels
+
+
 def _shelf(stage: Stage) -> Image.Image:
     """Boards under whatever stands on them, in front of the back of the cupboard."""
     rng, width, height = stage.rng, stage.width, stage.height
     tone = float(rng.uniform(0.2, 0.95))
     image = to_image(_wood(rng, width, height, planks=1, tone=tone) * np.float32(0.6))
-    levels: list[float] = []
-    for foot in sorted(stage.feet or (0.5 * height, 0.88 * height)):
-        if not levels or foot - levels[-1] > 0.12 * height:
-            levels.append(foot)
-        else:
-            levels[-1] = max(levels[-1], foot)
+    levels = shelf_levels(stage.feet, height) or [0.5 * height, 0.88 * height]
     thickness = int(0.035 * height)
     board = to_image(_wood(rng, width, thickness, planks=1, tone=tone) * np.float32(1.12))
     shade = Image.new("L", (width, height))

@@ -13,7 +13,7 @@ import hashlib
 import io
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from tqdm import tqdm
 
-from demo.build.backgrounds import FLAT, Stage, fill_with_photo, paint
+from demo.build.backgrounds import FLAT, Stage, fill_with_photo, paint, shelf_levels
 from demo.build.camera import aim, expose
 from demo.build.content import FrameStyle, PhotoBackground, PlacedObject, Scene, load_content
 from demo.build.lettering import print_text
@@ -29,7 +29,7 @@ from demo.build.noise import generator
 from demo.build.paths import DemoPaths, atomic_file, write_text
 
 # Raise this when the composer itself changes, so that all scenes are composed anew.
-COMPOSER_VERSION = 2
+COMPOSER_VERSION = 3
 # The canvas reaches beyond the frame by this fraction, enough for 15 degrees of tilt.
 MARGIN = 0.2
 SCENE_QUALITIES = (78, 70, 62, 54, 46)
@@ -53,6 +53,11 @@ class Layer:
     image: Image.Image
     at: tuple[int, int]
     shadow: Shadow
+
+    @property
+    def foot(self) -> float:
+        """Row of the lower edge."""
+        return float(self.at[1] + self.image.height)
 
     def mask(self, size: tuple[int, int]) -> Image.Image:
         """What the layer covers of a canvas of `size`."""
@@ -121,12 +126,23 @@ def _place(scene: Scene, placed: PlacedObject, photo: Image.Image, margin: tuple
     image = ImageOps.mirror(photo) if placed.flip else photo
     image = _framed(image, placed.frame, max(8, round(wide)), max(8, round(high)))
     if placed.rotate:
-        image = image.rotate(placed.rotate, Image.Resampling.BICUBIC, expand=True)
+        # The clear rim lets the edges be smoothed; without it they would turn out as stairs.
+        image = ImageOps.expand(image, 2, (0, 0, 0, 0)).rotate(placed.rotate, Image.Resampling.BICUBIC, expand=True)
     x = margin[0] + left + (wide - image.width) / 2
     # Standing things keep their feet on the lower edge of the box; the others float in its middle.
     slack = high - image.height
     y = margin[1] + top + (slack if _stands(scene, placed, photo) else slack / 2)
     return Layer(placed.entity, "object", image, (round(x), round(y)), _shadow_kind(scene, placed, photo))
+
+
+def _on_boards(objects: list[Layer], levels: list[float]) -> list[Layer]:
+    """The objects, those that stand lowered to the board below their feet."""
+    lowered = []
+    for layer in objects:
+        below = [level for level in levels if level >= layer.foot]
+        drop = round(min(below) - layer.foot) if below and layer.shadow == "contact" else 0
+        lowered.append(replace(layer, at=(layer.at[0], layer.at[1] + drop)))
+    return lowered
 
 
 def _print(scene: Scene, number: int, margin: tuple[int, int]) -> Layer:
@@ -197,20 +213,23 @@ def compose_scene(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, Layout]:
     margin = (round(scene.size[0] * MARGIN), round(scene.size[1] * MARGIN))
     objects = [_place(scene, placed, photos[placed.entity], margin) for placed in scene.objects]
     texts = [_print(scene, number, margin) for number in range(len(scene.texts))]
-    # Signs on posts stand behind the objects' feet, small printed things lie on top: later ones cover earlier ones.
-    layers = objects + texts
     rng = generator(f"{scene.id}/scene")
+    background: list[Layer] = []
     if isinstance(scene.background, PhotoBackground):
         photo = flattened(photos[scene.background.photo])
         canvas, box = fill_with_photo(photo, *scene.size, *margin)
         whole = Image.new("RGBA", (box[2] - box[0], box[3] - box[1]), (0, 0, 0, 255))
-        seen = [Layer(scene.background.photo, "object", whole, box[:2], "none"), *layers]
+        background = [Layer(scene.background.photo, "object", whole, box[:2], "none")]
     else:
-        feet = tuple(float(layer.at[1] + layer.image.height) for layer in objects if layer.shadow == "contact")
         size = (scene.size[0] + 2 * margin[0], scene.size[1] + 2 * margin[1])
+        feet = tuple(layer.foot for layer in objects if layer.shadow == "contact")
+        if scene.background == "shelf":
+            objects = _on_boards(objects, shelf_levels(feet, size[1]))
         canvas = paint(scene.background, Stage(*size, feet, paths.textures, rng))
-        seen = layers
 
+    # Later ones cover earlier ones; printed things lie on top.
+    layers = objects + texts
+    seen = background + layers
     _posts(canvas, scene, texts)
     light = float(rng.uniform(-1, 1))
     for layer in layers:
