@@ -30,6 +30,9 @@ MEAN, SCALE = 127.0, 128.0
 
 CLASSES = 1000
 FEATURES = 1280
+BLOCKS = 21
+STRIDE = 32
+"""Pixels of the input to a cell of the last feature map."""
 
 
 class EfficientNetLite2:
@@ -39,16 +42,17 @@ class EfficientNetLite2:
     of an activation map is the same fraction of the image.
 
     Args:
-        batch_size: Images in one pass.
+        batch_size: Images in one pass. None for 32 on a GPU and 1 on a CPU, whose caches hold the activations of one
+            image only: measured on one core, 16 images take 0.7 s one by one and 1.8 s in one pass.
         device: ``cpu``, ``cuda`` ...
     """
 
     name = "efficientnet-lite2"
     dimensions = FEATURES
 
-    def __init__(self, batch_size: int = 16, device: str = "cpu") -> None:
-        self._batch_size = batch_size
+    def __init__(self, batch_size: int | None = None, device: str = "cpu") -> None:
         self._device = torch.device(device)
+        self._batch_size = batch_size or (1 if self._device.type == "cpu" else 32)
 
     @property
     def device(self) -> torch.device:
@@ -110,22 +114,23 @@ class EfficientNetLite2:
                 maps.extend(torch.where(peak > 0, evidence / peak.clamp(min=1e-12), evidence).cpu().numpy())
         return maps
 
-    def pixel_values(self, images: Sequence[Image.Image]) -> torch.Tensor:
-        """The network's input, float32, shape (len(images), 3, 260, 260).
+    def pixel_values(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> torch.Tensor:
+        """The network's input, float32, shape (len(images), 3, height, width) for a ``size`` of (width, height).
 
         Raises:
             ValueError: An image cannot be decoded.
         """
-        stack = np.empty((len(images), SIDE, SIDE, 3), dtype=np.float32)
+        stack = np.empty((len(images), size[1], size[0], 3), dtype=np.float32)
         for row, image in enumerate(images):
             # reducing_gap: halves huge photos cheaply before the exact resize; differences stay below one grey level.
-            stack[row] = np.asarray(to_rgb(image).resize((SIDE, SIDE), Image.Resampling.BICUBIC, reducing_gap=3.0))
+            stack[row] = np.asarray(to_rgb(image).resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0))
         return torch.from_numpy((stack - MEAN) / SCALE).permute(0, 3, 1, 2).contiguous()
 
     def pooled_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Features of prepared input, shape (n, 1280), not normalised."""
         with torch.inference_mode():
-            features: torch.Tensor = self._network.extract_features(pixel_values.to(self._device)).mean(dim=(2, 3))
+            passes = [self._features(part).mean(dim=(2, 3)) for part in torch.split(pixel_values, self._batch_size)]
+            features = torch.cat(passes)
         return features.clone()  # outside inference mode, so that callers may use it as any tensor
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -151,7 +156,12 @@ class EfficientNetLite2:
         for start in range(0, len(images), self._batch_size):
             pixels = self.pixel_values(images[start : start + self._batch_size])
             with torch.inference_mode():
-                yield self._network.extract_features(pixels.to(self._device))
+                features = self._features(pixels)
+            yield features
+
+    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self._network.extract_features(pixels.to(self._device))
+        return features
 
     @cached_property
     def _network(self) -> Any:
