@@ -11,6 +11,7 @@ from PIL import Image
 
 from agents.models.base import FloatArray
 from agents.models.packaged import packaged_path
+from agents.search.compat import tensor_image_features
 from agents.search.efficientnet_clip import EfficientNetImageModel, EfficientNetImageProcessor
 from agents.search.embedding import embed_images, embed_texts, fingerprint
 from agents.search.types import SearchError
@@ -91,7 +92,7 @@ class ImageIndexEncoder:
         from transformers import CLIPModel, CLIPProcessor
 
         try:
-            model = CLIPModel.from_pretrained(name).to(_device())
+            model = tensor_image_features(CLIPModel.from_pretrained(name).to(_device()))
             return cls(model, CLIPProcessor.from_pretrained(name), batch_size)
         except (OSError, ValueError, RuntimeError) as error:
             raise SearchError(f"cannot load the image encoder {name!r}: {error}") from error

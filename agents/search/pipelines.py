@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.models.base import ModelError
+from agents.search.compat import tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.folders import default_cache, hub_folder
 from agents.search.hub import current_revision, serve, snapshot_path, use_local_hub
@@ -74,6 +75,8 @@ def open_pipeline(
     )
     if image_model == EFFICIENTNET:
         _see_with_efficientnet(pipeline)
+    else:
+        tensor_image_features(pipeline.image_model)
     for dataset_id, revision in served.items():
         _check_model(pipeline, dataset_id, snapshot_path(local, dataset_id, revision))
     return pipeline
