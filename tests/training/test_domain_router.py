@@ -1,0 +1,79 @@
+"""From a data set on disk to a head and its figure, on the real embedded encoders."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from agents.models.domain_head import DomainHead
+from tests.evaluation.worlds import row, write_dataset
+from training.domain_examples import read_examples
+from training.domain_router import main
+
+PHOTOS = Path(__file__).parents[2] / "demo" / "photos"
+TOLD = {
+    "vehicle": (["fire_engine", "corvette_c5", "dumper"], ["How fast is this?", "And its engine?"]),
+    "sightseeing (local)": (["eiffel_tower", "colosseum", "charminar"], ["How tall is this?", "And who built it?"]),
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows: list[dict[str, Any]] = []
+    for domain, (photos, queries) in TOLD.items():
+        for photo in photos:
+            image = Image.open(PHOTOS / f"{photo}.webp")
+            made = row(photo, len(queries), "v0.1.1", image, None)
+            for turn, query in zip(made["turns"], queries, strict=True):
+                turn |= {"domain": domain, "query": query}
+            rows.append(made)
+    return write_dataset(tmp_path_factory.mktemp("data"), rows, "v0.1.1")
+
+
+def arguments(dataset: Path, out: Path, *more: str) -> list[str]:
+    fixed = [
+        "--dataset",
+        str(dataset),
+        "--revision",
+        "v0.1.1",
+        "--dataset-type",
+        "multi-turn",
+        "--folds",
+        "3",
+        "--no-progress",
+    ]
+    return [*fixed, "--cache", str(out.parent / "cache"), "--out", str(out), *more]
+
+
+def test_a_data_set_becomes_a_head_and_a_figure(
+    dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = tmp_path / "figures" / "domains.png"
+    out = tmp_path / "heads" / "domain"
+    assert main(arguments(dataset, out, "--figure", str(figure), "--measure", "validation")) == 0
+    head = DomainHead.load(out)
+    assert head.metadata.classes == ("sightseeing (local)", "vehicle")
+    assert head.metadata.examples == 12
+    assert head.metadata.accuracy["cross_validated"] > head.metadata.accuracy["majority"]
+    assert head.metadata.accuracy["validation_accuracy"] == 1.0
+    assert Image.open(figure).size[0] > 200
+    printed = capsys.readouterr().out
+    assert "zero_shot" in printed and "12 questions, 2 domains" in printed
+
+
+def test_the_questions_are_those_that_the_domain_stage_sees(dataset: Path, tmp_path: Path) -> None:
+    examples = read_examples(dataset, ["multi-turn"], "validation", "v0.1.1", tmp_path)
+    assert len({example.session_id for example in examples}) == 6
+    assert all(example.image is not None and example.image.mode == "RGB" for example in examples)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(["--split", "nowhere"], "nowhere"), (["--profile", "nobody"], "nobody"), (["--folds", "9"], "9 folds")],
+)
+def test_what_is_missing_is_said(
+    dataset: Path, tmp_path: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(dataset, tmp_path / "head", *more)) == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,151 @@
+"""From a trace and its answers to a router file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.routing import trace_features
+from agents.trained_router import TrainedRouter
+from agents.turn import Draft
+from evaluation.rule_judge import RuleJudge
+from training.draft_labels import drafted_turns, is_right, label, observable, read_trace
+from training.logistic import TrainingError
+from training.search_router import main, train
+
+SIGN = ("What does the sign say?", "simple-knowledge", 'The sign says "STOP".', "The sign says STOP.")
+CAR = ("Which company made the car?", "multi-hop", "Ford made the car.", "Ford made it.")
+WRONG = ("Which company made the bus?", "multi-hop", "It is probably Fiat that made the bus.", "Ford made it.")
+LOST = ("Who founded the cafe?", "multi-hop", "I don't know", "Anna Berg founded the cafe.")
+NAMED = ("Which animal is this?", "simple-recognition", "This is a lion.", "It is a lion.")
+
+
+def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int) -> tuple[Path, Path]:
+    traces, answers = [], []
+    for number in range(times):
+        for place, (query, category, said, truth) in enumerate(kinds):
+            draft = Draft(("The exact name of the object is a thing.",), "thing", said)
+            stages: list[dict[str, Any]] = [
+                {"stage": "draft", "draft": said, "steps": list(draft.steps)},
+                {"stage": "route", "features": trace_features(query, draft, None).as_dict()},
+            ]
+            traces.append({"query": query, "answer": "ignored", "stages": stages})
+            answers.append(
+                {
+                    "session_id": f"s{number}", "interaction_id": f"s{number}-{place}", "query": query, "ground_truth": truth,
+                    "agent_response": "ignored", "query_category": category,
+                }
+            )  # fmt: skip
+    paths = folder / "trace.jsonl", folder / "response.jsonl"
+    for path, records in zip(paths, (traces, answers), strict=True):
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return paths
+
+
+def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> Any:
+    from evaluation.responses import read_responses
+
+    trace, answers = write_run(folder, kinds, times)
+    return drafted_turns(read_trace(trace), read_responses(answers))
+
+
+def test_labels_come_from_the_judged_draft(tmp_path: Path) -> None:
+    turns = turns_of(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED])
+    labels = [label(is_right(turn, RuleJudge(), {}), observable(turn)) for turn in turns]
+    assert labels == ["direct", "verify", "rag", "rag", "direct"]
+
+
+def test_accept_forms_reach_the_judge(tmp_path: Path) -> None:
+    turn = turns_of(tmp_path, [("Which company made the car?", "multi-hop", "FoMoCo made it.", "Ford made the car.")])[
+        0
+    ]
+    assert not is_right(turn, RuleJudge(), {})
+    assert is_right(turn, RuleJudge(), {"s0-0": ["FoMoCo"]})
+
+
+def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, answers = write_run(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED], times=8)
+    out = tmp_path / "router.json"
+    arguments = [
+        "--traces",
+        str(trace),
+        "--responses",
+        str(answers),
+        "--eval-model",
+        "None",
+        "--out",
+        str(out),
+        "--no-progress",
+    ]
+    assert main(arguments) == 0
+    assert "40 drafts: 16 direct, 16 rag, 8 verify" in capsys.readouterr().out
+    router = TrainedRouter.load(out)
+    assert router.weights.accuracy["cross_validated"] > router.weights.accuracy["majority"]
+    routes = [router.route(turn.features) for turn in turns_of(tmp_path, [SIGN, CAR, LOST])]
+    assert routes == ["direct", "verify", "rag"]
+
+
+def test_training_is_deterministic(tmp_path: Path) -> None:
+    turns = turns_of(tmp_path, [SIGN, CAR, LOST], times=6)
+    labels = [label(is_right(turn, RuleJudge(), {}), observable(turn)) for turn in turns]
+    first, again = (train(turns, labels, trained_on="here").weights for _ in range(2))
+    assert first == again
+
+
+def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
+    trace, answers = write_run(tmp_path, [SIGN, CAR, LOST], times=1)
+    lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
+    trace.write_text("".join(lines[1:]), encoding="utf-8")
+    from evaluation.responses import read_responses
+
+    turns = drafted_turns(read_trace(trace), read_responses(answers))
+    assert [turn.answered.interaction_id for turn in turns] == ["s0-1", "s0-2"]
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"),
+    [
+        ("{", "line 1: not JSON"),
+        ("[]", "line 1: no trace"),
+        ('{"query": "What else?", "stages": []}', "must come from one run"),
+        (
+            '{"query": "What does the sign say?", "stages": [{"stage": "draft", "draft": "x"}]}',
+            "stages draft and route",
+        ),
+        (
+            '{"query": "What does the sign say?", "stages": [{"stage": "draft", "draft": "x"}, '
+            '{"stage": "route", "features": {"mood": 1}}]}',
+            "mood",
+        ),
+    ],
+)
+def test_a_wrong_trace_is_told(tmp_path: Path, trace: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path, answers = write_run(tmp_path, [SIGN], times=1)
+    path.write_text(trace + "\n", encoding="utf-8")
+    assert (
+        main(
+            [
+                "--traces",
+                str(path),
+                "--responses",
+                str(answers),
+                "--eval-model",
+                "None",
+                "--out",
+                str(tmp_path / "o.json"),
+            ]
+        )
+        == 1
+    )
+    assert message in capsys.readouterr().err
+
+
+def test_runs_that_do_not_pair_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, answers = write_run(tmp_path, [SIGN], times=1)
+    assert main(["--traces", str(trace), "--traces", str(trace), "--responses", str(answers), "--out", "x"]) == 1
+    assert "2 traces for 1" in capsys.readouterr().err
+    with pytest.raises(TrainingError, match="nothing"):
+        read_trace(tmp_path / "nothing.jsonl")
