@@ -26,6 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.add_argument(f"--{source}", help=f"with --photos: folder of the {source} images")
     parser.add_argument("--force", action="store_true", help="compose all scenes and photographs, changed or not")
     options = parser.parse_args(arguments)
+    absent = [source for source in get_args(PhotoSource) if not getattr(options, source)]
+    if options.photos and absent:
+        parser.error(f"--photos needs the folders of all sources; missing: {', '.join(absent)}")
     paths = DemoPaths()
     try:
         content = load_content(paths.content)
@@ -36,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     failed = False
     with tqdm(total=5, desc="build", unit="step", disable=None) as steps:
         if options.photos:
-            folders = [f"--{source}={getattr(options, source) or ''}" for source in get_args(PhotoSource)]
+            folders = [f"--{source}={getattr(options, source)}" for source in get_args(PhotoSource)]
             failed |= bool(photos.main([*folders, *(["--force"] if options.force else [])]))
         steps.update()
         problems = wiki.build_pages(content, paths)

@@ -264,7 +264,18 @@ def turn_id(dialog_id: str, number: int) -> str:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without its surprises: dates stay text, and only true/false are booleans (yes, no, on and off are words)."""
+    """YAML without its surprises: dates stay text, only true/false are booleans (yes, no, on and off are words), and a
+    key that is given twice is an error.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping, unless a key occurs twice: the first value would be lost without a word."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
 
 
 _PlainLoader.yaml_implicit_resolvers = {

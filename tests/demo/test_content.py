@@ -95,6 +95,13 @@ def test_broken_files_are_reported(tmp_path: Path, text: str, expected: str) -> 
     assert any(expected in problem for problem in _problems(root))
 
 
+def test_a_key_given_twice_is_reported(tmp_path: Path) -> None:
+    folder = tmp_path / "content" / "g"
+    folder.mkdir(parents=True)
+    (folder / "wiki.yaml").write_text("- {split: validation, title: A, title: B}\n")
+    assert "'title' is given twice" in _problems(tmp_path)[0]
+
+
 def test_with_report_the_sound_entries_are_kept(tmp_path: Path) -> None:
     files = tiny_files()
     files["entities"][0]["split"] = "train"
