@@ -42,7 +42,7 @@ class JsonConstraints:
         import xgrammar
 
         try:
-            grammar = self._compiler.compile_json_schema(json.dumps(schema))
+            grammar = self._compiler.compile_json_schema(json.dumps(schema), any_whitespace=False)
         except (RuntimeError, ValueError, TypeError) as error:
             raise ModelError(f"The schema cannot be turned into a grammar: {error}") from error
         return JsonConstraint(xgrammar.GrammarMatcher(grammar), self._vocabulary)

@@ -44,6 +44,21 @@ class LoopThread:
             future.cancel()
             raise
 
+    def cancel_all(self, timeout: float | None = None) -> None:
+        """Cancel whatever runs in the loop, and return when that has been done.
+
+        Raises:
+            TimeoutError: Some of it goes on after ``timeout`` seconds.
+        """
+
+        async def cancel() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        self.run(cancel(), timeout)
+
     def close(self, timeout: float = 5.0) -> None:
         """Stop the loop and wait up to ``timeout`` seconds for its thread; a second call does nothing."""
         if self._loop.is_closed():

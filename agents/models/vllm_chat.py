@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import weakref
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,7 @@ FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a
 MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
 GRACE_SECONDS = 0.5  # for aborting requests in an orderly way; then the texts are taken as they are
+CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed
 DEAD = "The vLLM engine has died; its own log above says why (often memory: see gpu_memory_utilization, context, max_batch)."
 
 
@@ -161,8 +163,8 @@ class VllmChat:
                 return [job.reply() for job in jobs]
             self._prepare(job)
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
-        # Where the engine holds up its event loop, what has come so far is all there is.
-        with contextlib.suppress(TimeoutError):
+        # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
+        with contextlib.suppress(TimeoutError, CancelledError):
             self._loop.run(self._answer_all(jobs, left), timeout=max(left, 0.0) + GRACE_SECONDS)
         return [job.reply() for job in jobs]
 
@@ -258,5 +260,7 @@ def _complaint(error: BaseException) -> str:
 
 
 def _shut_down(engine: VllmEngine, loop: LoopThread) -> None:
+    with contextlib.suppress(TimeoutError):
+        loop.cancel_all(CLOSE_SECONDS)  # or the engine's own tasks complain that it has gone
     engine.shutdown()
     loop.close()

@@ -6,6 +6,7 @@
 engine                    V1; V0 (in the same process) for Mllama        V1 (a process of its own)
 schema                    ``GuidedDecodingParams``; ignored by V0,       ``StructuredOutputsParams``
                           where ``JsonConstraint`` takes its place
+blanks in JSON            ``guided_decoding_disable_any_whitespace``     ``structured_outputs_config``
 log-probabilities         V0: after the temperature; V1: before          before the temperature
 images in the prompt      V0: encoder tokens must fit ``max_model_len``  part of the prompt
 prefix cache, LoRA        none with Mllama                               both
@@ -145,6 +146,15 @@ class VllmEngine:
         stop()
 
 
+def _terse_json() -> dict[str, Any]:
+    """Engine arguments that keep blanks, which cost tokens, out of JSON."""
+    try:
+        from vllm.config import StructuredOutputsConfig
+    except ImportError:
+        return {"guided_decoding_backend": "xgrammar", "guided_decoding_disable_any_whitespace": True}
+    return {"structured_outputs_config": StructuredOutputsConfig(backend="xgrammar", disable_any_whitespace=True)}
+
+
 def lora_request(name: str, path: str) -> Any:
     """What names a LoRA adapter in a request."""
     from vllm.lora.request import LoRARequest
@@ -185,6 +195,7 @@ def _arguments(options: EngineOptions, sees: bool) -> Any:
         "enable_prefix_caching": options.prefix_caching,
         "enforce_eager": options.enforce_eager,
         "disable_log_stats": True,
+        **_terse_json(),
     }
     if options.context is not None:
         arguments["max_model_len"] = options.context

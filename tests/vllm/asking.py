@@ -1,0 +1,22 @@
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from agents.models.base import ChatMessage, ChatRequest
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"seen": {"type": "boolean"}, "kind": {"enum": ["castle", "bridge"]}},
+    "required": ["seen", "kind"],
+    "additionalProperties": False,
+}
+
+
+def ask(text: str, *images: Image.Image, **settings: Any) -> ChatRequest:
+    return ChatRequest((ChatMessage("user", text, images),), **settings)
+
+
+def picture(seed: int = 0, size: tuple[int, int] = (112, 112)) -> Image.Image:
+    values = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    return Image.fromarray(values)

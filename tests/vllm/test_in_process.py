@@ -1,0 +1,200 @@
+"""The adapter on an engine in this process' charge."""
+
+import json
+import multiprocessing
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from agents.deadline import Deadline
+from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.lora import Lora
+from agents.models.registry import ModelRegistry
+from agents.models.transformers_chat import TransformersChat
+from agents.models.vllm_chat import VllmChat
+from tests.vllm.asking import SCHEMA, ask, picture
+from tests.vllm.conftest import engine
+from tests.vllm.tiny import CONTEXT, save_lora
+
+
+def test_a_batch_says_what_transformers_says(llama: VllmChat, llama_folder: Path) -> None:
+    requests = [
+        ask("Which castle is this?", max_tokens=20, logprobs=True),
+        ask("Who?", max_tokens=3, logprobs=True),
+        ChatRequest((ChatMessage("system", "Be brief."), ChatMessage("user", "Why?")), max_tokens=9, logprobs=True),
+    ]
+    expected = TransformersChat.load(llama_folder, dtype="float32").chat(requests)
+    found = llama.chat(requests)
+    assert [reply.text for reply in found] == [reply.text for reply in expected]
+    assert [reply.finish_reason for reply in found] == ["length"] * 3
+    for one, other in zip(found, expected, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
+
+
+def test_pictures_are_seen_as_transformers_sees_them(qwen: VllmChat, qwen_folder: Path) -> None:
+    requests = [
+        ask("What is this?", picture(1), max_tokens=12, logprobs=True),
+        ask("What is this?", picture(2), max_tokens=12, logprobs=True),
+        ask("What is this?", picture(3, (56, 112)), max_tokens=12, logprobs=True),
+        ask("What is this?", max_tokens=12, logprobs=True),
+    ]
+    expected = TransformersChat.load(qwen_folder, dtype="float32").chat(requests)
+    found = qwen.chat(requests)
+    assert len({reply.text for reply in found}) == 4
+    assert [reply.text for reply in found] == [reply.text for reply in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-2)
+
+
+def test_each_request_has_its_own_seed(llama: VllmChat) -> None:
+    drawn = llama.chat([ask("Go on", temperature=1.5, seed=seed, max_tokens=20) for seed in (1, 2, 1)])
+    assert drawn[0].text == drawn[2].text != drawn[1].text
+    alone = llama.chat([ask("Go on", temperature=1.5, seed=1, max_tokens=20)])
+    assert alone[0].text == drawn[0].text
+    without = [llama.chat([ask("Go on", temperature=1.5, max_tokens=20)])[0].text for _ in range(2)]
+    assert without[0] == without[1]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen"])
+def test_a_schema_is_followed_beside_a_free_reply(name: str, request: pytest.FixtureRequest) -> None:
+    model: ChatModel = request.getfixturevalue(name)
+    bound, free = model.chat([ask("What?", max_tokens=60, schema=SCHEMA, logprobs=True), ask("What?", max_tokens=60)])
+    assert bound.finish_reason == "stop"
+    found = json.loads(bound.text)
+    assert set(found) == {"seen", "kind"}
+    assert found["kind"] in ("castle", "bridge")
+    assert bound.logprobs
+    assert free.finish_reason == "length"
+
+
+def test_a_schema_that_is_none_costs_its_request_alone(llama: VllmChat) -> None:
+    bad, good = llama.chat([ask("What?", schema={"type": "no such type"}), ask("What?", max_tokens=4)])
+    assert bad.finish_reason == "error"
+    assert bad.error
+    assert good.finish_reason == "length"
+
+
+def test_log_probabilities_only_where_asked(llama: VllmChat) -> None:
+    with_them, without = llama.chat([ask("What?", max_tokens=6, logprobs=True), ask("What?", max_tokens=6)])
+    assert with_them.logprobs is not None
+    assert len(with_them.logprobs) == 6
+    assert all(value <= 0 for value in with_them.logprobs)
+    assert without.logprobs is None
+    assert without.text == with_them.text
+
+
+def test_a_stop_string_ends_a_reply(llama: VllmChat) -> None:
+    whole = llama.chat([ask("What?", max_tokens=20)])[0].text
+    stop = whole[8:11]
+    reply = llama.chat([ask("What?", max_tokens=20, stop=(stop,))])[0]
+    assert reply.finish_reason == "stop"
+    assert reply.text == whole[: whole.index(stop)].strip()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen"])
+def test_at_the_deadline_the_text_that_has_come_is_kept(name: str, request: pytest.FixtureRequest) -> None:
+    model: ChatModel = request.getfixturevalue(name)
+    long = ask("Go on", max_tokens=CONTEXT - 100, logprobs=True)
+    model.chat([ask("Warm up", max_tokens=2)])
+    deadline = Deadline(0.5)
+    short, *cut = model.chat([ask("What?", max_tokens=2), long, long], deadline)
+    assert deadline.elapsed() < 1.5
+    assert short.finish_reason == "length"
+    for reply in cut:
+        assert reply.finish_reason == "abort"
+        assert len(reply.text) > 10
+        assert reply.logprobs is not None
+        assert 5 < len(reply.logprobs) < CONTEXT - 100
+    again = model.chat([ask("What?", max_tokens=2)])  # the engine goes on, without the aborted requests
+    assert again[0] == short
+
+
+def test_after_the_deadline_nothing_is_asked(llama: VllmChat) -> None:
+    replies = llama.chat([ask("What?"), ask("Who?")], Deadline(0.0))
+    assert [(reply.text, reply.finish_reason) for reply in replies] == [("", "abort")] * 2
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen"])
+def test_an_over_long_prompt_is_cut_in_the_middle(name: str, request: pytest.FixtureRequest) -> None:
+    model: ChatModel = request.getfixturevalue(name)
+    images = (picture(),) if name == "qwen" else ()
+    long, short = model.chat([ask("tower " * 3 * CONTEXT, *images, max_tokens=5), ask("What?", max_tokens=5)])
+    assert long.finish_reason == "length"
+    assert long.prompt_cut > CONTEXT
+    assert short.prompt_cut == 0
+
+
+def test_what_cannot_be_asked_costs_no_neighbour(llama: VllmChat) -> None:
+    requests = [ask("What?", picture()), ask("?", max_tokens=0), ChatRequest(()), ask("tower", max_tokens=CONTEXT)]
+    *bad, good = llama.chat([*requests, ask("What?", max_tokens=4)])
+    assert [reply.finish_reason for reply in bad] == ["error"] * 4
+    assert ["vision" in (bad[0].error or ""), "max_tokens" in (bad[1].error or "")] == [True, True]
+    assert ["no message" in (bad[2].error or ""), "too long" in (bad[3].error or "")] == [True, True]
+    assert good.finish_reason == "length"
+
+
+def test_pictures_the_engine_does_not_take_cost_no_neighbour(qwen: VllmChat) -> None:
+    requests = [
+        ask("Both?", picture(1), picture(2)),  # one image a prompt is allowed
+        ask("Thin?", Image.new("RGB", (1000, 1))),
+        ask("What?", picture(1).convert("P"), max_tokens=4),
+    ]
+    two, thin, good = qwen.chat(requests)
+    assert two.finish_reason == "error"
+    assert "image" in (two.error or "")
+    assert thin.finish_reason == "error"
+    assert good.finish_reason == "length"
+
+
+def test_threads_share_the_engine(llama: VllmChat) -> None:
+    expected = llama.chat([ask(f"Number {n}?", max_tokens=10) for n in range(4)])
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda n: llama.chat([ask(f"Number {n}?", max_tokens=10)])[0], range(4)))
+    assert found == expected
+
+
+def test_an_engine_that_dies_in_mid_request_says_so(llama_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = set(multiprocessing.active_children())
+    with engine(llama_folder) as model:
+        ours = set(multiprocessing.active_children()) - before
+        whole = model._engine.generate
+
+        async def killed_after_a_while(*arguments: Any) -> AsyncIterator[Any]:
+            async for output in whole(*arguments):
+                yield output
+                if len(output.outputs[0].token_ids) > 20:
+                    for process in ours:
+                        process.kill()
+
+        monkeypatch.setattr(model._engine, "generate", killed_after_a_while)
+        done, lost = model.chat([ask("What?", max_tokens=2), ask("Go on", max_tokens=CONTEXT - 100)])
+        assert done.finish_reason == "length"
+        assert done.text
+        assert lost.finish_reason == "error"
+        assert "died" in (lost.error or "")
+        with pytest.raises(ModelError, match="died"):
+            model.chat([ask("Still there?")])
+    with pytest.raises(ModelError, match="closed"):
+        model.chat([ask("Still there?")])
+    assert not [process for process in ours if process.is_alive()]
+
+
+def test_the_registry_starts_an_engine_with_a_lora_adapter(llama: VllmChat, llama_folder: Path, tmp_path: Path) -> None:
+    adapter = save_lora(tmp_path / "adapter")
+    spec = {"kind": "vllm", "path": str(llama_folder), "dtype": "float32", "max_batch": 4, "enforce_eager": True}
+    with ModelRegistry(tmp_path).load({**spec, "lora": {"name": "tuned", "path": str(adapter)}}) as tuned:
+        asked = [ask("What?", max_tokens=10)]
+        assert tuned.chat(asked)[0].text != llama.chat(asked)[0].text
+
+
+def test_what_cannot_be_started_is_said_before_anything_loads(llama_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"Cannot load the tokenizer of .*nowhere"):
+        engine(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match="no engine argument warp_speed"):
+        engine(llama_folder, extra={"warp_speed": 9})
+    with pytest.raises(ModelError, match="'tuned' is missing"):
+        engine(llama_folder, lora=Lora("tuned", str(tmp_path / "nowhere")))

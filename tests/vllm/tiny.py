@@ -1,0 +1,104 @@
+"""Tiny random checkpoints that vLLM takes: its CPU kernels want a head dimension of at least 32."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.models.tiny import tokenizer
+
+CONTEXT = 4096
+VISION = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+TEMPLATE = (
+    "<|begin_of_text|>{% for m in messages %}<|{{ m['role'] }}|>"
+    "{% if m['content'] is string %}{{ m['content'] }}{% else %}{% for part in m['content'] %}"
+    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def save_llama(folder: Path) -> Path:
+    """A text-only model whose replies go on to their limit."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    words = tokenizer(TEMPLATE)
+    _save(LlamaForCausalLM, LlamaConfig(**_decoder(words)), words, folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+def save_qwen2_vl(folder: Path) -> Path:
+    """A vision-language model: an image of 112 x 112 pixels takes 16 tokens."""
+    from transformers import (
+        Qwen2VLConfig,
+        Qwen2VLForConditionalGeneration,
+        Qwen2VLImageProcessor,
+        Qwen2VLProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    words = tokenizer(TEMPLATE)
+    words.add_tokens(list(VISION), special_tokens=True)
+    start, end, image, video = words.convert_tokens_to_ids(list(VISION))
+    config = Qwen2VLConfig(
+        text_config={**_decoder(words), "rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]}},
+        vision_config={"depth": 1, "embed_dim": 64, "hidden_size": 64, "num_heads": 2, "mlp_ratio": 2},
+        vision_start_token_id=start,
+        vision_end_token_id=end,
+        image_token_id=image,
+        video_token_id=video,
+    )
+    _save(Qwen2VLForConditionalGeneration, config, words, folder)
+    words.image_token, words.video_token = VISION[2:]
+    pixels = {"min_pixels": 56 * 56, "max_pixels": 112 * 112}
+    images, videos = Qwen2VLImageProcessor(**pixels), Qwen2VLVideoProcessor(**pixels)
+    Qwen2VLProcessor(images, words, videos, chat_template=TEMPLATE).save_pretrained(folder)
+    return folder
+
+
+def save_lora(folder: Path, rank: int = 4) -> Path:
+    """A LoRA adapter for ``save_llama``'s model, as PEFT saves them, strong enough to change what it says."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(1)
+    weights = {}
+    for layer in range(2):
+        stem = f"base_model.model.model.layers.{layer}.self_attn.o_proj"
+        weights[f"{stem}.lora_A.weight"] = torch.randn(rank, 64)
+        weights[f"{stem}.lora_B.weight"] = torch.randn(64, rank)
+    save_file(weights, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 16, "target_modules": ["o_proj"], "bias": "none"}
+    (folder / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def _decoder(words: Any) -> dict[str, Any]:
+    return {
+        "vocab_size": 384,  # more than the tokenizer has: real checkpoints are padded too
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": CONTEXT,
+        "tie_word_embeddings": False,
+        "bos_token_id": words.bos_token_id,
+        "eos_token_id": words.eos_token_id,
+        "pad_token_id": words.pad_token_id,
+        "initializer_range": 0.2,  # large enough that rounding does not decide between tokens
+    }
+
+
+def _save(kind: Any, config: Any, words: Any, folder: Path) -> None:
+    torch.manual_seed(0)
+    model = kind(config)
+    said = [i for i in range(len(words)) if words.decode([i]).isprintable() and words.decode([i]).isascii()]
+    silent = sorted(set(range(384)) - set(said) | set(words.all_special_ids) | set(range(len(words), 384)))
+    with torch.no_grad():  # a logit of 0 is never the largest: no end token, nothing that cannot be printed
+        model.get_output_embeddings().weight[silent] = 0.0
+    model.generation_config.eos_token_id = words.eos_token_id
+    model.save_pretrained(folder)
