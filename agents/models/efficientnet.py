@@ -133,6 +133,46 @@ class EfficientNetLite2:
             features = torch.cat(passes)
         return features.clone()  # outside inference mode, so that callers may use it as any tensor
 
+    def stage_maps(
+        self, images: Sequence[Image.Image], size: tuple[int, int], blocks: Sequence[int]
+    ) -> list[tuple[FloatArray, ...]]:
+        """Feature maps of inner blocks, from input of any size; later blocks are not computed.
+
+        Args:
+            images: Any PIL images; each is squeezed to ``size``.
+            size: Width and height of the network's input in pixels, multiples of 32.
+            blocks: Indices of MBConv blocks, 0 to 20. Strides in Lite2: 4 (blocks 1 to 3), 8 (4 to 6), 16 (7 to 14), 32 (15 on).
+
+        Returns:
+            For each image the maps of ``blocks`` in their order, float32, shape (channels, height / stride, width / stride).
+
+        Raises:
+            ValueError: An image cannot be decoded, the size is no multiple of 32, or there is no such block.
+            ModelError: A package is not installed.
+        """
+        if any(side < STRIDE or side % STRIDE for side in size):
+            raise ValueError(f"input size {size} is not made of multiples of {STRIDE}")
+        if not blocks or not all(0 <= block < BLOCKS for block in blocks):
+            raise ValueError(f"block indices {list(blocks)} are not in 0..{BLOCKS - 1}")
+        found: list[tuple[FloatArray, ...]] = []
+        for start in range(0, len(images), self._batch_size):
+            batch = images[start : start + self._batch_size]
+            with torch.inference_mode():
+                maps = self._block_outputs(self.pixel_values(batch, size).to(self._device), max(blocks))
+            arrays = [maps[block].cpu().numpy() for block in blocks]
+            found.extend(tuple(array[row] for array in arrays) for row in range(len(batch)))
+        return found
+
+    def _block_outputs(self, pixels: torch.Tensor, last: int) -> list[torch.Tensor]:
+        """Output of each block up to ``last``; the package itself returns the final map only."""
+        network = self._network
+        states = network._swish(network._bn0(network._conv_stem(pixels)))
+        maps = []
+        for block in network._blocks[: last + 1]:
+            states = block(states)
+            maps.append(states)
+        return maps
+
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The weights by name, by which an index knows the model that made it."""
         weights: dict[str, torch.Tensor] = self._network.state_dict()
