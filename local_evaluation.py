@@ -7,20 +7,25 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evaluation.options import parse
+from evaluation.options import data_folders, parse
 from evaluation.records import EvaluationError
+
+if TYPE_CHECKING:
+    from evaluation.datasets import CragDataset, DatasetType
 
 INTERRUPTED = 130
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C."""
     options = parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    console = Console()
+    console = console or Console()
     try:
         return evaluate(options, console) if options.mode == "evaluate" else answer(options, console)
     except EvaluationError as error:
@@ -33,99 +38,122 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def evaluate(options: argparse.Namespace, console: Console) -> int:
     """Judge saved answers; no agent is built."""
-    from evaluation import datasets
     from evaluation.choose_judge import choose_judge
+    from evaluation.manifest import read_manifest
     from evaluation.replay import replay
+    from evaluation.run import report
 
     judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style)
-    dataset = None
-    if options.dataset is not None:
-        dataset = datasets.load(
-            options.dataset_type, options.split, options.revision, options.dataset, options.cache, online=_online()
+    parts, about = [], {}
+    for kind, folder in data_folders(options):
+        part = replay(
+            options.input_file,
+            judge,
+            folder,
+            console,
+            dataset=_load(kind, options) if options.dataset is not None else None,
+            miss_rule=options.miss_rule,
+            workers=options.num_workers,
+            progress=not options.no_progress,
+            display=options.display_conversations,
         )
-    replay(
-        options.input_file,
-        judge,
-        options.output_dir,
-        console,
-        dataset=dataset,
-        miss_rule=options.miss_rule,
-        workers=options.num_workers,
-        progress=not options.no_progress,
-        display=options.display_conversations,
-        with_report=not options.no_report,
-    )
+        parts.append(part)
+        about = read_manifest(options.input_file.parent if options.input_file is not None else folder)
+    if not options.no_report:
+        names = " and ".join(part.name for part in parts)
+        report(options.output_dir, parts, {**about, "dataset": names, "judge": judge.name}, console)
     return 0
 
 
 def answer(options: argparse.Namespace, console: Console) -> int:
-    """Build the agent, let it answer, and judge the answers unless only they are wanted."""
+    """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
     from agents import launch
     from agents.search.types import SearchError
     from agents.settings import SettingsError
 
-    online = _online()
+    web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     try:
+        about = describe(options)
         launch.prepare(options.cache, options.profile)
         # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
-        from evaluation import datasets, run
+        from evaluation import run
         from evaluation.choose_judge import choose_judge
 
         judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style)
-        dataset = datasets.load(
-            options.dataset_type, options.split, options.revision, options.dataset, options.cache, online=online
-        )
-        sessions = dataset.sessions[: options.num_conversations if options.num_conversations > 0 else None]
-        web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
-        trace_path = run.prepare_output(options.output_dir, options.resume)
+        asked = [(_load(kind, options), folder) for kind, folder in data_folders(options)]
         agent = launch.build_agent(
             options.preset,
             options.profile,
             launch.build_pipeline(options.profile, split=options.split, web=web, images=images, cache=options.cache),
             without=options.without,
-            trace_path=trace_path,
+            overrides=options.set,
             cache=options.cache,
         )
     except (SearchError, SettingsError) as error:
         raise EvaluationError(str(error)) from error
 
-    about = {
+    parts = []
+    for dataset, folder in asked:
+        launch.trace_to(agent, run.prepare_output(folder, options.resume))
+        made = run.answer_sessions(
+            agent,
+            dataset,
+            dataset.sessions[: options.num_conversations if options.num_conversations > 0 else None],
+            folder,
+            console,
+            about=about,
+            tokenizer=options.tokenizer,
+            resume=options.resume,
+            progress=not options.no_progress,
+            warm_up=partial(launch.warm_up, agent),
+        )
+        if made.interrupted:
+            return INTERRUPTED
+        if options.mode == "generate":
+            continue
+        part = run.judge_answers(
+            made.turns,
+            judge,
+            folder,
+            console,
+            dataset=dataset,
+            name=dataset.name,
+            miss_rule=options.miss_rule,
+            workers=options.num_workers,
+            progress=not options.no_progress,
+            display=options.display_conversations,
+        )
+        parts.append(part)
+    if parts and not options.no_report:
+        names = " and ".join(part.name for part in parts)
+        run.report(options.output_dir, parts, {**about, "dataset": names, "judge": judge.name}, console)
+    return 0
+
+
+def describe(options: argparse.Namespace) -> dict[str, Any]:
+    """What a run is made with, for run.json and the report.
+
+    Raises:
+        agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
+    """
+    from agents import launch
+
+    settings = launch.settings_of(options.preset, options.profile, without=options.without, overrides=options.set)
+    return {
         "preset": options.preset,
         "profile": options.profile,
         "without": ", ".join(options.without),
-        "web_search": web,
-        "image_search": images,
+        "set": ", ".join(options.set),
+        "web_search": not options.suppress_web_search_api,
+        "image_search": not options.suppress_image_search_api,
+        "settings": launch.digest(settings),
     }
-    made = run.answer_sessions(
-        agent,
-        dataset,
-        sessions,
-        options.output_dir,
-        console,
-        about=about,
-        tokenizer=options.tokenizer,
-        resume=options.resume,
-        progress=not options.no_progress,
-    )
-    if made.interrupted:
-        return INTERRUPTED
-    if options.mode == "generate":
-        return 0
-    part = run.judge_answers(
-        made.turns,
-        judge,
-        options.output_dir,
-        console,
-        dataset=dataset,
-        name=dataset.name,
-        miss_rule=options.miss_rule,
-        workers=options.num_workers,
-        progress=not options.no_progress,
-        display=options.display_conversations,
-    )
-    if not options.no_report:
-        run.report(options.output_dir, [part], {**about, "dataset": dataset.name, "judge": judge.name}, console)
-    return 0
+
+
+def _load(kind: DatasetType, options: argparse.Namespace) -> CragDataset:
+    from evaluation import datasets
+
+    return datasets.load(kind, options.split, options.revision, options.dataset, options.cache, online=_online())
 
 
 def _online() -> bool:

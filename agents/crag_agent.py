@@ -11,7 +11,8 @@ from typing import Any
 from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
-from agents.deadline import Deadline
+from agents.brief_models import BriefModels
+from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.pixels import to_rgb
 from agents.pipeline import STAGES, run_stage
@@ -23,6 +24,9 @@ from agents.trace import TraceWriter
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
+
+_WARM_UP_QUESTION = "What is shown here, and who made it?"
+_WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
 
 
 class CragAgent(BaseAgent):
@@ -44,7 +48,25 @@ class CragAgent(BaseAgent):
         self._search = SearchGateway(search_pipeline)
         self._prompts = PromptLibrary(PROMPTS)
         self._stages = [STAGES[name]() for name in settings.stages]
-        self._trace = TraceWriter(trace_path) if trace_path is not None else None
+        self._warm = False
+        self.trace_to(trace_path)
+
+    def trace_to(self, path: Path | None) -> None:
+        """Write traces to another file from now on (None: to none), calls counted from 0 again."""
+        self._trace = TraceWriter(path) if path is not None else None
+
+    def warm_up(self) -> None:
+        """Load the models of the preset: a blank turn goes through all stages, each reply cut short, without a trace.
+
+        What fails here fails again, and is noted, where a turn is really asked. Further calls do nothing.
+        """
+        if self._warm:
+            return
+        self._warm = True
+        turns = [_open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
+        context = Context(self._settings, BriefModels(self._models), self._search, self._prompts, NO_DEADLINE)
+        for stage in self._stages:
+            run_stage(stage, turns, context)
 
     def get_batch_size(self) -> int:
         """How many turns the evaluator passes in one call, 1 to 16."""

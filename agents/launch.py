@@ -5,11 +5,12 @@ Nothing heavy is imported before ``prepare`` has told Hugging Face's libraries w
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, load_profile, load_settings, names
+from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Settings, load_profile, load_settings, names
 
 if TYPE_CHECKING:
     from agents.base_agent import BaseAgent
@@ -66,26 +67,51 @@ def build_pipeline(
     return pipeline
 
 
+def settings_of(preset: str, profile: str, *, without: Sequence[str] = (), overrides: Sequence[str] = ()) -> Settings:
+    """The settings that an agent runs with.
+
+    Args:
+        without: Stages, or groups of stages, that are left out.
+        overrides: Settings that are replaced, as ``queries.split=none`` (see ``overrides.overridden``).
+
+    Raises:
+        agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
+    """
+    from agents.overrides import overridden
+
+    return overridden(load_settings(preset, profile), overrides).without(without)
+
+
+def digest(settings: Settings) -> str:
+    """A short name of the content of settings: a run is not gone on with after its preset has been changed."""
+    return hashlib.sha256(settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
+
+
 def build_agent(
     preset: str = "best",
     profile: str = "embedded",
     pipeline: Any = None,
     *,
     without: Sequence[str] = (),
+    overrides: Sequence[str] = (),
     trace_path: Path | None = None,
     cache: Path = DEFAULT_CACHE,
 ) -> BaseAgent:
     """An agent that runs a preset under a profile.
 
+    Args:
+        without: See ``settings_of``.
+        overrides: See ``settings_of``.
+
     Raises:
-        agents.settings.SettingsError: The preset, the profile or a stage to leave out is unknown.
+        agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
     """
     from agents.crag_agent import CragAgent
     from agents.domains import load_domains
     from agents.model_set import ModelSet
     from agents.prompts import PromptLibrary
 
-    settings = load_settings(preset, profile).without(without)
+    settings = settings_of(preset, profile, without=without, overrides=overrides)
     sight = PromptLibrary(PROMPTS)["image_in_words"]
 
     def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
@@ -94,3 +120,19 @@ def build_agent(
     descriptions = {domain.name: domain.description for domain in load_domains().values()}
     models = ModelSet(load_profile(profile), cache, describe, domains=descriptions)
     return CragAgent(pipeline, settings=settings, models=models, trace_path=trace_path)
+
+
+def trace_to(agent: BaseAgent, path: Path) -> None:
+    """Let an agent of ``build_agent`` write its traces elsewhere from now on, its calls counted from 0 again."""
+    from agents.crag_agent import CragAgent
+
+    if isinstance(agent, CragAgent):
+        agent.trace_to(path)
+
+
+def warm_up(agent: BaseAgent) -> None:
+    """Let an agent of ``build_agent`` load the models of its preset, so that its first call pays for answering alone."""
+    from agents.crag_agent import CragAgent
+
+    if isinstance(agent, CragAgent):
+        agent.warm_up()

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from agents.base_agent import BaseAgent
-from agents.launch import build_agent
+from agents.launch import build_agent, warm_up
 
 
 def _default_profile() -> str:
@@ -27,6 +27,7 @@ class UserAgent(BaseAgent):
         self._agent = build_agent(
             os.environ.get("CRAG_PRESET", "best"), os.environ.get("CRAG_PROFILE") or _default_profile(), search_pipeline
         )
+        warm_up(self._agent)  # here there are 10 minutes for it, in the first call 10 s a turn
 
     def get_batch_size(self) -> int:
         """How many turns the evaluator passes in one call, 1 to 16."""

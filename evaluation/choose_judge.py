@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evaluation.judge import Judge
-from evaluation.openai_judge import DEFAULT_MODEL, OpenAIJudge, Style
+from evaluation.judge import CHALLENGE_JUDGE, Judge
 from evaluation.rule_judge import RuleJudge
+
+if TYPE_CHECKING:
+    from evaluation.openai_judge import Style
 
 
 def choose_judge(
@@ -24,7 +27,9 @@ def choose_judge(
         JudgeError: A model is named, and there is neither a key nor a server for it.
     """
     if eval_model is None:
-        eval_model = DEFAULT_MODEL if os.environ.get("OPENAI_API_KEY") else "None"
+        eval_model = CHALLENGE_JUDGE if os.environ.get("OPENAI_API_KEY") else "None"
     if eval_model.lower() in {"none", "rule", ""}:
         return RuleJudge()
+    from evaluation.openai_judge import OpenAIJudge  # its library takes half a second to import
+
     return OpenAIJudge(eval_model, style=style, base_url=base_url, cache=cache / "judge")

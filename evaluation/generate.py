@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -84,11 +84,13 @@ def generate(
     *,
     resume: bool = False,
     progress: bool = True,
+    warm_up: Callable[[], None] | None = None,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
     A batch that raises, or gives a wrong number of answers, is recorded as "I don't know" with the reason in
     run_log.jsonl; the run goes on. Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
+    ``warm_up`` is called before the first question, unless every one is answered already.
 
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong.
@@ -116,6 +118,8 @@ def generate(
                 open_slots = [slot for slot in batch if _key(sessions, slot) not in answers]
                 if not open_slots:
                     continue
+                if warm_up is not None and asked == 0:
+                    warm_up()
                 made = _ask(agent, sessions, images, open_slots, answers, asked)
                 asked += 1
                 for slot, (answer, cost) in zip(open_slots, made, strict=True):

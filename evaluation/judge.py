@@ -12,6 +12,9 @@ from tqdm import tqdm
 from evaluation.records import AnsweredTurn, EvaluationError
 from evaluation.scores import JudgedTurn, MissRule, is_exact, is_miss
 
+CHALLENGE_JUDGE = "gpt-4o-mini"
+"""The model that judged the challenge."""
+
 
 class JudgeError(EvaluationError):
     """The judge cannot judge (no key, no server, no quota); what was judged so far is kept."""

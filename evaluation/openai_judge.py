@@ -19,14 +19,11 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from evaluation.judge import JudgeError, JudgeItem, Verdict
+from evaluation.judge import CHALLENGE_JUDGE, JudgeError, JudgeItem, Verdict
 from evaluation.judge_cache import JudgeCache
 from evaluation.judge_prompts import load_prompt
 
 Style = Literal["structured", "explained"]
-DEFAULT_MODEL = "gpt-4o-mini"
-"""The challenge's judge."""
-
 TRIES = 3
 """How often a reply that is no verdict is asked for again (research release)."""
 
@@ -77,7 +74,7 @@ class OpenAIJudge:
 
     def __init__(
         self,
-        model: str = DEFAULT_MODEL,
+        model: str = CHALLENGE_JUDGE,
         *,
         style: Style | None = None,
         base_url: str | None = None,

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evaluation.records import DEFAULT_REVISION
+
+if TYPE_CHECKING:
+    from evaluation.datasets import DatasetType
 
 _EXAMPLES = """examples:
   answer and judge the first 20 dialogs of a local copy of the mini set, by rule, on a laptop:
@@ -21,8 +25,11 @@ _EXAMPLES = """examples:
   judge saved answers again with another judge:
     python local_evaluation.py --mode evaluate --input-file results/mine/response.jsonl --eval-model gpt-4o
 
-  an ablation: the preset without one of its stages:
-    python local_evaluation.py --preset best --without rerank
+  both sets with one agent: single-turn/ and multi-turn/ under the output folder, one report:
+    python local_evaluation.py --dataset-type both --dataset .cache/datasets --split public_test
+
+  an ablation: the preset without one of its stages, and with another setting:
+    python local_evaluation.py --preset best --without rerank --set queries.fuse_entity=false
 """
 
 
@@ -39,7 +46,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     what = parser.add_argument_group("what is asked")
     what.add_argument(
-        "--dataset-type", choices=["single-turn", "multi-turn"], default="single-turn", help="which data set"
+        "--dataset-type",
+        choices=["single-turn", "multi-turn", "both"],
+        default="single-turn",
+        help="which data set; both: one after the other, each in a folder of its own in --output-dir",
     )
     what.add_argument(
         "--dataset", type=Path, metavar="PATH", help="local folder with the data set; None: the public one from the hub"
@@ -47,7 +57,11 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--split", default="validation", help="split of the data set: validation or public_test")
     what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data set: v0.1.1 or v0.1.2")
     what.add_argument(
-        "--num-conversations", type=int, default=-1, metavar="N", help="ask only the first N sessions; -1: all"
+        "--num-conversations",
+        type=int,
+        default=-1,
+        metavar="N",
+        help="ask only the first N sessions of each data set; -1: all",
     )
 
     agent = parser.add_argument_group("who answers")
@@ -59,6 +73,13 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="STAGE",
         help="leave a stage of the preset out; may be repeated",
+    )
+    agent.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated",
     )
     agent.add_argument(
         "--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)"
@@ -117,6 +138,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--num-workers must be at least 1")
     if options.input_file is not None and options.mode != "evaluate":
         parser.error("--input-file goes with --mode evaluate")
+    if options.input_file is not None and options.dataset_type == "both":
+        parser.error("--input-file goes with one data set; judge the two files one after the other")
     if options.resume and options.mode == "evaluate":
         parser.error("--resume goes with --mode generate or both")
     return options
+
+
+def data_folders(options: argparse.Namespace) -> list[tuple[DatasetType, Path]]:
+    """The data sets to ask, each with the folder of its answers."""
+    if options.dataset_type != "both":
+        return [(options.dataset_type, options.output_dir)]
+    return [("single-turn", options.output_dir / "single-turn"), ("multi-turn", options.output_dir / "multi-turn")]

@@ -9,9 +9,9 @@ from rich.console import Console
 from evaluation.datasets import CragDataset
 from evaluation.generate import RESPONSES
 from evaluation.judge import Judge
-from evaluation.manifest import read_manifest
+from evaluation.report import ReportPart
 from evaluation.responses import read_responses
-from evaluation.run import judge_answers, report
+from evaluation.run import judge_answers
 from evaluation.scores import MissRule
 
 
@@ -26,20 +26,22 @@ def replay(
     workers: int = 1,
     progress: bool = True,
     display: int = 0,
-    with_report: bool = True,
-) -> None:
-    """Judge the answers of a response.jsonl and write scores, tables and report into ``output_dir``.
+) -> ReportPart:
+    """Judge the answers of a response.jsonl and write scores and tables into ``output_dir``.
 
     Args:
         input_file: ``response.jsonl`` in ``output_dir`` where None.
         dataset: For accept forms and photos, where it is to be had.
+
+    Returns:
+        The judged turns, ready for a report.
 
     Raises:
         EvaluationError: The file is missing or a line of it is bad (names the line), or the judge is not to be had.
     """
     path = input_file or output_dir / RESPONSES
     turns = read_responses(path)
-    part = judge_answers(
+    return judge_answers(
         turns,
         judge,
         output_dir,
@@ -52,5 +54,3 @@ def replay(
         progress=progress,
         display=display,
     )
-    if with_report:
-        report(output_dir, [part], {**read_manifest(path.parent), "judge": judge.name}, console)

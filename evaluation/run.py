@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,14 @@ def answer_sessions(
     tokenizer: str | None = None,
     resume: bool = False,
     progress: bool = True,
+    warm_up: Callable[[], None] | None = None,
 ) -> Generation:
     """Let the agent answer the sessions into ``output_dir``.
 
     Args:
         about: What the run is made with; kept in run.json, where the data set and the tokenizer are added.
         tokenizer: See ``truncation.load_truncator``.
+        warm_up: Called before the first question, unless every one is answered already.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -59,7 +61,7 @@ def answer_sessions(
     truncator = load_truncator(tokenizer)
     console.print(f"answers are cut at {truncator.limit} tokens by {truncator.name}", markup=False)
     write_manifest(output_dir, {**about, "dataset": dataset.name, "tokenizer": truncator.name}, resume)
-    made = generate(agent, sessions, dataset, truncator, output_dir, resume=resume, progress=progress)
+    made = generate(agent, sessions, dataset, truncator, output_dir, resume=resume, progress=progress, warm_up=warm_up)
     if made.failures:
         console.print(
             f'[red]{made.failures} turns ended as "I don\'t know" because the agent failed; '

@@ -170,13 +170,100 @@ def test_ctrl_c_ends_with_a_hint(
         ["--num-workers", "0"],
         ["--input-file", "x"],
         ["--mode", "evaluate", "--resume"],
-        ["--dataset-type", "both"],
+        ["--dataset-type", "every"],
+        ["--dataset-type", "both", "--mode", "evaluate", "--input-file", "x"],
     ],
 )
 def test_bad_combinations_of_flags_are_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         parse(arguments)
     assert stopped.value.code == 2
+
+
+@pytest.fixture
+def both(world: Path) -> Path:
+    """A single-turn set beside the multi-turn one."""
+    write_dataset(
+        world,
+        [row(name, 1, "v0.1.2", picture(), None) for name in "xyz"],
+        "v0.1.2",
+        repository="crag-mm-single-turn-public",
+    )
+    return world
+
+
+def test_both_sets_are_asked_by_one_agent_into_one_report(both: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents: list[ScriptedAgent] = []
+
+    def build(*_: Any, **__: Any) -> ScriptedAgent:
+        agents.append(ScriptedAgent(_script))
+        return agents[-1]
+
+    monkeypatch.setattr(launch, "build_agent", build)
+    assert _main(both, "--dataset-type", "both", "--num-conversations", "2") == 0
+    assert len(agents) == 1
+    single = json.loads((both / "out" / "single-turn" / SCORES).read_text())
+    multi = json.loads((both / "out" / "multi-turn" / SCORES).read_text())
+    assert (single["all"]["total"], multi["all"]["total"]) == (2, 5)
+    assert "single-turn" in single["about"]["dataset"]
+    report = (both / "out" / "report.html").read_text()
+    assert "crag-mm-single-turn-public@v0.1.2/validation" in report
+    assert "crag-mm-multi-turn-public@v0.1.2/validation" in report
+    assert not (both / "out" / "single-turn" / "report.html").exists()
+
+
+def test_both_sets_are_resumed_and_judged_again(
+    both: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop_at_dialogs(query: str, history: object) -> str:
+        if query == "What is number 1?":
+            raise KeyboardInterrupt
+        return _script(query, history)
+
+    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(stop_at_dialogs))
+    assert _main(both, "--dataset-type", "both") == 130
+    assert "stopped after 3 of 7 turns" in capsys.readouterr().out
+    again = ScriptedAgent(_script)
+    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: again)
+    assert _main(both, "--dataset-type", "both", "--resume") == 0
+    assert again.calls[0] == ["What is number 1?"] * 3  # the single-turn set and the first turns were answered already
+    report = (both / "out" / "report.html").read_bytes()
+    (both / "out" / "report.html").unlink()
+    monkeypatch.delattr(launch, "build_agent")
+    assert _main(both, "--dataset-type", "both", "--mode", "evaluate") == 0
+    assert len((both / "out" / "report.html").read_bytes()) == pytest.approx(len(report), rel=0.1)
+
+
+def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[object] = []
+    monkeypatch.setattr(launch, "warm_up", warmed.append)
+    assert _main(world) == 0
+    assert len(warmed) == 1
+    assert _main(world, "--resume") == 0
+    assert len(warmed) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "queries.splt=none"], "there is no setting 'queries.splt'"),
+        (["--set", "rerank.k=none"], "rerank.k=none: input should be a valid integer"),
+        (["--without", "dreaming"], "stage 'dreaming' is not part of this preset"),
+        (["--preset", "unheard-of"], "there is no preset 'unheard-of'"),
+    ],
+)
+def test_settings_that_do_not_exist_are_refused_before_anything_is_loaded(
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert _main(world, *arguments) == 2
+    assert said in capsys.readouterr().out
+
+
+def test_a_run_is_not_gone_on_with_after_a_setting_was_changed(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(world, "--set", "rerank.k=3") == 0
+    assert json.loads((world / "out" / "run.json").read_text())["set"] == "rerank.k=3"
+    assert _main(world, "--resume", "--set", "rerank.k=4") == 2
+    assert "set: rerank.k=3 then, rerank.k=4 now" in capsys.readouterr().out
 
 
 def test_users_know_these_flags() -> None:

@@ -158,15 +158,21 @@ def features(revision: str) -> datasets.Features:
     )
 
 
-def write_dataset(folder: Path, rows: Sequence[dict[str, Any]], revision: str, split: str = "validation") -> Path:
-    """Write rows as ``crag-mm-multi-turn-public/<revision>/data/<split>-00000-of-00001.parquet`` under ``folder``."""
+def write_dataset(
+    folder: Path,
+    rows: Sequence[dict[str, Any]],
+    revision: str,
+    split: str = "validation",
+    repository: str = "crag-mm-multi-turn-public",
+) -> Path:
+    """Write rows as ``<repository>/<revision>/data/<split>-00000-of-00001.parquet`` under ``folder``."""
     if revision != "v0.1.1":
         rows = [
             {**item, **{name: {key: [record[key] for record in item[name]] for key in item[name][0]} for name in ("turns", "answers")}}
             for item in rows
         ]  # fmt: skip
     table = datasets.Dataset.from_list(list(rows), features=features(revision))
-    data = folder / "crag-mm-multi-turn-public" / revision / "data"
+    data = folder / repository / revision / "data"
     data.mkdir(parents=True, exist_ok=True)
     table.to_parquet(str(data / f"{split}-00000-of-00001.parquet"))
     return folder

@@ -1,0 +1,64 @@
+"""Settings replaced from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.launch import digest, settings_of
+from agents.overrides import overridden
+from agents.settings import Finalise, Settings, SettingsError
+
+BASE = Settings(stages=("understand", "answer", "finalise"), finalise=Finalise(min_confidence=0.5))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "table", "name", "value"),
+    [
+        ("queries.split=none", "queries", "split", "none"),  # no TOML: text
+        ('queries.split="rules"', "queries", "split", "rules"),
+        ("queries.fuse_entity=false", "queries", "fuse_entity", False),
+        (" rerank.k = 3 ", "rerank", "k", 3),
+        ("finalise.min_confidence=null", "finalise", "min_confidence", None),
+        ('finalise.verified_by=["model"]', "finalise", "verified_by", ("model",)),
+        ("route.trained=presets/router.json", "route", "trained", "presets/router.json"),
+    ],
+)
+def test_a_setting_is_replaced(assignment: str, table: str, name: str, value: object) -> None:
+    changed = overridden(BASE, [assignment])
+    assert getattr(getattr(changed, table), name) == value
+    others = set(Settings.model_fields) - {table}
+    assert all(getattr(changed, other) == getattr(BASE, other) for other in others)
+
+
+def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
+    changed = overridden(BASE, ["rerank.k=3", "rerank.k=4", 'stages=["answer", "finalise"]'])
+    assert changed.rerank.k == 4
+    assert changed.stages == ("answer", "finalise")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("queries.splt=none", "no setting 'queries.splt'; known in queries: fuse_entity, split"),
+        ("querys.split=none", "no setting 'querys.split'; known: description, stages, limits"),
+        ("queries.split.deep=1", "no setting 'queries.split.deep'"),
+        ("split=none", "no setting 'split'; known: description, stages, limits"),
+        ("queries.split=often", "queries.split=often: input should be 'none'"),
+        ("rerank.k=many", "rerank.k=many: input should be a valid integer"),
+        ("rerank.k=0", "rerank.k=0: input should be greater than or equal to 1"),
+        ("rerank.k", "is no assignment"),
+        ("=3", "is no assignment"),
+    ],
+)
+def test_what_does_not_fit_is_said(assignment: str, said: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        overridden(BASE, [assignment])
+    assert said in str(error.value)
+
+
+def test_a_digest_follows_the_settings_and_not_their_description() -> None:
+    plain = settings_of("direct_rag", "embedded")
+    assert digest(plain) == digest(plain.model_copy(update={"description": "other words"}))
+    assert digest(plain) == digest(settings_of("direct_rag", "embedded", overrides=["queries.fuse_entity=false"]))
+    assert digest(plain) != digest(settings_of("direct_rag", "embedded", overrides=["rerank.k=2"]))
+    assert digest(plain) != digest(settings_of("direct_rag", "embedded", without=["rerank"]))
