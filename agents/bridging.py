@@ -1,14 +1,16 @@
 """Splitting a multi-hop question by the attributes of the entity: the bridge from the picture to a further page.
 
-``In which country was the designer of this born?`` about an entity whose architect is Stephen Sauvestre becomes a query about Stephen
-Sauvestre: the attribute that the question mentions is looked up, and its value asked about. This is the rule behind query splitting
-(QA-Dragon, section 3.5.1) where no model can be asked.
+``In which town was the man who designed this statue born?`` about an entity whose designer is Bartholdi becomes ``In which town was
+Bartholdi born?``: the thing that the question goes through is found among the attributes and put in its place. This is the rule behind
+query splitting (QA-Dragon, section 3.5.1) where no model can be asked.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from agents.search.types import Entity
@@ -17,32 +19,79 @@ from agents.wikitext import flatten
 _WORD = re.compile(r"[a-z]+")
 _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
 _NAME = re.compile(rf"^{_NAME_WORD}(?: {_NAME_WORD})*$")
-_SYNONYMS: dict[str, list[str]] = tomllib.loads(
-    (Path(__file__).parent / "data" / "bridges.toml").read_text(encoding="utf-8")
-)
-_LEAVE = frozenset(
-    "what which who whom whose where when why how in on at of from to is are was were the a an this that these those it its did do does "
-    "and s".split()
+_PARENTHESIS = re.compile(r"\s*\([^)]*\)?")
+_EMPTY = frozenset(
+    "who what which where whom is was are were s the of this that these those name named called do does did you call".split()
 )
 
 
-def bridge_queries(question: str, entity: Entity | None) -> list[str]:
-    """Queries about the values that the question reaches through an attribute, the likeliest bridge first; [] where there is none."""
+@dataclass(frozen=True)
+class Bridge:
+    """A kind of thing that questions go through.
+
+    Attributes:
+        heads: Nouns that name it in a question (``the architect of ...``, ``the country that ...``).
+        keys: Words of attribute keys that hold its name, the likeliest first.
+    """
+
+    heads: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def phrase(self) -> re.Pattern[str]:
+        """The noun phrase of a question: the head with what describes it, up to the verb that asks."""
+        verbs = "|".join(_rules()[1])
+        return re.compile(
+            rf"\bthe (?:[a-z-]+ )?(?P<head>{'|'.join(self.heads)})\b[^?,:;]*?(?= (?:{verbs})\b|[?,:;]|$)", re.IGNORECASE
+        )
+
+
+@lru_cache(maxsize=1)
+def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
+    table = tomllib.loads((Path(__file__).parent / "data" / "bridges.toml").read_text(encoding="utf-8"))
+    return tuple(Bridge(tuple(rule["heads"]), tuple(rule["keys"])) for rule in table["bridge"]), tuple(table["verbs"])
+
+
+def hop_questions(question: str, entity: Entity | None, most: int = 2) -> list[str]:
+    """The question with the name of the thing it goes through in its place, for each name found; [] where there is no such bridge.
+
+    Args:
+        question: The question, standing alone.
+        entity: What the picture shows.
+        most: Names tried.
+    """
     if entity is None:
         return []
-    words = _WORD.findall(question.lower())
-    wanted = {key for word in words for key in _SYNONYMS.get(word, ())}
-    rest = " ".join(word for word in words if word not in _LEAVE and word not in _SYNONYMS)
-    if not wanted or not rest:
-        return []
-    queries: list[str] = []
-    for key, value in (pair for name, raw in entity.attributes.items() for pair in flatten(str(name), raw)):
-        if wanted & set(_WORD.findall(key.lower())):
-            queries.extend(f"{name} {rest}" for name in names_in_value(value))
-    return list(dict.fromkeys(queries))
+    pairs = [pair for name, raw in entity.attributes.items() for pair in flatten(str(name), raw)]
+    for bridge in _rules()[0]:
+        found = bridge.phrase.search(question)
+        if found is None or found.start() == 0:
+            continue
+        rest = set(_WORD.findall((question[: found.start()] + question[found.end() :]).lower()))
+        if rest <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"
+            continue
+        described = set(_WORD.findall(found.group().lower()))
+        ranked = sorted(((_rank(key, bridge, described), value) for key, value in pairs), key=lambda pair: pair[0])
+        names = [name for rank, value in ranked if rank < len(bridge.keys) for name in names_in_value(value)]
+        hops = [question[: found.start()] + name + question[found.end() :] for name in dict.fromkeys(names)]
+        if hops:
+            return hops[:most]
+    return []
+
+
+def _rank(key: str, bridge: Bridge, described: set[str]) -> int:
+    """How likely an attribute holds the bridge's name: a key that the question itself uses comes first, then the table's order."""
+    words = _WORD.findall(key.lower())
+    if not any(word in bridge.keys for word in words):
+        return len(bridge.keys)
+    if any(word in described for word in words):
+        return -1
+    return min(bridge.keys.index(word) for word in words if word in bridge.keys)
 
 
 def names_in_value(value: str) -> list[str]:
-    """The proper names among the items of an attribute value: ``Gustave Eiffel; Paris, France`` -> three names."""
-    items = (item.strip(" .") for part in value.split(";") for item in re.split(r",|\band\b|\(|\)", part))
+    """The proper names among the items of an attribute value: ``Gustave Eiffel (engineer); Paris, France`` -> three names."""
+    items = (
+        item.strip(" .") for part in _PARENTHESIS.sub("", value).split(";") for item in re.split(r",|\band\b", part)
+    )
     return [item for item in items if item and item[0].isupper() and _NAME.match(item)]

@@ -12,6 +12,16 @@ def passage_of(chunk: Evidence) -> str:
     return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
 
 
+def attribute_sentence(key: str, entity: str, value: str) -> str:
+    """``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
+    return f"The {key} of {entity} is {value}."
+
+
+def paragraphs(text: str) -> list[str]:
+    """A text cut at its newlines, blank lines left out (CRUISE, section 3.2)."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
 def evidence_for_trace(chunks: Sequence[Evidence]) -> list[dict[str, object]]:
     """Chunks as the trace shows them."""
     return [

@@ -19,8 +19,9 @@ PROFILES = ROOT / "profiles"
 PROMPTS = ROOT / "prompts"
 
 StageName = Literal[
-    "understand", "domain", "draft", "route", "tools", "objects", "ground", "image_search", "select_entity", "image_text", "queries",
-    "web_search", "evidence", "rerank", "two_stage_rerank", "answer", "extract", "verify", "finalise",
+    "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text", "queries",
+    "web_search", "evidence", "rerank", "two_stage_rerank", "entries", "four_steps", "parametric_answer", "choose_entry", "entry_answer",
+    "answer", "extract", "dual_answer", "reconcile", "verify", "consistency", "chain_of_verification", "finalise",
 ]  # fmt: skip
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -77,6 +78,7 @@ class RouteSettings(_Table):
     flags: Literal["model", "rules"] = Field(
         "rules", description="who says whether external or present knowledge is needed"
     )
+    skip_search: bool = Field(False, description="do not search for what needs no external knowledge (CRUISE: e = 0)")
 
 
 class ToolSettings(_Table):
@@ -140,6 +142,7 @@ class Queries(_Table):
     """Web queries."""
 
     fuse_entity: bool = Field(True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)")
+    fuse_summary: bool = Field(False, description="put the summary of the picture into the query (CRUISE, eq. 2)")
     split: Literal["none", "rules", "model"] = Field(
         "none", description="who splits a question into its steps (section 3.5.1)"
     )
@@ -160,8 +163,18 @@ class EvidenceSettings(_Table):
 
     entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
     chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
+    chunking: Literal["semantic", "paragraph"] = Field(
+        "semantic",
+        description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2)",
+    )
+    attribute_words: tuple[str, ...] = Field(
+        (), description="only attributes whose name holds one of these words become evidence; none named: all of them"
+    )
     attribute_chunks: Literal["each", "joined"] = Field(
         "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
+    )
+    name_sentence: bool = Field(
+        False, description="say what the entity is as a chunk of its own, for readers that cannot see"
     )
     most_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
@@ -170,7 +183,17 @@ class Rerank(_Table):
     """Reranking of the chunks."""
 
     k: int = Field(6, ge=1, description="chunks kept")
-    threshold: float = Field(0.0, description="score below which a chunk is dropped")
+    threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
+    mad_lambda: float | None = Field(
+        None,
+        ge=0,
+        description="chunks below median - lambda * MAD of the best scores are dropped too (eq. 5); None: none",
+    )
+    mad_top: int = Field(10, ge=1, description="best scores whose median and MAD are taken")
+    fuse_entity: bool = Field(True, description="chunks are scored against the question with the entity's name")
+    fuse_summary: bool = Field(
+        False, description="chunks are scored against the question with the summary (eq. 2 and 4)"
+    )
 
 
 class TwoStageRerank(_Table):
@@ -182,6 +205,56 @@ class TwoStageRerank(_Table):
     k2: int = Field(5, ge=1, description="chunks kept in the end (K2)")
     coarse_threshold: float = Field(0.0, description="tau_coarse")
     fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
+
+
+class Entries(_Table):
+    """Knowledge entries, each a picture and a text (CoRe-MMRAG, section 3.1)."""
+
+    most: int = Field(5, ge=1, le=16, description="entries looked at (k)")
+    characters: int = Field(800, ge=50, description="longest text of an entry, in characters")
+    pictures: bool = Field(True, description="show the pictures of entries to the model, where they are to be had")
+    fetch: bool = Field(
+        False, description="fetch pictures that the cache does not hold; the competition has no network"
+    )
+
+
+class ChooseEntry(_Table):
+    """The joint visual-textual choice (CoRe-MMRAG, eq. 5)."""
+
+    by: Literal["model", "scores"] = Field("model", description="who chooses: the model, or both scores added")
+    text_weight: float = Field(1.0, ge=0, description="weight of the text's score against that of the picture")
+
+
+class DualAnswer(_Table):
+    """Answers with and without evidence (CRUISE, section 3.3)."""
+
+    probe_temperature: float = Field(
+        0.0, ge=0, description="temperature of the second answer where there is no evidence and both prompts are alike"
+    )
+    seed: int = Field(0, description="seed of that answer")
+
+
+class ConsistencySettings(_Table):
+    """Whether both answers agree (CRUISE, section 3.3)."""
+
+    by: Literal["model", "words"] = Field("model", description="who judges: the model, or a comparison of their words")
+
+
+class ReconcileSettings(_Table):
+    """Parametric and retrieved answer (CoRe-MMRAG, eq. 7)."""
+
+    by: Literal["model", "retrieved"] = Field(
+        "model", description="who decides where they disagree: the model, or what was retrieved always wins"
+    )
+    parametric_alone: bool = Field(True, description="give the parametric answer where retrieval brought none")
+
+
+class FinalVerification(_Table):
+    """Algorithm 1 of CRUISE; see ``agents/final_verification.py``. Thresholds have no default: they belong to a model."""
+
+    least_retrieval: float = Field(description="tau_ret: least score of the best chunk for questions about the present")
+    low: float = Field(description="tau_low: confidence that suffices with context")
+    high: float = Field(description="tau_high: confidence needed without context")
 
 
 class Verify(_Table):
@@ -217,6 +290,9 @@ class Finalise(_Table):
         None, description="abstain when the answer's confidence is below this; None: never"
     )
     verified_by: tuple[Literal["white_box", "model"], ...] = Field((), description="verifiers that all have to approve")
+    algorithm1: FinalVerification | None = Field(
+        None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"
+    )
     abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
 
 
@@ -240,6 +316,11 @@ class Settings(_Table):
     evidence: EvidenceSettings = EvidenceSettings()
     rerank: Rerank = Rerank()
     two_stage_rerank: TwoStageRerank = TwoStageRerank()
+    entries: Entries = Entries()
+    choose_entry: ChooseEntry = ChooseEntry()
+    dual_answer: DualAnswer = DualAnswer()
+    consistency: ConsistencySettings = ConsistencySettings()
+    reconcile: ReconcileSettings = ReconcileSettings()
     answer: Answer = Answer()
     verify: Verify = Verify()
     extract: Extract = Extract()

@@ -6,7 +6,10 @@ import html
 import re
 import unicodedata
 
+from bs4 import BeautifulSoup
+
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>]{0,40}\|>|</?s>|\[/?INST\]|<</?SYS>>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _BLANKS = re.compile(r"[ \t\u00a0]+")
 _LINES = re.compile(r"\s*\n\s*")
 
@@ -17,6 +20,16 @@ def clean(text: str) -> str:
     text = "".join(ch for ch in text if ch in "\n\t" or unicodedata.category(ch) not in ("Cc", "Cf"))
     text = _SPECIAL_TOKEN.sub(" ", text)
     return _LINES.sub("\n", _BLANKS.sub(" ", text)).strip()
+
+
+def visible_text(page: str) -> str:
+    """What a reader sees of a page: of HTML the text without tags, scripts and styles; other text as it is."""
+    if not _TAG.search(page):
+        return page
+    soup = BeautifulSoup(page, "html.parser")
+    for hidden in soup(["script", "style", "template", "noscript"]):
+        hidden.decompose()
+    return soup.get_text("\n" if soup.find(["p", "li", "h1", "h2", "h3", "tr", "div"]) else " ")
 
 
 def one_line(text: str) -> str:

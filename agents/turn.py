@@ -10,6 +10,7 @@ from typing import Any, Literal
 from PIL import Image
 
 from agents.base_agent import Message
+from agents.cov import ChainOfVerification
 from agents.models.base import Detection, TextLine
 from agents.objects import Position
 from agents.search.types import Entity, ImageHit, WebHit
@@ -140,6 +141,33 @@ class Verification:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class KnowledgeEntry:
+    """An entry of the knowledge base as CoRe-MMRAG (section 3.1) sees it: a picture V and a text T about what it shows.
+
+    Attributes:
+        title: Name of the entity.
+        text: What is known of it.
+        url: Of the picture.
+        entity: The entity as the image knowledge graph has it.
+        visual: Cosine of the picture to the question's picture.
+        textual: What the reranker says of the text against the question.
+        image: The picture, where it is to be had.
+    """
+
+    title: str
+    text: str
+    url: str
+    entity: Entity
+    visual: float = 0.0
+    textual: float = 0.0
+    image: Image.Image | None = None
+
+    def with_scores(self, textual: float, image: Image.Image | None) -> KnowledgeEntry:
+        """The same entry with a reranker's score and its picture."""
+        return dataclasses.replace(self, textual=textual, image=image)
+
+
 @dataclass
 class Turn:
     """One question of a batch, from the evaluator's three arguments to the answer.
@@ -158,7 +186,8 @@ class Turn:
     route: Route = "rag"  # route
     needs_external: bool | None = None  # route
     real_time: bool | None = None  # route
-    tools: Tools = Tools()  # tools
+    tools: Tools = Tools()  # tools; route, where it skips the searches of what needs none
+    summary: str = ""  # summarise: a sentence on the picture with the question in mind
     target: Target = Target()  # objects
     regions: tuple[Detection, ...] = ()  # ground: boxes worth a search of their own, best first
     views: tuple[View, ...] = ()  # image_search: the whole image and each region
@@ -166,11 +195,19 @@ class Turn:
     entity: Entity | None = None  # image_search, select_entity: the entity the question is taken to be about
     entity_score: float = 0.0  # image_search, select_entity: cosine of the hit that named the entity
     image_text: tuple[TextLine, ...] = ()  # image_text
+    hops: tuple[
+        str, ...
+    ] = ()  # queries: the question with the thing it goes through named, where it is a multi-hop one
     queries: tuple[str, ...] = ()  # queries
     web_hits: tuple[WebHit, ...] = ()  # web_search
     evidence: tuple[Evidence, ...] = ()  # evidence
     ranked: tuple[Evidence, ...] | None = None  # rerank, two_stage_rerank: None where no reranking was done
-    candidate: Candidate | None = None  # answer, extract
+    entries: tuple[KnowledgeEntry, ...] = ()  # entries: best picture first
+    chosen: KnowledgeEntry | None = None  # choose_entry, four_steps: the entry that picture and text together point to
+    parametric: Candidate | None = None  # dual_answer, parametric_answer, four_steps: the answer without any evidence
+    candidate: Candidate | None = None  # answer, extract, dual_answer, entry_answer, four_steps; reconcile replaces it
+    consistent: bool | None = None  # consistency: whether candidate and parametric answer agree
+    chain: ChainOfVerification | None = None  # chain_of_verification
     verification: Verification = Verification()  # verify
     answer: str = IDK  # finalise
 
@@ -184,6 +221,21 @@ class Turn:
         if self.entity is None or not self.needs_image or self.entity.name.lower() in self.question.lower():
             return self.question
         return f"{self.question} ({self.entity.name})"
+
+    def search_text(self, *, entity: bool, summary: bool) -> str:
+        """What searches and rerankers are asked: the question, with the entity's name and the summary where wanted (CRUISE, eq. 2)."""
+        question = self.grounded_question if entity else self.question
+        return f"{question} {self.summary}" if summary and self.summary else question
+
+    def choose(self, index: int) -> None:
+        """Settle on an entry; what it shows is the entity that the question is taken to be about."""
+        self.chosen = self.entries[index]
+        self.entity, self.entity_score = self.chosen.entity, self.chosen.visual
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What evidence has to answer: the hops of a multi-hop question, else the question with its entity."""
+        return self.hops or (self.grounded_question,)
 
     def best_evidence(self, most: int) -> tuple[Evidence, ...]:
         """The chunks to answer from: the reranked ones, else those found first."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.models.reader import Passage, ReadRequest
+from agents.models.reader import Extraction, Passage, ReadRequest
 from agents.stage import Context
-from agents.turn import Candidate, Turn
+from agents.turn import Candidate, Evidence, Turn
 
 
 class Extract:
@@ -19,24 +19,25 @@ class Extract:
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
         most = context.settings.extract.evidence
-        concerned = [turn for turn in turns if turn.best_evidence(most)]
+        asked = [(turn, question) for turn in turns if turn.best_evidence(most) for question in turn.asked]
         requests = [
-            ReadRequest(
-                turn.grounded_question,
-                tuple(
-                    Passage(
-                        chunk.text,
-                        chunk.title,
-                        chunk.key,
-                        chunk.value,
-                        chunk.score if chunk.score is not None else chunk.retrieval,
-                    )
-                    for chunk in turn.best_evidence(most)
-                ),
-            )
-            for turn in concerned
+            ReadRequest(question, tuple(passage(chunk) for chunk in turn.best_evidence(most)))
+            for turn, question in asked
         ]
-        for turn, extraction in zip(concerned, context.models.reader.read(requests), strict=True):
-            if extraction.answer:
-                turn.candidate = Candidate(extraction.answer, extraction.score, "extract", sentence=extraction.sentence)
-            turn.note(extracted=extraction.answer, sentence=extraction.sentence, confidence=round(extraction.score, 4))
+        best: dict[int, Extraction] = {}
+        for (turn, _), extraction in zip(asked, context.models.reader.read(requests), strict=True):
+            if id(turn) not in best or extraction.score > best[id(turn)].score:
+                best[id(turn)] = extraction
+        for turn in turns:
+            found = best.get(id(turn))
+            if found is None:
+                continue
+            if found.answer:
+                turn.candidate = Candidate(found.answer, found.score, "extract", sentence=found.sentence)
+            turn.note(extracted=found.answer, sentence=found.sentence, confidence=round(found.score, 4))
+
+
+def passage(chunk: Evidence) -> Passage:
+    """A chunk as the reader takes it."""
+    score = chunk.score if chunk.score is not None else chunk.retrieval
+    return Passage(chunk.text, chunk.title, chunk.key, chunk.value, score)

@@ -47,7 +47,7 @@ class ImageSearch:
                 method=settings.fusion,
                 rank_constant=settings.rank_constant,
             )
-            turn.image_hits = tuple(entry.item for entry in fused)[: settings.k]
+            turn.image_hits = tuple(entry.item for entry in fused)
             self._name_entity(turn, settings.min_score)
             turn.note(
                 hits=hits_for_trace(turn.image_hits),

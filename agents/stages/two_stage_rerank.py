@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from agents.evidence_text import evidence_for_trace, passage_of
+from agents.chunk_scores import ToScore, best_scores
+from agents.evidence_text import evidence_for_trace
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.settings import TwoStageRerank as TwoStageSettings
 from agents.stage import Context
 from agents.turn import Evidence, Turn
+
+Score = Callable[[Sequence[ToScore]], Sequence[float]]
 
 
 def coarse_cut(scored: Sequence[tuple[Evidence, float]], settings: TwoStageSettings) -> list[tuple[Evidence, float]]:
@@ -34,36 +37,42 @@ class TwoStageRerank:
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``."""
         settings = context.settings.two_stage_rerank
-        pairs = [(turn, chunk) for turn in turns for chunk in turn.evidence]
-        coarse = self._coarse(pairs, context) if settings.coarse else [1.0] * len(pairs)
-        by_turn: dict[int, list[tuple[Evidence, float]]] = {}
-        for (turn, chunk), score in zip(pairs, coarse, strict=True):
-            by_turn.setdefault(id(turn), []).append((chunk, score))
-        left = [
-            (turn, chunk, score) for turn in turns for chunk, score in coarse_cut(by_turn.get(id(turn), ()), settings)
-        ]
-        fine = self._fine([(turn, chunk) for turn, chunk, _ in left], context) if settings.fine else [1.0] * len(left)
-        scored: dict[int, list[tuple[Evidence, float, float]]] = {}
-        for (turn, chunk, coarse_score), fine_score in zip(left, fine, strict=True):
-            scored.setdefault(id(turn), []).append((chunk, coarse_score, fine_score))
-        for turn in turns:
-            turn.ranked = fine_cut(scored.get(id(turn), ()), settings)
-            turn.note(coarse_kept=len(scored.get(id(turn), ())), evidence=evidence_for_trace(turn.ranked))
+        everything = [(turn, turn.evidence) for turn in turns]
+        coarse = best_scores(everything, _asked, self._coarse(context) if settings.coarse else _indifferent)
+        left = [(turn, coarse_cut(scored, settings)) for turn, scored in coarse]
+        fine = best_scores(
+            [(turn, [chunk for chunk, _ in kept]) for turn, kept in left],
+            _asked,
+            self._fine(context) if settings.fine else _indifferent,
+        )
+        for (turn, kept), (_, scored) in zip(left, fine, strict=True):
+            both = [(chunk, first, second) for (chunk, first), (_, second) in zip(kept, scored, strict=True)]
+            turn.ranked = fine_cut(both, settings)
+            turn.note(coarse_kept=len(kept), evidence=evidence_for_trace(turn.ranked))
 
     @staticmethod
-    def _coarse(pairs: Sequence[tuple[Turn, Evidence]], context: Context) -> list[float]:
+    def _coarse(context: Context) -> Score:
         model = context.models.coarse_reranker
         if isinstance(model, MultimodalReranker):
-            items = [MultimodalPair(turn.grounded_question, turn.image, passage_of(chunk)) for turn, chunk in pairs]
-            return [float(score) for score in model.score_multimodal(items)]
-        return [
-            float(score)
-            for score in model.score([(turn.grounded_question, passage_of(chunk)) for turn, chunk in pairs])
-        ]
+            return lambda items: [
+                float(score)
+                for score in model.score_multimodal(
+                    [MultimodalPair(item.question, item.turn.image, item.pair[1]) for item in items]
+                )
+            ]
+        return lambda items: [float(score) for score in model.score([item.pair for item in items])]
 
     @staticmethod
-    def _fine(pairs: Sequence[tuple[Turn, Evidence]], context: Context) -> list[float]:
-        scores = context.models.fine_reranker.score(
-            [(turn.grounded_question, passage_of(chunk)) for turn, chunk in pairs]
-        )
-        return [float(score) for score in scores]
+    def _fine(context: Context) -> Score:
+        return lambda items: [
+            float(score) for score in context.models.fine_reranker.score([item.pair for item in items])
+        ]
+
+
+def _asked(turn: Turn) -> Sequence[str]:
+    return turn.asked
+
+
+def _indifferent(items: Sequence[ToScore]) -> list[float]:
+    """A stage that is switched off lets everything pass alike."""
+    return [1.0] * len(items)

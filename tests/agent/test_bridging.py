@@ -1,30 +1,47 @@
 """Multi-hop questions are bridged by the attributes of the entity."""
 
-from agents.bridging import bridge_queries, names_in_value
+import pytest
+
+from agents.bridging import hop_questions, names_in_value
 from agents.search.types import Entity
 
-TOWER = Entity(
-    "Eiffel Tower",
-    {
-        "architect": "[[Stephen Sauvestre]]<br />[[Maurice Koechlin]]",
-        "height": "330 m",
-        "location": "Paris, [[France]]",
-    },
+STATUE = Entity(
+    "Statue of Liberty",
+    {"sculptor": "[[Frédéric Auguste Bartholdi]]", "height": "93 m", "location": "New York, [[United States]]"},
 )
+ZEBRA = Entity("Plains zebra", {"national_animal_of": "[[Botswana]]", "diet": "Grass"})
+MUSHROOM = Entity("Boletus edulis", {"binomial_authority": "[[Pierre Bulliard]] (1782)"})
 
 
-def test_the_attribute_that_the_question_mentions_is_asked_about() -> None:
-    assert bridge_queries("When did the architect of this die?", TOWER) == [
-        "Stephen Sauvestre die",
-        "Maurice Koechlin die",
-    ]
-
-
-def test_a_question_without_a_bridge_is_not_split() -> None:
-    assert bridge_queries("How tall is this?", TOWER) == []
-    assert bridge_queries("Who was the architect?", TOWER) == []
-    assert bridge_queries("When did the architect die?", None) == []
+@pytest.mark.parametrize(
+    ("question", "entity", "hops"),
+    [
+        (
+            "In which town was the man who designed this statue born?",
+            STATUE,
+            ["In which town was Frédéric Auguste Bartholdi born?"],
+        ),
+        ("When did the sculptor of the statue on the left die?", STATUE, ["When did Frédéric Auguste Bartholdi die?"]),
+        (
+            "What is the capital of the country that has the animal on the right as its national animal?",
+            ZEBRA,
+            ["What is the capital of Botswana?"],
+        ),
+        (
+            "In what year was the botanist born who first described this mushroom?",
+            MUSHROOM,
+            ["In what year was Pierre Bulliard born who first described this mushroom?"],
+        ),
+        ("How tall is this?", STATUE, []),
+        ("Who was the sculptor?", Entity("x", {"height": "3 m"}), []),
+        ("Who was the sculptor?", None, []),
+        ("Who was the sculptor of this statue?", STATUE, []),
+        ("What is the name of the sculptor?", STATUE, []),
+    ],
+)
+def test_the_thing_a_question_goes_through_is_named(question: str, entity: Entity | None, hops: list[str]) -> None:
+    assert hop_questions(question, entity) == hops
 
 
 def test_names_are_taken_out_of_lists_and_numbers_left() -> None:
-    assert names_in_value("Gustave Eiffel; Paris, France; 330 m") == ["Gustave Eiffel", "Paris", "France"]
+    assert names_in_value("Gustave Eiffel (engineer); Paris, France; 330 m") == ["Gustave Eiffel", "Paris", "France"]
