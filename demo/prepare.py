@@ -46,9 +46,8 @@ def kg_images(split: Split, cache: Path) -> Path:
     rows = []
     for row in read_kg(split):
         name = f"{Path(row['image']).stem}.png"
-        if not (folder / name).exists():
-            with atomic_file(folder / name) as part:
-                index_image(row).save(part, format="PNG")
+        with atomic_file(folder / name) as part:  # anew each time: a photograph may have changed under its name
+            index_image(row).save(part, format="PNG")
         rows.append({**row, "image": name})
     return write_lines(folder / "kg.jsonl", rows)
 
