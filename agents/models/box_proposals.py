@@ -1,0 +1,121 @@
+"""Boxes around the bright parts of a saliency map: connected regions over many thresholds, scored by contrast and stability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from agents.models.base import FloatArray
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ProposalSettings:
+    """How boxes are found and scored; the defaults were tuned on the validation scenes of the mini set.
+
+    Attributes:
+        thresholds: Number of levels between ``lowest`` and ``highest`` at which the map (0 to 1) is cut.
+        least_area: Boxes smaller than this share of the map are dropped.
+        most_area: Boxes larger than this share of the map are dropped.
+        ring: Width of the surroundings that a box is compared with, as a fraction of its sides.
+        same: IoU from which boxes of different thresholds count as one; the more there are, the more stable the box is
+            (the idea of maximally stable extremal regions, Matas et al., BMVC 2002).
+        stability: Exponent of the share of thresholds at which the box is found.
+        size: Exponent of the box's share of the map.
+    """
+
+    thresholds: int = 16
+    lowest: float = 0.15
+    highest: float = 0.85
+    least_area: float = 0.01
+    most_area: float = 0.7
+    ring: float = 0.15
+    same: float = 0.8
+    stability: float = 0.5
+    size: float = 0.3
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A box on the map, in cells (right and bottom exclusive), and its score, 0 to 1."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    score: float
+
+
+def propose(saliency: FloatArray, settings: ProposalSettings) -> list[Proposal]:
+    """All boxes of a saliency map (values 0 to 1), best first; many overlap, so thin them out afterwards."""
+    boxes = np.array(list(_regions(saliency, settings)), dtype=np.int64).reshape(-1, 4)
+    if not len(boxes):
+        return []
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    stable = (pairwise_overlap(boxes) >= settings.same).sum(axis=1) / settings.thresholds
+    contrast = np.clip(_contrast(saliency, boxes, settings.ring), 0.0, 1.0)
+    # A region with an inner twin can be found twice at one threshold, hence the bound.
+    scores = contrast * np.minimum(stable, 1.0) ** settings.stability * (areas / saliency.size) ** settings.size
+    order = np.argsort(-scores, kind="stable")
+    return [_proposal(boxes[row], float(scores[row])) for row in order if scores[row] > 0]
+
+
+def _proposal(box: IntArray, score: float) -> Proposal:
+    left, top, right, bottom = box.tolist()
+    return Proposal(left, top, right, bottom, score)
+
+
+def _regions(saliency: FloatArray, settings: ProposalSettings) -> Iterator[tuple[int, int, int, int]]:
+    """Bounding boxes of the connected regions at each threshold; what lies in a region's hole is part of it, as in a frame."""
+    for threshold in np.linspace(settings.lowest, settings.highest, settings.thresholds):
+        mask = (saliency > threshold).astype(np.uint8)
+        outlines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+        cv2.drawContours(mask, outlines, -1, 1, cv2.FILLED)
+        # Neighbours by an edge only: things that touch at a corner are apart.
+        _, _, statistics, _ = cv2.connectedComponentsWithStats(mask, connectivity=4)
+        for left, top, width, height in statistics[1:, :4].tolist():
+            if settings.least_area <= width * height / saliency.size <= settings.most_area:
+                yield left, top, left + width, top + height
+
+
+def pairwise_overlap(boxes: IntArray) -> npt.NDArray[np.float64]:
+    """Intersection over union of all pairs of non-empty boxes (left, top, right, bottom), shape (n, n)."""
+    corners = boxes.astype(np.float64)
+    starts = np.maximum(corners[:, None, :2], corners[None, :, :2])
+    ends = np.minimum(corners[:, None, 2:], corners[None, :, 2:])
+    shared = np.clip(ends - starts, 0.0, None).prod(axis=2)
+    areas = (corners[:, 2:] - corners[:, :2]).prod(axis=1)
+    overlap: npt.NDArray[np.float64] = shared / (areas[:, None] + areas[None, :] - shared)
+    return overlap
+
+
+def _contrast(saliency: FloatArray, boxes: IntArray, ring: float) -> npt.NDArray[np.float64]:
+    """Mean saliency inside each box less that of the ring around it; 0 for a box with nothing around it."""
+    table = np.pad(saliency.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    height, width = saliency.shape
+    margins = np.maximum(2, (ring * (boxes[:, 2:] - boxes[:, :2])).astype(np.int64))
+    outer = np.concatenate(
+        [np.maximum(boxes[:, :2] - margins, 0), np.minimum(boxes[:, 2:] + margins, (width, height))], axis=1
+    )
+    inner_sum, outer_sum = _sums(table, boxes), _sums(table, outer)
+    inner_area, outer_area = _areas(boxes), _areas(outer)
+    around = np.where(outer_area > inner_area, (outer_sum - inner_sum) / np.maximum(outer_area - inner_area, 1), np.inf)
+    contrast: npt.NDArray[np.float64] = np.where(np.isinf(around), 0.0, inner_sum / inner_area - around)
+    return contrast
+
+
+def _areas(boxes: IntArray) -> IntArray:
+    areas: IntArray = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return areas
+
+
+def _sums(table: npt.NDArray[np.float64], boxes: IntArray) -> npt.NDArray[np.float64]:
+    """Sums over boxes by a summed-area table with a leading row and column of zeros."""
+    left, top, right, bottom = boxes.T
+    sums: npt.NDArray[np.float64] = table[bottom, right] - table[top, right] - table[bottom, left] + table[top, left]
+    return sums
