@@ -1,0 +1,73 @@
+"""From what a search found to chunks of evidence: attributes become sentences, pages are cut (QA-Dragon, section 3.6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from semantic_text_splitter import TextSplitter
+
+from agents.evidence_text import attribute_sentence, paragraphs
+from agents.search.types import Entity, ImageHit, WebHit
+from agents.settings import EvidenceSettings
+from agents.text import clean, visible_text
+from agents.turn import Evidence, Turn
+from agents.wikitext import flatten
+
+Cut = Callable[[str], Sequence[str]]
+"""How a text becomes chunks."""
+
+
+def cutter(settings: EvidenceSettings) -> Cut:
+    """How the preset cuts texts."""
+    return paragraphs if settings.chunking == "paragraph" else TextSplitter(settings.chunk_characters).chunks
+
+
+def wanted(key: str, words: Sequence[str]) -> bool:
+    """Whether the name of an attribute holds one of the words; any name will do where there are none."""
+    return not words or not {word.lower() for word in words}.isdisjoint(key.lower().split())
+
+
+def entities_of(turn: Turn, most: int) -> Iterator[tuple[Entity, ImageHit]]:
+    """The entity that was settled on, then those of the other pictures found, best first, each once."""
+    if turn.entity is None:
+        return
+    seen: set[str] = set()
+    found = (*turn.image_hits, *(hit for view in turn.views for hit in view.hits))
+    for hit in sorted(found, key=lambda hit: turn.entity not in hit.entities):
+        for entity in hit.entities:
+            if entity.name not in seen and len(seen) < most:
+                seen.add(entity.name)
+                yield entity, hit
+
+
+def attribute_chunks(entity: Entity, hit: ImageHit, settings: EvidenceSettings, cut: Cut) -> Iterator[Evidence]:
+    """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
+    if settings.name_sentence:
+        yield Evidence(f"This is {entity.name}.", "kg", entity.name, hit.url, hit.score, key="name", value=entity.name)
+    pairs = [
+        (key, value)
+        for raw, content in entity.attributes.items()
+        for key, value in flatten(str(raw), content)
+        if wanted(key, settings.attribute_words)
+    ]
+    sentences = [attribute_sentence(key, entity.name, value) for key, value in pairs]
+    if settings.attribute_chunks == "each":
+        for sentence, (key, value) in zip(sentences, pairs, strict=True):
+            yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key, value=value)
+    else:
+        for text in cut(" ".join(sentences)):
+            yield Evidence(text, "kg", entity.name, hit.url, hit.score)
+
+
+def page_chunks(hit: WebHit, cut: Cut) -> Iterator[Evidence]:
+    """The chunks of a page."""
+    for text in cut(clean(visible_text(hit.page_snippet))):
+        yield Evidence(text, "web", clean(hit.page_name), hit.page_url, hit.score)
+
+
+def each_once(chunks: Sequence[Evidence]) -> list[Evidence]:
+    """Chunks without repetitions, best retrieval score first."""
+    unique: dict[tuple[str, str], Evidence] = {}
+    for chunk in chunks:
+        unique.setdefault((chunk.title, chunk.text), chunk)
+    return sorted(unique.values(), key=lambda chunk: -chunk.retrieval)
