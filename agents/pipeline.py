@@ -8,19 +8,29 @@ from collections.abc import Sequence
 
 from agents.stage import Context, Stage
 from agents.stages.answer import Answer
+from agents.stages.chain_of_verification import VerificationChain
+from agents.stages.choose_entry import ChooseEntry
+from agents.stages.consistency import Consistency
 from agents.stages.domain import DomainRouter
 from agents.stages.draft import DraftStage
+from agents.stages.dual_answer import DualAnswer
+from agents.stages.entries import EntriesStage
+from agents.stages.entry_answer import EntryAnswer
 from agents.stages.evidence import EvidenceStage
 from agents.stages.extract import Extract
 from agents.stages.finalise import Finalise
+from agents.stages.four_steps import FourStepsStage
 from agents.stages.ground import Ground
 from agents.stages.image_search import ImageSearch
 from agents.stages.image_text import ImageText
 from agents.stages.objects import Objects
+from agents.stages.parametric_answer import ParametricAnswer
 from agents.stages.queries import Queries
+from agents.stages.reconcile import Reconcile
 from agents.stages.rerank import Rerank
 from agents.stages.route import RouteStage
 from agents.stages.select_entity import SelectEntity
+from agents.stages.summarise import Summarise
 from agents.stages.tools import ToolRouter
 from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.understand import Understand
@@ -33,8 +43,9 @@ _log = logging.getLogger(__name__)
 STAGES: dict[str, type[Stage]] = {
     stage.name: stage
     for stage in (
-        Understand, DomainRouter, DraftStage, RouteStage, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText, Queries,
-        WebSearch, EvidenceStage, Rerank, TwoStageRerank, Answer, Extract, Verify, Finalise,
+        Understand, DomainRouter, DraftStage, RouteStage, Summarise, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText,
+        Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, EntriesStage, FourStepsStage, ParametricAnswer, ChooseEntry,
+        EntryAnswer, Answer, Extract, DualAnswer, Reconcile, Verify, Consistency, VerificationChain, Finalise,
     )
 }  # fmt: skip
 """Every stage, in the order the data flows."""

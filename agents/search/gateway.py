@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from PIL import Image
 
+from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
+from agents.search.folders import default_cache
+from agents.search.images import PictureCache
 from agents.search.parts import ImageParts, WebParts
 from agents.search.plain import PlainImages, PlainWeb, reason
 from agents.search.types import ImageResults, WebResults
@@ -43,10 +47,25 @@ class SearchGateway:
         if image_batch_size < 1 or text_batch_size < 1:
             raise ValueError("batch sizes have to be at least 1")
         self._pipeline = pipeline
+        self._pictures = PictureCache(_picture_folder(pipeline))
         self._images: _Search[Image.Image, ImageResults] = ImageParts.of(pipeline, image_batch_size) or PlainImages(
             pipeline
         )
         self._web: _Search[str, WebResults] = WebParts.of(pipeline, text_batch_size) or PlainWeb(pipeline)
+
+    def pictures(
+        self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
+    ) -> dict[str, Image.Image]:
+        """The pictures of the index behind URLs, as far as they are to be had (see ``agents.search.images``); never raises.
+
+        They lie in the folder ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache.
+
+        Args:
+            urls: As image hits name them.
+            fetch: Whether a picture that is not there may be fetched over HTTP.
+            deadline: When fetching ends at the latest.
+        """
+        return self._pictures.get_all(urls, fetch, deadline)
 
     @property
     def image_enabled(self) -> bool:
@@ -109,6 +128,11 @@ class SearchGateway:
             found[query] if isinstance(query, str) and query in found else WebResults(error="the query is empty")
             for query in queries
         ]
+
+
+def _picture_folder(pipeline: Any) -> Path:
+    folder = getattr(pipeline, "picture_folder", None)
+    return folder if isinstance(folder, Path) else default_cache() / "image_cache"
 
 
 def _each(

@@ -5,14 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.final_verification import Signals, final_branch, stands
 from agents.settings import Finalise as FinaliseSettings
+from agents.settings import FinalVerification
 from agents.stage import Context
 from agents.text import cut_words, one_line
 from agents.turn import IDK, Turn
 
 
-def abstention(turn: Turn, settings: FinaliseSettings) -> str | None:
-    """Why a turn should not be answered, or None where it should."""
+def signals_of(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Signals:
+    """What Algorithm 1 of CRUISE decides on; S_ret is the best score of the chunks that were kept.
+
+    A check that is no part of the preset, as in an ablation, is taken as passed; one that ran and said nothing is not.
+    """
+    chunks = turn.best_evidence(1)
+    best = chunks[0] if chunks else None
+    retrieval = 0.0 if best is None else best.score if best.score is not None else best.retrieval
+    confidence = turn.chain.confidence if turn.chain is not None else None
+    return Signals(
+        real_time=bool(turn.real_time),
+        retrieval=retrieval,
+        context=best is not None,
+        consistent=turn.consistent if "consistency" in stages else True,
+        confidence=confidence if "chain_of_verification" in stages else max(rule.low, rule.high),
+    )
+
+
+def abstention(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()) -> str | None:
+    """Why a turn should not be answered, or None where it should; ``stages`` are those of the preset."""
     if turn.candidate is None:
         return "no answer was found"
     if turn.candidate.text.strip().rstrip(".").lower() == IDK.lower():
@@ -23,6 +43,14 @@ def abstention(turn: Turn, settings: FinaliseSettings) -> str | None:
         for verifier in settings.verified_by:
             if not getattr(turn.verification, verifier):
                 return f"the {verifier.replace('_', '-')} verifier does not approve"
+    if settings.algorithm1 is not None:
+        rule = settings.algorithm1
+        branch = final_branch(
+            signals_of(turn, stages, rule), least_retrieval=rule.least_retrieval, low=rule.low, high=rule.high
+        )
+        turn.note(branch=branch)
+        if not stands(branch):
+            return f"Algorithm 1 ends on {branch!r}"
     if settings.min_evidence is not None and turn.route != "direct":
         best = max((chunk.score or 0.0 for chunk in turn.ranked or ()), default=0.0)
         if best < settings.min_evidence:
@@ -43,7 +71,7 @@ class Finalise:
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``answer``."""
         for turn in turns:
-            reason = abstention(turn, context.settings.finalise)
+            reason = abstention(turn, context.settings.finalise, context.settings.stages)
             if reason is None and turn.candidate is not None:
                 turn.answer = cut_words(one_line(turn.candidate.text), context.settings.limits.answer_tokens) or IDK
             turn.note(decision="answered" if reason is None else f"abstained: {reason}")

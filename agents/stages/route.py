@@ -14,7 +14,7 @@ from agents.routing import Router, RuleRouter, trace_features
 from agents.settings import ROOT, RouteSettings
 from agents.stage import Context
 from agents.trained_router import TrainedRouter
-from agents.turn import Turn
+from agents.turn import Tools, Turn
 
 _NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
 
@@ -60,7 +60,7 @@ class RouteStage:
     least_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``route``, ``needs_external`` and ``real_time``; a turn without draft is ``rag``."""
+        """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""
         settings = context.settings.route
         router = open_router(settings)
         for turn in turns:
@@ -71,6 +71,8 @@ class RouteStage:
         if settings.flags == "model":
             self._ask(turns, context)
         for turn in turns:
+            if settings.skip_search and turn.needs_external is False:
+                turn.tools = Tools(image=False, text=False)
             turn.note(needs_external=turn.needs_external, real_time=turn.real_time)
 
     @staticmethod

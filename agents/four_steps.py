@@ -1,0 +1,84 @@
+"""The reply to the one prompt of CoRe-MMRAG (section 3.2, appendix A.1): four steps, of which a cut reply holds the first ones."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from agents.replies import labelled
+from agents.text import one_line
+
+LETTERS = "ABCDEFGHIJKLMNOP"
+"""Names of the entries in prompts, as in the paper (Reference A, B, ...)."""
+
+LABELS = ("own answer", "reference", "reference answer", "final answer")
+"""What the four lines of a reply begin with."""
+
+_NAMED = re.compile(r"\b(?:reference|context|entry)\W{1,3}([A-P])\b", re.IGNORECASE)
+_FIRST = re.compile(r"\W{0,4}([A-P])\b(?!')")
+_ANYWHERE = re.compile(r"\b([B-P])\b(?!')")
+_BRACKETED = re.compile(r"\[([^\[\]]+)\]")
+_STEP = re.compile(r"^\W{0,4}step[ \t]*(\d)[ \t]*[:.)-]*[ \t]*", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class FourSteps:
+    """What each step says; None where it says nothing.
+
+    Attributes:
+        parametric: Step 1, the answer from the model's own knowledge (eq. 3).
+        entry: Step 2, the place of the most relevant entry, from 0 (eq. 5).
+        external: Step 3, the answer from that entry (eq. 6).
+        final: Step 4, the answer that is given (eq. 7).
+    """
+
+    parametric: str | None = None
+    entry: int | None = None
+    external: str | None = None
+    final: str | None = None
+
+
+def entry_letter(text: str, entries: int) -> int | None:
+    """The entry that a text names by its letter, as its place from 0; None where it names none of the first ``entries``.
+
+    "Reference C" anywhere, else a letter at the head, else a single capital that is no article.
+    """
+    for pattern in (_NAMED, _FIRST, _ANYWHERE):
+        for found in (pattern.match(text[:400]),) if pattern is _FIRST else pattern.finditer(text[:400]):
+            index = LETTERS.index(found.group(1).upper()) if found else entries
+            if index < entries:
+                return index
+    return None
+
+
+def parse_four_steps(reply: str, entries: int) -> FourSteps:
+    """The four steps of a reply to ``prompts/four_steps.j2``: by their labels, or lines that begin with "Step N".
+
+    A reply with neither is the final answer; in square brackets it is the parametric one, as the paper marks it (figure 5).
+    """
+    text = _STEP.sub("", reply)
+    parametric, reference, external, final = (labelled(text, label) for label in LABELS)
+    if (parametric, reference, external, final) == (None, None, None, None):
+        steps = _by_number(reply)
+        parametric, reference, external, final = (steps.get(number) for number in (1, 2, 3, 4))
+        if not steps:
+            bare = one_line(reply)
+            bracketed = _BRACKETED.fullmatch(bare)
+            said = _answer(bare)
+            return FourSteps(parametric=said if bracketed else None, final=said)
+    return FourSteps(
+        _answer(parametric), entry_letter(reference, entries) if reference else None, _answer(external), _answer(final)
+    )
+
+
+def _by_number(reply: str) -> dict[int, str]:
+    pieces = _STEP.split(reply[:20_000])
+    return {int(number): text for number, text in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def _answer(text: str | None) -> str | None:
+    if text is None:
+        return None
+    bracketed = _BRACKETED.search(text)
+    said = one_line(bracketed.group(1) if bracketed else text).strip(" \"'")
+    return said or None

@@ -1,0 +1,72 @@
+"""Where sources of knowledge disagree (CoRe-MMRAG, section 3.1), and the choice of one entry from both modalities (eq. 5)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from agents.turn import IDK
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
+_NO_ANSWER = frozenset({"", "i do not know", "i don t know", "i dont know", "unknown", "not given", "none", "n a"})
+
+
+def words_of(answer: str) -> tuple[str, ...]:
+    """The words of an answer in lower case, without accents, articles and punctuation; 1,250 and 1250 are one number."""
+    plain = "".join(ch for ch in unicodedata.normalize("NFKD", answer.casefold()) if not unicodedata.combining(ch))
+    words = (re.sub(r",(?=\d{3}\b)", "", word) for word in _WORD.findall(plain))
+    return tuple(word for word in words if word not in _ARTICLES)
+
+
+def says_something(answer: str | None) -> bool:
+    """Whether an answer asserts anything."""
+    words = " ".join(words_of(answer or ""))
+    return words not in _NO_ANSWER and " ".join(words_of(IDK)) not in words and "i do not know" not in words
+
+
+def same_answer(first: str, second: str) -> bool:
+    """Whether two short answers say the same: equal words, or one within the other (Italy, the island belongs to Italy)."""
+    shorter, longer = sorted((words_of(first), words_of(second)), key=len)
+    if not shorter:
+        return not longer
+    return any(longer[start : start + len(shorter)] == shorter for start in range(len(longer) - len(shorter) + 1))
+
+
+def prki(parametric: str | None, retrieved: str | None) -> bool | None:
+    """Parametric-retrieved knowledge inconsistency, eq. 1: M(Q) differs from M(Q, P); None where one of them says nothing."""
+    if parametric is None or retrieved is None or not (says_something(parametric) and says_something(retrieved)):
+        return None
+    return not same_answer(parametric, retrieved)
+
+
+def preferred(scores: Sequence[float]) -> int | None:
+    """The index of the best score, the first of equals; None where there is none, NaN is never the best."""
+    best: int | None = None
+    for index, score in enumerate(scores):
+        if score == score and (best is None or score > scores[best]):
+            best = index
+    return best
+
+
+def vtki(titles: Sequence[str], visual: Sequence[float], textual: Sequence[float]) -> bool | None:
+    """Visual-textual knowledge inconsistency, eq. 2 and 4: the best entry by picture is not the best one by text.
+
+    None where there are not two entries to choose from. Two pictures of one entity do not contradict each other: entries are compared
+    by their titles, not by their places.
+
+    Args:
+        titles: Of the entries.
+        visual: Likeness of each entry's picture to the question's.
+        textual: Relevance of each entry's text to the question.
+    """
+    by_picture, by_text = preferred(visual), preferred(textual)
+    if len(titles) < 2 or by_picture is None or by_text is None:
+        return None
+    return titles[by_picture] != titles[by_text]
+
+
+def joint_choice(visual: Sequence[float], textual: Sequence[float], text_weight: float) -> int | None:
+    """Eq. 5 for models that cannot be asked: argmax over the entries of visual + text_weight * textual; None without entries."""
+    return preferred([sight + text_weight * text for sight, text in zip(visual, textual, strict=True)])

@@ -1,0 +1,134 @@
+"""Pictures of the knowledge graph by their URL: a folder of files first, HTTP only where it is allowed, None where there is nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import re
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.pixels import to_rgb
+
+_log = logging.getLogger(__name__)
+
+KNOWN_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+MAX_BYTES = 16 * 1024 * 1024
+"""A larger file is not fetched: the model sees a picture of some hundred pixels."""
+
+_WORKERS = 8
+
+
+def cache_name(url: str) -> str:
+    """File name of a picture: the SHA-256 of its URL in hex and the extension of the URL's path (".img" where it has no known one)."""
+    suffix = PurePosixPath(re.split(r"[?#]", url, maxsplit=1)[0]).suffix.lower()
+    digest = hashlib.sha256(url.encode("utf-8", errors="surrogatepass")).hexdigest()
+    return digest + (suffix if suffix in KNOWN_SUFFIXES else ".img")
+
+
+class PictureCache:
+    """Pictures in a folder, one file each, named by ``cache_name``.
+
+    At evaluation HTTP is off and the folder may be empty, so a miss is nothing special.
+
+    Args:
+        folder: The cache; need not exist. None for one that holds nothing.
+        timeout: Limit for one fetch in seconds.
+    """
+
+    def __init__(self, folder: Path | None, timeout: float = 2.0) -> None:
+        self._folder = folder
+        self._timeout = timeout
+
+    def get_all(
+        self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
+    ) -> dict[str, Image.Image]:
+        """The pictures that are to be had, by URL, as 8-bit RGB; never raises.
+
+        What the folder does not hold is fetched where ``fetch`` says so. Fetches run side by side and end with their own
+        limit or at the deadline, whichever is sooner.
+        """
+        found: dict[str, Image.Image] = {}
+        missing: list[str] = []
+        for url in dict.fromkeys(urls):
+            picture = self._cached(url)
+            if picture is not None:
+                found[url] = picture
+            elif fetch and _scheme(url) in ("http", "https"):
+                missing.append(url)
+        seconds = min(self._timeout, deadline.left())
+        if missing and seconds > 0:
+            pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="picture")
+            try:
+                running = {pool.submit(self._fetch, url, seconds): url for url in missing}
+                done, _ = wait(running, timeout=seconds)
+                found.update({running[task]: picture for task in done if (picture := task.result()) is not None})
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        return found
+
+    def _cached(self, url: str) -> Image.Image | None:
+        if self._folder is None or not url:
+            return None
+        path = self._folder / cache_name(url)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            _log.warning("the cached picture of %s cannot be read: %s", url, error)
+            return None
+        return _decoded(data, url)
+
+    def _fetch(self, url: str, seconds: float) -> Image.Image | None:
+        import httpx
+
+        try:
+            with httpx.stream("GET", url, timeout=seconds, follow_redirects=True) as response:
+                response.raise_for_status()
+                body = bytearray()
+                for block in response.iter_bytes():
+                    body += block
+                    if len(body) > MAX_BYTES:
+                        raise ValueError(f"it is larger than {MAX_BYTES} bytes")
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            _log.warning("the picture %s cannot be fetched: %s", url, error)
+            return None
+        picture = _decoded(bytes(body), url)
+        if picture is not None:
+            self._keep(url, bytes(body))
+        return picture
+
+    def _keep(self, url: str, data: bytes) -> None:
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("wb", dir=self._folder, prefix=".picture-", delete=False) as file:
+                file.write(data)
+            Path(file.name).replace(self._folder / cache_name(url))
+        except OSError as error:
+            _log.warning("the picture %s cannot be cached: %s", url, error)
+
+
+def _scheme(url: str) -> str:
+    """The scheme of a URL; empty where it has none or is malformed."""
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        return ""
+
+
+def _decoded(data: bytes, url: str) -> Image.Image | None:
+    try:
+        return to_rgb(Image.open(io.BytesIO(data)))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        _log.warning("the picture of %s is no readable image: %s", url, error)
+        return None

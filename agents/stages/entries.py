@@ -1,0 +1,67 @@
+"""The knowledge entries that a question could be about: each a picture and a text (CoRe-MMRAG, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.evidence_text import attribute_sentence
+from agents.knowledge_conflict import preferred, vtki
+from agents.search.types import ImageHit
+from agents.settings import Entries as EntriesSettings
+from agents.stage import Context
+from agents.turn import KnowledgeEntry, Turn
+from agents.wikitext import flatten
+
+
+def entry_text(hit: ImageHit, characters: int) -> str:
+    """The text T of an entry: the attributes of its entities as sentences, cut at a word."""
+    sentences = [
+        attribute_sentence(key, entity.name, value)
+        for entity in hit.entities
+        for raw, content in entity.attributes.items()
+        for key, value in flatten(str(raw), content)
+    ]
+    text = " ".join(sentences)
+    return text if len(text) <= characters else text[:characters].rsplit(" ", 1)[0] + " ..."
+
+
+class EntriesStage:
+    """Texts of all entries of the batch go through the reranker together; their pictures come from the picture cache."""
+
+    name: ClassVar[str] = "entries"
+    least_seconds: ClassVar[float] = 0.5
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``entries``, best picture first, and note whether picture and text point to different ones (VTKI, eq. 4)."""
+        settings = context.settings.entries
+        hits = {id(turn): [hit for hit in turn.image_hits if hit.entities][: settings.most] for turn in turns}
+        urls = [hit.url for turn in turns for hit in hits[id(turn)]]
+        pictures = context.search.pictures(urls, settings.fetch, context.deadline) if settings.pictures else {}
+        found = {id(turn): [self._entry(hit, settings) for hit in hits[id(turn)]] for turn in turns}
+        pairs = [(turn.question, f"{entry.title}: {entry.text}") for turn in turns for entry in found[id(turn)]]
+        scores = iter(context.models.reranker.score(pairs) if pairs else ())
+        for turn in turns:
+            turn.entries = tuple(
+                entry.with_scores(float(next(scores)), pictures.get(entry.url)) for entry in found[id(turn)]
+            )
+            self._note(turn)
+
+    @staticmethod
+    def _entry(hit: ImageHit, settings: EntriesSettings) -> KnowledgeEntry:
+        return KnowledgeEntry(
+            hit.entities[0].name, entry_text(hit, settings.characters), hit.url, hit.entities[0], visual=hit.score
+        )
+
+    @staticmethod
+    def _note(turn: Turn) -> None:
+        titles = [entry.title for entry in turn.entries]
+        visual, textual = ([entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries])
+        by_picture, by_text = preferred(visual), preferred(textual)
+        turn.note(
+            entries=[{"name": entry.title, "score": round(entry.textual, 4)} for entry in turn.entries],
+            pictures=sum(entry.image is not None for entry in turn.entries),
+            visual_entry=titles[by_picture] if by_picture is not None else None,
+            textual_entry=titles[by_text] if by_text is not None else None,
+            vtki=vtki(titles, visual, textual),
+        )

@@ -1,0 +1,64 @@
+"""All of CoRe-MMRAG (section 3.2) as the paper runs it: one prompt in four steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.four_steps import LETTERS, parse_four_steps
+from agents.knowledge_conflict import prki
+from agents.models.base import ChatReply
+from agents.stage import Context
+from agents.turn import Candidate, Turn
+from agents.white_box import token_probabilities
+
+
+class FourStepsStage:
+    """One batched call: own answer, choice of an entry, answer from it, and which of both is given."""
+
+    name: ClassVar[str] = "four_steps"
+    least_seconds: ClassVar[float] = 1.0
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""
+        if not turns:
+            return
+        prompt = context.prompts["four_steps"]
+        requests = [
+            prompt.request(
+                image=turn.image,
+                images=tuple(entry.image for entry in turn.entries if entry.image is not None),
+                question=turn.question,
+                history=turn.history,
+                entries=turn.entries,
+                letters=LETTERS,
+            )
+            for turn in turns
+        ]
+        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        for turn, reply in zip(turns, replies, strict=True):
+            if reply.finish_reason == "error":
+                turn.error = turn.error or f"four_steps: {reply.error}"
+            else:
+                self._read(turn, reply)
+            turn.note(reply=reply.text, finish_reason=reply.finish_reason)
+
+    @staticmethod
+    def _read(turn: Turn, reply: ChatReply) -> None:
+        said = parse_four_steps(reply.text, len(turn.entries))
+        statistics = token_probabilities(reply.logprobs)
+        confidence = statistics.mean if statistics else None
+        if said.parametric:
+            turn.parametric = Candidate(said.parametric, confidence, "generate", reply.logprobs)
+        if said.entry is not None:
+            turn.choose(said.entry)
+        answer = said.final or said.external or said.parametric
+        if answer:
+            turn.candidate = Candidate(answer, confidence, "generate", reply.logprobs)
+        turn.note(
+            parametric=said.parametric,
+            entity=turn.chosen.title if turn.chosen else None,
+            retrieved=said.external,
+            reconciled=said.final,
+            prki=prki(said.parametric, said.external),
+        )
