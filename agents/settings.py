@@ -78,9 +78,7 @@ class RouteSettings(_Table):
     flags: Literal["model", "rules"] = Field(
         "rules", description="who says whether external or present knowledge is needed"
     )
-    skip_search: bool = Field(
-        False, description="do not search for what needs no external knowledge (CRUISE: e = 0)"
-    )
+    skip_search: bool = Field(False, description="do not search for what needs no external knowledge (CRUISE: e = 0)")
 
 
 class ToolSettings(_Table):
@@ -175,6 +173,9 @@ class EvidenceSettings(_Table):
     attribute_chunks: Literal["each", "joined"] = Field(
         "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
     )
+    name_sentence: bool = Field(
+        False, description="say what the entity is as a chunk of its own, for readers that cannot see"
+    )
     most_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
 
@@ -184,11 +185,15 @@ class Rerank(_Table):
     k: int = Field(6, ge=1, description="chunks kept")
     threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
     mad_lambda: float | None = Field(
-        None, ge=0, description="chunks below median - lambda * MAD of the best scores are dropped too (eq. 5); None: none"
+        None,
+        ge=0,
+        description="chunks below median - lambda * MAD of the best scores are dropped too (eq. 5); None: none",
     )
     mad_top: int = Field(10, ge=1, description="best scores whose median and MAD are taken")
     fuse_entity: bool = Field(True, description="chunks are scored against the question with the entity's name")
-    fuse_summary: bool = Field(False, description="chunks are scored against the question with the summary (eq. 2 and 4)")
+    fuse_summary: bool = Field(
+        False, description="chunks are scored against the question with the summary (eq. 2 and 4)"
+    )
 
 
 class TwoStageRerank(_Table):
@@ -208,7 +213,9 @@ class Entries(_Table):
     most: int = Field(5, ge=1, le=16, description="entries looked at (k)")
     characters: int = Field(800, ge=50, description="longest text of an entry, in characters")
     pictures: bool = Field(True, description="show the pictures of entries to the model, where they are to be had")
-    fetch: bool = Field(False, description="fetch pictures that the cache does not hold; the competition has no network")
+    fetch: bool = Field(
+        False, description="fetch pictures that the cache does not hold; the competition has no network"
+    )
 
 
 class ChooseEntry(_Table):

@@ -195,6 +195,9 @@ class Turn:
     entity: Entity | None = None  # image_search, select_entity: the entity the question is taken to be about
     entity_score: float = 0.0  # image_search, select_entity: cosine of the hit that named the entity
     image_text: tuple[TextLine, ...] = ()  # image_text
+    hops: tuple[
+        str, ...
+    ] = ()  # queries: the question with the thing it goes through named, where it is a multi-hop one
     queries: tuple[str, ...] = ()  # queries
     web_hits: tuple[WebHit, ...] = ()  # web_search
     evidence: tuple[Evidence, ...] = ()  # evidence
@@ -228,6 +231,11 @@ class Turn:
         """Settle on an entry; what it shows is the entity that the question is taken to be about."""
         self.chosen = self.entries[index]
         self.entity, self.entity_score = self.chosen.entity, self.chosen.visual
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What evidence has to answer: the hops of a multi-hop question, else the question with its entity."""
+        return self.hops or (self.grounded_question,)
 
     def best_evidence(self, most: int) -> tuple[Evidence, ...]:
         """The chunks to answer from: the reranked ones, else those found first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.bridging import bridge_queries
+from agents.bridging import hop_questions
 from agents.replies import json_object, strings
 from agents.stage import Context
 from agents.turn import Turn
@@ -18,17 +18,18 @@ class Queries:
     least_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``queries``: the main query first, each once."""
+        """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
         settings = context.settings.queries
         concerned = [turn for turn in turns if turn.tools.text]
         for turn in concerned:
             main = turn.search_text(entity=settings.fuse_entity, summary=settings.fuse_summary)
-            steps = bridge_queries(turn.question, turn.entity) if settings.split == "rules" and turn.needs_image else []
-            turn.queries = _unique([main, *steps], settings.most)
+            if settings.split == "rules" and turn.needs_image:
+                turn.hops = tuple(hop_questions(turn.question, turn.entity))
+            turn.queries = _unique([main, *turn.hops], settings.most)
         if settings.split == "model" and concerned:
             self._ask(concerned, context)
         for turn in concerned:
-            turn.note(queries=list(turn.queries))
+            turn.note(queries=list(turn.queries), hops=list(turn.hops))
 
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.evidence_text import evidence_for_trace, passage_of
+from agents.chunk_scores import ToScore, best_scores
+from agents.evidence_text import evidence_for_trace
 from agents.settings import Rerank as RerankSettings
 from agents.stage import Context
 from agents.thresholds import mad_threshold
@@ -21,18 +22,19 @@ class Rerank:
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most k chunks that reach the threshold, best first."""
         settings = context.settings.rerank
-        pairs = [(turn, chunk) for turn in turns for chunk in turn.evidence]
-        asked = {
-            id(turn): turn.search_text(entity=settings.fuse_entity, summary=settings.fuse_summary) for turn in turns
-        }
-        scores = context.models.reranker.score([(asked[id(turn)], passage_of(chunk)) for turn, chunk in pairs])
-        scored: dict[int, list[Evidence]] = {}
-        for (turn, chunk), score in zip(pairs, scores, strict=True):
-            scored.setdefault(id(turn), []).append(chunk.scored(float(score)))
-        for turn in turns:
-            chunks = scored.get(id(turn), [])
+
+        def asked(turn: Turn) -> Sequence[str]:
+            return turn.hops or (turn.search_text(entity=settings.fuse_entity, summary=settings.fuse_summary),)
+
+        def score(items: Sequence[ToScore]) -> Sequence[float]:
+            return [float(value) for value in context.models.reranker.score([item.pair for item in items])]
+
+        for turn, scored in best_scores([(turn, turn.evidence) for turn in turns], asked, score):
+            chunks = [chunk.scored(value) for chunk, value in scored]
             threshold = self._threshold(chunks, settings)
-            passing = [chunk for chunk in chunks if chunk.score is not None and chunk.score >= threshold]  # False for NaN
+            passing = [
+                chunk for chunk in chunks if chunk.score is not None and chunk.score >= threshold
+            ]  # False for NaN
             best = sorted(passing, key=lambda chunk: -(chunk.score or 0.0))
             turn.ranked = tuple(best[: settings.k])
             turn.note(threshold=round(threshold, 4), evidence=evidence_for_trace(turn.ranked))

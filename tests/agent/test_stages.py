@@ -212,7 +212,7 @@ def test_queries_are_fused_split_and_unique() -> None:
     entity = Entity("Eiffel Tower", {"architect": "Stephen Sauvestre"})
     by_rules = turn("When did the architect of this die?", entity=entity)
     Queries().run([by_rules], context(settings(queries={"split": "rules"})))
-    assert by_rules.queries == ("When did the architect of this die? (Eiffel Tower)", "Stephen Sauvestre die")
+    assert by_rules.queries == ("When did the architect of this die? (Eiffel Tower)", "When did Stephen Sauvestre die?")
     chat = ScriptedChat(
         lambda _: (
             '{"queries": ["architect of Eiffel Tower", "Architect of eiffel tower?", "death of Stephen Sauvestre"]}'
