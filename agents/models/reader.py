@@ -2,8 +2,8 @@
 
 No free package carries the weights of an extractive question-answering model. This reader is built on a sentence
 encoder instead: what a question asks for (answer type, relation, entity) is told by the tables in
-``data/answer_types.toml``, candidate spans are found by their shape, and a logistic regression over a few features
-says how likely each is right (``data/reader_weights.toml``). It answers only with what stands in a passage.
+``data/answer_types.toml``, candidate spans are found by their shape, a logistic regression over a few features picks
+one, and another says how likely it is right (``data/reader_weights.toml``). It answers only with what stands in a passage.
 """
 
 from __future__ import annotations
@@ -91,6 +91,14 @@ class _Task:
     sentences: tuple[Sentence, ...]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A question taken apart and what could answer it."""
+
+    question: Question
+    candidates: tuple[Candidate, ...]
+
+
 class ExtractiveReader:
     """A ``Reader`` over a sentence encoder.
 
@@ -108,10 +116,10 @@ class ExtractiveReader:
 
     def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
         """The best answer of each request; see ``Reader.read``."""
-        return [_best(candidates) for candidates in self.candidates(items)]
+        return [_best(reading) for reading in self.readings(items)]
 
-    def candidates(self, items: Sequence[ReadRequest]) -> list[list[Candidate]]:
-        """All candidates of each request, for those that fit the weights or explain an answer."""
+    def readings(self, items: Sequence[ReadRequest]) -> list[Reading]:
+        """Each request taken apart, with all its candidates: for those that fit the weights or explain an answer."""
         tasks = [self._task(item) for item in items]
         texts: dict[str, int] = {}
         for task in tasks:
@@ -128,7 +136,7 @@ class ExtractiveReader:
         def cosine(a: str, b: str) -> float:
             return float(vectors[texts[a]] @ vectors[texts[b]])
 
-        results: list[list[Candidate]] = []
+        readings: list[Reading] = []
         for task in tasks:
             finder = CandidateFinder(task.question, task.sentences)
             found: list[Candidate] = []
@@ -136,8 +144,8 @@ class ExtractiveReader:
                 key = cosine(task.bare, sentence.key) if sentence.key is not None else 0.0
                 similarity = Similarity(cosine(task.question.text, _titled(sentence)), key)
                 found.extend(finder.find(sentence, similarity))
-            results.append(found)
-        return results
+            readings.append(Reading(task.question, tuple(found)))
+        return readings
 
     def _task(self, item: ReadRequest) -> _Task:
         question = parse_question(_plain(item.question), {passage.title for passage in item.passages})
@@ -150,25 +158,48 @@ class ExtractiveReader:
         return _Task(question, _without_entity(question), tuple(sentences))
 
 
-def _best(candidates: Sequence[Candidate]) -> Extraction:
-    if not candidates:
+def _best(reading: Reading) -> Extraction:
+    if not reading.candidates:
         return NOTHING
-    best = max(candidates, key=probability)
-    return Extraction(best.answer, best.sentence.text, best.sentence.passage, probability(best))
+    best = max(reading.candidates, key=log_odds)
+    return Extraction(best.answer, best.sentence.text, best.sentence.passage, confidence(reading.question, best))
 
 
-def probability(candidate: Candidate) -> float:
-    """Estimated probability that a candidate is right: the logistic regression of ``data/reader_weights.toml``."""
-    weights = load_weights()
-    total = weights["bias"] + sum(weights[name] * value for name, value in asdict(candidate.features).items())
+def log_odds(candidate: Candidate) -> float:
+    """How likely a candidate is right, beside the others of its question: a logistic regression over its features."""
+    weights = load_weights()["candidate"]
+    features: Mapping[str, float] = asdict(candidate.features)
+    return weights["bias"] + sum(weights[name] * value for name, value in features.items())
+
+
+def confidence(question: Question, best: Candidate) -> float:
+    """Probability that the best candidate answers the question, 0 to 1.
+
+    A second logistic regression, over the log-odds and over what makes a question hard for a reader of single spans.
+    """
+    weights = load_weights()["question"]
+    total = weights["bias"] + weights["log_odds"] * log_odds(best)
+    total += sum(weights[name] * value for name, value in difficulties(question).items())
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total))))
 
 
+def difficulties(question: Question) -> dict[str, float]:
+    """What makes a question hard, each 0 or 1."""
+    return {
+        "chained": float(question.chained),
+        "joint": float(question.joint),
+        "polar": float(question.type in ("yes_no", "choice")),
+        "untyped": float(question.type == "text"),
+        "unrelated": float(not question.relations),
+        "nameless": float(not question.entity),
+    }
+
+
 @cache
-def load_weights() -> Mapping[str, float]:
-    """Weight of each feature, and ``bias``."""
+def load_weights() -> Mapping[str, Mapping[str, float]]:
+    """The weights of both regressions: ``candidate`` and ``question``."""
     raw = tomllib.loads((files("agents.models") / "data" / "reader_weights.toml").read_text(encoding="utf-8"))
-    return {name: float(value) for name, value in raw["weights"].items()}
+    return {part: {name: float(value) for name, value in raw[part].items()} for part in ("candidate", "question")}
 
 
 def _sentences(passages: Sequence[Passage]) -> list[Sentence]:

@@ -74,6 +74,7 @@ class Features:
         attribute: Whether it is an attribute.
         key: Cosine of question and attribute key.
         captured: Whether a pattern of the relation captured the answer.
+        named: Whether the question asks what something is and has been given this very name for it.
         nearness: How near the answer stands to words of the question or the relation.
         noun: Whether the number belongs to what is counted: 1 or -1; 0 where nothing is counted.
         agent: Whether the words before a name make it the doer ("by"): 1 or -1; 0 where no person is asked for.
@@ -82,8 +83,10 @@ class Features:
         related: Whether the question asks for a known relation at all.
         pointed: Whether the noun pointed at ("this tower") stands in the passage's title or first sentence; 1 where
             none is pointed at, and for attributes.
+        keyed: Whether it is the value of an attribute whose key is the one asked for.
         agreement: relation x shape x entity: all three are needed, and none makes up for another.
         met: coverage x entity.
+        said: As coverage, by the sentence alone, without its title.
     """
 
     similarity: float
@@ -95,6 +98,7 @@ class Features:
     attribute: float
     key: float
     captured: float
+    named: float
     nearness: float
     noun: float
     agent: float
@@ -102,8 +106,10 @@ class Features:
     lead: float
     related: float
     pointed: float
+    keyed: float
     agreement: float
     met: float
+    said: float
 
 
 @dataclass(frozen=True)
@@ -138,10 +144,11 @@ class CandidateFinder:
         found = self._of_attribute(sentence) if sentence.key is not None else self._of_sentence(sentence)
         known = frozenset(stems(f"{sentence.title} {sentence.text}"))
         relation = self._relation(sentence)
+        entity = _share(self._question.entity, known)
+        coverage = self._coverage(known)
+        identity = self._question.type == "identity"
         candidates: list[Candidate] = []
         for answer, span, shape, pattern in found:
-            entity = _share(self._question.entity, known)
-            coverage = self._coverage(known)
             features = Features(
                 similarity=max(0.0, similarity.sentence),
                 relation=relation,
@@ -151,7 +158,8 @@ class CandidateFinder:
                 relevance=sentence.relevance,
                 attribute=float(sentence.key is not None),
                 key=max(0.0, similarity.key),
-                captured=float(pattern),
+                captured=float(pattern and not identity),
+                named=float(pattern and identity),
                 nearness=self._nearness(sentence, span),
                 noun=self._noun(sentence, span),
                 agent=self._agent(sentence, span),
@@ -159,8 +167,10 @@ class CandidateFinder:
                 lead=float(sentence.position == 0),
                 related=float(bool(self._question.relations)),
                 pointed=1.0 if sentence.key is not None else _share(self._question.pointed, sentence.about),
+                keyed=float(sentence.key is not None and relation >= MATCHED),
                 agreement=relation * shape * entity,
                 met=coverage * entity,
+                said=self._coverage(frozenset(stems(sentence.text))),
             )
             candidates.append(Candidate(answer, sentence, features))
         return candidates
@@ -171,6 +181,8 @@ class CandidateFinder:
             return []
         if self._question.type in ("yes_no", "choice"):
             return self._of_polar(sentence)
+        if self._question.type == "identity":
+            return self._of_identity(sentence)
         spans = self._typed(value)
         answer = value if len(value) <= LONGEST_VALUE or not spans else value[spans[0][0] : spans[0][1]]
         if spans:
@@ -182,11 +194,15 @@ class CandidateFinder:
             shape = 0.9 if self._question.type == "text" else 0.6
             if _numeric(value):
                 shape = 0.3 if self._relation(sentence) >= MATCHED else 0.0
+            elif self._question.type == "person" and value[0].isdigit():
+                shape = 0.2  # "1816, Paris"
         return [(answer, None, shape, False)] if shape else []
 
     def _of_sentence(self, sentence: Sentence) -> list[_Found]:
         if self._question.type in ("yes_no", "choice"):
             return self._of_polar(sentence)
+        if self._question.type == "identity":
+            return self._of_identity(sentence)
         typed = self._typed(sentence.text)
         matched = captured(sentence.text, tuple(p for relation in self._question.relations for p in relation.patterns))
         if self._question.type in NUMERIC:
@@ -205,6 +221,13 @@ class CandidateFinder:
         if not found and self._question.type == "text":
             found.append((sentence.text, None, 0.5, False))
         return found
+
+    def _of_identity(self, sentence: Sentence) -> list[_Found]:
+        """The name of what the passage is about, best where the question itself has been given that name."""
+        if not sentence.title or sentence.position:
+            return []
+        known = sentence.title.lower() == self._question.named.lower()
+        return [(sentence.title, None, 0.5, known)]
 
     def _of_polar(self, sentence: Sentence) -> list[_Found]:
         """Yes or no by the sentence's polarity; of alternatives the one that the sentence names."""

