@@ -19,7 +19,7 @@ from typing import Any, get_args
 from tqdm import tqdm
 
 from demo.build.content import Split
-from demo.build.datasets import STAMP, build_datasets
+from demo.build.datasets import STAMP, build_datasets, cache_name
 from demo.build.kg import index_image, read_kg
 from demo.build.paths import DemoPaths, atomic_file, write_text
 from demo.build.wiki import WebPage, background_pages, read_pages
@@ -50,6 +50,15 @@ def kg_images(split: Split, cache: Path) -> Path:
             index_image(row).save(part, format="PNG")
         rows.append({**row, "image": name})
     return write_lines(folder / "kg.jsonl", rows)
+
+
+def entry_pictures(split: Split, cache: Path) -> None:
+    """The pictures of the image index under their URLs, for agents that look at what the search found."""
+    for row in read_kg(split):
+        target = cache / "image_cache" / cache_name(row["image_url"])
+        if not target.exists():
+            with atomic_file(target) as part:
+                part.write_bytes((DemoPaths().root / row["image"]).read_bytes())
 
 
 def build_indices(split: Split, cache: Path, *, background: int, progress: bool) -> None:
@@ -109,6 +118,9 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
 
     built = build_datasets(options.cache / "datasets")
+    splits: tuple[Split, ...] = get_args(Split) if options.split == "all" else (options.split,)
+    for split in splits:
+        entry_pictures(split, options.cache)
     stamp = options.cache / "prepared" / f"{options.split}-{options.background}.txt"
     wanted = fingerprint(built.root)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
@@ -117,7 +129,6 @@ def main(arguments: list[str] | None = None) -> int:
     from agents.models.smollm2 import NAME, converted
 
     converted(options.cache / "models" / NAME)
-    splits: tuple[Split, ...] = get_args(Split) if options.split == "all" else (options.split,)
     for split in splits:
         build_indices(split, options.cache, background=options.background, progress=not options.no_progress)
     write_text(stamp, wanted)

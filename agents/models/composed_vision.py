@@ -14,6 +14,9 @@ Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
 """Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""
 
 
+_NOTHING = "nothing was recognised in it."
+
+
 class ComposedVisionChat:
     """A ``ChatModel`` that replaces each image of a request by its description, then asks a text-only model.
 
@@ -62,4 +65,6 @@ class ComposedVisionChat:
 
 def _told(message: ChatMessage, seen: dict[int, str]) -> ChatMessage:
     told = [text for image in message.images if (text := seen[id(image)])]
+    if len(message.images) > 1:  # a prompt that shows several pictures speaks of them by their number
+        told = [f"Picture {number}: {seen[id(image)] or _NOTHING}" for number, image in enumerate(message.images, 1)]
     return replace(message, content="\n\n".join([*told, message.content]), images=())
