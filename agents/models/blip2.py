@@ -1,0 +1,227 @@
+"""BLIP-2's Q-Former: joint features of picture and question, and QA-Dragon's coarse reranking with them.
+
+Checkpoints of ``Blip2ForImageTextRetrieval``, such as Salesforce/blip2-itm-vit-g (Li et al., "BLIP-2", ICML 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from agents.models.base import FloatArray, ModelError, MultimodalPair
+from agents.models.pixels import to_rgb
+from agents.models.transformers_loading import DTYPES
+
+
+class Blip2QFormer:
+    """The encoders of one checkpoint: pictures once each, then (picture, question) pairs and texts.
+
+    Args:
+        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+        max_tokens: Questions and passages are cut at this many tokens.
+        batch_size: Pictures, pairs or texts in one pass.
+        device: ``cpu``, ``cuda`` ...
+        dtype: ``float32``, ``bfloat16`` or ``float16`` of the vision tower; results are float32.
+        name: Name in traces; the last part of ``path`` if None.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        max_tokens: int = 256,
+        batch_size: int = 32,
+        device: str = "cpu",
+        dtype: str = "float32",
+        name: str | None = None,
+    ) -> None:
+        if dtype not in DTYPES:
+            raise ModelError(f"Unknown dtype {dtype!r}; known: {', '.join(DTYPES)}.")
+        self.name = name or Path(path).name
+        self._path = path
+        self._max_tokens = max_tokens
+        self._batch_size = batch_size
+        self._device = device
+        self._dtype = DTYPES[dtype]
+
+    def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
+        """Joint features for a classifier of (picture, question), float32, shape (n, 2 x projection size).
+
+        The first half is the mean of the projected Q-Former query outputs, conditioned on picture and question; the second
+        the projected [CLS] token of the question alone. Both have length 1; the first is 0 where there is no picture.
+
+        Raises:
+            ValueError: The lists differ in length, or an image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
+        """
+        texts = self.text_tokens(questions)
+        seen = [row for row, image in enumerate(images) if image is not None]
+        if len(images) != len(questions):
+            raise ValueError(f"{len(images)} images, but {len(questions)} questions")
+        joint = np.zeros_like(texts)
+        tokens = self.query_tokens([(image, questions[row]) for row, image in enumerate(images) if image is not None])
+        if seen:
+            means = tokens.mean(axis=1)
+            joint[seen] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+        return np.concatenate([joint, texts], axis=1)
+
+    def query_tokens(self, pairs: Sequence[tuple[Image.Image, str]]) -> FloatArray:
+        """z_q of QA-Dragon eq. 2, float32, shape (len(pairs), query tokens, projection size), each vector of length 1.
+
+        The query tokens attend to the question (as in image-text matching) and to the picture; their outputs go through the
+        projection of the image-text contrastive head, so that they compare with ``text_tokens``. Each distinct picture goes
+        through the vision tower once, each distinct pair through the Q-Former once.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
+        """
+        _, model = self._loaded
+        pictures = list({id(image): image for image, _ in pairs}.values())
+        place = {id(image): row for row, image in enumerate(pictures)}
+        sights = self._sights(pictures)
+        distinct = list(dict.fromkeys((place[id(image)], question) for image, question in pairs))
+
+        def encode(rows: list[int], inputs: Any) -> torch.Tensor:
+            sight = sights[[distinct[row][0] for row in rows]].to(self._device)
+            queries = model.query_tokens.expand(len(rows), -1, -1)
+            attention = torch.cat(
+                [inputs["attention_mask"].new_ones(queries.shape[:2]), inputs["attention_mask"]], dim=1
+            )
+            states = model.qformer(
+                query_embeds=model.embeddings(input_ids=inputs["input_ids"], query_embeds=queries),
+                query_length=queries.shape[1],
+                attention_mask=attention,
+                encoder_hidden_states=sight,
+                encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
+            ).last_hidden_state[:, : queries.shape[1]]
+            return _projected(model.vision_projection, states)
+
+        found = np.zeros((len(distinct), *self._query_shape), dtype=np.float32)
+        for rows, vectors in self._text_passes([question for _, question in distinct], encode):
+            found[rows] = vectors
+        row_of = {pair: row for row, pair in enumerate(distinct)}
+        return found[[row_of[place[id(image)], question] for image, question in pairs]] if pairs else found
+
+    def text_tokens(self, texts: Sequence[str]) -> FloatArray:
+        """z_t of QA-Dragon eq. 2: the projected [CLS] token of each text, float32, shape (len(texts), projection size), length 1.
+
+        Each distinct text is encoded once.
+
+        Raises:
+            ModelError: The checkpoint cannot be loaded.
+        """
+        _, model = self._loaded
+
+        def encode(_rows: list[int], inputs: Any) -> torch.Tensor:
+            states = model.qformer(
+                query_embeds=model.embeddings(input_ids=inputs["input_ids"]),
+                query_length=0,
+                attention_mask=inputs["attention_mask"],
+            ).last_hidden_state[:, 0]
+            return _projected(model.text_projection, states)
+
+        distinct = list(dict.fromkeys(texts))
+        found = np.zeros((len(distinct), self._query_shape[1]), dtype=np.float32)
+        for rows, vectors in self._text_passes(distinct, encode):
+            found[rows] = vectors
+        row_of = {text: row for row, text in enumerate(distinct)}
+        return found[[row_of[text] for text in texts]] if texts else found
+
+    def _sights(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Last hidden states of the vision tower, kept on the CPU, shape (len(images), patches + 1, vision size)."""
+        processor, model = self._loaded
+        passes = []
+        for start in range(0, len(images), self._batch_size):
+            batch = [to_rgb(image) for image in images[start : start + self._batch_size]]
+            pixels = processor.image_processor(batch, return_tensors="pt")["pixel_values"].to(self._device, self._dtype)
+            with torch.inference_mode():
+                passes.append(model.vision_model(pixel_values=pixels).last_hidden_state.float().cpu())
+        return torch.cat(passes) if passes else torch.zeros(0)
+
+    def _text_passes(
+        self, texts: Sequence[str], encode: Callable[[list[int], Any], torch.Tensor]
+    ) -> Iterator[tuple[list[int], FloatArray]]:
+        """Row numbers and vectors of each batch of texts, longest first."""
+        processor, _ = self._loaded
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]), reverse=True)
+        for start in range(0, len(order), self._batch_size):
+            rows = order[start : start + self._batch_size]
+            # The tokenizer alone: the processor would put image tokens first, which only newer checkpoints know.
+            inputs = processor.tokenizer(
+                [texts[row] for row in rows],
+                padding=True,
+                truncation=True,
+                max_length=min(self._max_tokens, self._positions),
+                return_token_type_ids=False,
+                return_tensors="pt",
+            ).to(self._device)
+            with torch.inference_mode():
+                yield rows, encode(rows, inputs).float().cpu().numpy()
+
+    @property
+    def _query_shape(self) -> tuple[int, int]:
+        config = self._loaded[1].config
+        return int(config.num_query_tokens), int(config.image_text_hidden_size)
+
+    @property
+    def _positions(self) -> int:
+        return int(self._loaded[1].config.qformer_config.max_position_embeddings)
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        from transformers import AutoProcessor, Blip2ForImageTextRetrieval
+
+        try:
+            processor = AutoProcessor.from_pretrained(self._path)
+            model = Blip2ForImageTextRetrieval.from_pretrained(self._path, dtype=self._dtype).eval().to(self._device)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(f"Cannot load BLIP-2 {self._path}: {error}") from error
+        processor.tokenizer.padding_side = "right"  # the [CLS] token must come first
+        return processor, model
+
+
+def _projected(projection: Any, states: torch.Tensor) -> torch.Tensor:
+    vectors: torch.Tensor = projection(states.to(projection.weight.dtype)).float()
+    return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+class Blip2CoarseReranker:
+    """QA-Dragon's coarse reranking, eq. 2: the best cosine of any query token of (question, picture) to the passage's [CLS] token.
+
+    Scores lie in -1..1. Where there is no picture, the question's own [CLS] token stands for the query tokens.
+
+    Args:
+        qformer: Encodes both sides.
+    """
+
+    def __init__(self, qformer: Blip2QFormer) -> None:
+        self.name = f"coarse({qformer.name})"
+        self._qformer = qformer
+
+    def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
+        """Shape (len(items),); one pass over pictures, pairs and texts each, repeated ones are encoded once.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
+        """
+        if not items:
+            return np.zeros(0, dtype=np.float32)
+        sighted = [row for row, item in enumerate(items) if item.image is not None]
+        blind = [row for row, item in enumerate(items) if item.image is None]
+        texts = [item.passage for item in items] + [items[row].question for row in blind]
+        vectors = self._qformer.text_tokens(texts)
+        passages, questions = vectors[: len(items)], vectors[len(items) :]
+        scores = np.zeros(len(items), dtype=np.float32)
+        scores[blind] = (questions * passages[blind]).sum(axis=1)
+        pairs = [(item.image, item.question) for item in items if item.image is not None]
+        if pairs:
+            tokens = self._qformer.query_tokens(pairs)
+            scores[sighted] = np.einsum("nqd,nd->nq", tokens, passages[sighted]).max(axis=1)
+        return scores

@@ -1,0 +1,147 @@
+"""Grounding DINO through transformers: boxes for phrases (Liu et al., ECCV 2024), QA-Dragon's detector (section 3.4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from agents.models.base import Box, Detection, ModelError
+from agents.models.pixels import to_rgb
+from agents.models.transformers_loading import DTYPES
+
+ANYTHING = "object"
+"""What is asked for where no phrase is given."""
+
+
+class GroundingDinoDetector:
+    """A ``Detector``; all boxes of a phrase that reach the thresholds are kept.
+
+    Args:
+        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+        box_threshold: A box is kept where its best token scores more than this, 0 to 1.
+        text_threshold: Tokens that score more than this make up the box's name.
+        batch_size: Images in one pass.
+        device: ``cpu``, ``cuda`` ...
+        dtype: ``float32``, ``bfloat16`` or ``float16``.
+        name: Name in traces; the last part of ``path`` if None.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        box_threshold: float = 0.35,
+        text_threshold: float = 0.25,
+        batch_size: int = 8,
+        device: str = "cpu",
+        dtype: str = "float32",
+        name: str | None = None,
+    ) -> None:
+        if dtype not in DTYPES:
+            raise ModelError(f"Unknown dtype {dtype!r}; known: {', '.join(DTYPES)}.")
+        self.name = name or Path(path).name
+        self._path = path
+        self._box_threshold = box_threshold
+        self._text_threshold = text_threshold
+        self._batch_size = batch_size
+        self._device = device
+        self._dtype = DTYPES[dtype]
+
+    def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
+        """See ``Detector.detect``; boxes are in pixels of the upright image and clipped to it.
+
+        ``Detection.phrase`` is the phrase that holds the words which the model found in the box, or those words themselves
+        where they belong to none.
+
+        Raises:
+            ValueError: An image cannot be decoded, or there is not one list of phrases for each image.
+            ModelError: The checkpoint cannot be loaded.
+        """
+        if len(images) != len(phrases):
+            raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")
+        upright = [to_rgb(image) for image in images]
+        wanted = [[clean for phrase in own if (clean := plain(phrase))] or [ANYTHING] for own in phrases]
+        # Images of like proportions share a pass, so that little is padded.
+        order = sorted(range(len(upright)), key=lambda row: upright[row].width / upright[row].height)
+        found: dict[int, list[Detection]] = {}
+        for start in range(0, len(order), self._batch_size):
+            rows = order[start : start + self._batch_size]
+            detections = self._pass([upright[row] for row in rows], [wanted[row] for row in rows])
+            found.update(zip(rows, detections, strict=True))
+        return [found[row] for row in range(len(upright))]
+
+    def _pass(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
+        processor, model = self._loaded
+        limit = int(model.config.max_text_len)
+        inputs = processor(
+            images=list(images),
+            text=[caption(own) for own in phrases],
+            padding=True,
+            truncation=True,
+            max_length=limit,
+            return_tensors="pt",
+        ).to(self._device)
+        inputs["pixel_values"] = inputs["pixel_values"].to(self._dtype)
+        with torch.inference_mode():
+            outputs = model(**inputs)
+        outputs.logits, outputs.pred_boxes = outputs.logits.float(), outputs.pred_boxes.float()
+        results = processor.post_process_grounded_object_detection(
+            outputs,
+            inputs["input_ids"],
+            threshold=self._box_threshold,
+            text_threshold=self._text_threshold,
+            target_sizes=[(image.height, image.width) for image in images],
+        )
+        return [
+            _detections(result, own, image.size) for result, own, image in zip(results, phrases, images, strict=True)
+        ]
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        from transformers import AutoModelForZeroShotObjectDetection, AutoProcessor
+
+        try:
+            processor = AutoProcessor.from_pretrained(self._path)
+            model = AutoModelForZeroShotObjectDetection.from_pretrained(self._path, dtype=self._dtype)
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+            raise ModelError(f"Cannot load detector {self._path}: {error}") from error
+        return processor, model.eval().to(self._device)
+
+
+def plain(phrase: str) -> str:
+    """A phrase as a caption may hold it: lower case, no full stops (they separate phrases), single spaces."""
+    return " ".join(phrase.lower().replace(".", " ").split())
+
+
+def caption(phrases: Sequence[str]) -> str:
+    """Phrases in the format that the model was trained with: ``red car . tower .``"""
+    return " . ".join(dict.fromkeys(phrases)) + " ."
+
+
+def _detections(result: Any, phrases: Sequence[str], size: tuple[int, int]) -> list[Detection]:
+    """The boxes of one image, best first; those of no area after clipping are dropped."""
+    width, height = size
+    found = []
+    for corners, score, words in zip(
+        result["boxes"].tolist(), result["scores"].tolist(), result["text_labels"], strict=True
+    ):
+        left, right = (min(max(side, 0.0), float(width)) for side in corners[::2])
+        top, bottom = (min(max(side, 0.0), float(height)) for side in corners[1::2])
+        box = Box(left, top, right, bottom)
+        if box.area > 0:
+            found.append(Detection(box, _phrase(words, phrases), score))
+    return sorted(found, key=lambda detection: -detection.score)
+
+
+def _phrase(words: str, phrases: Sequence[str]) -> str:
+    """The phrase that shares most words with what the model named; ties go to the earlier one."""
+    named = set(plain(words).split())
+    shared = [len(named & set(phrase.split())) for phrase in phrases]
+    best = max(range(len(phrases)), key=lambda row: shared[row])
+    if shared[best]:
+        return phrases[best]
+    return plain(words) or (phrases[0] if len(phrases) == 1 else ANYTHING)

@@ -1,0 +1,38 @@
+"""The embedded profile's coarse reranking: QA-Dragon's eq. 2 with a text encoder in place of the Q-Former."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from agents.models.base import FloatArray, TextEncoder
+
+
+class TokenMaxSimReranker:
+    """The best cosine of any token of the query to the passage as a whole, -1 to 1.
+
+    The tokens of the question stand for the query tokens z_q, the sentence embedding of the passage for its [CLS] token z_t
+    (QA-Dragon, section 3.6.2, eq. 2). A query without tokens scores 0.
+
+    Args:
+        encoder: Embeds the tokens of queries and whole passages; each distinct text is embedded once.
+    """
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self.name = f"token-maxsim({encoder.name})"
+        self._encoder = encoder
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+        """Shape (len(pairs),); see ``Reranker.score``."""
+        if not pairs:
+            return np.zeros(0, dtype=np.float32)
+        queries = list(dict.fromkeys(query for query, _ in pairs))
+        passages = list(dict.fromkeys(passage for _, passage in pairs))
+        tokens = dict(zip(queries, self._encoder.encode_tokens(queries), strict=True))
+        whole = dict(zip(passages, self._encoder.encode(passages), strict=True))
+        scores = [
+            (tokens[query] @ whole[passage]).max(initial=-1.0) if len(tokens[query]) else 0.0
+            for query, passage in pairs
+        ]
+        return np.asarray(scores, dtype=np.float32)

@@ -1,0 +1,139 @@
+"""Qwen3-Reranker: a causal language model that says whether a document answers a query.
+
+As published with Qwen/Qwen3-Reranker-0.6B (Zhang et al., "Qwen3 Embedding", 2025; the model card's transformers example).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.models.base import FloatArray, ModelError
+from agents.models.transformers_loading import DTYPES, prepare_tokenizer
+
+# The model was trained with this very wording and answers about nothing else: it is a format, not a prompt of ours.
+PREFIX = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. "
+    'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+)
+SUFFIX = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+HEAD = "<Instruct>: {instruction}\n<Query>: {query}\n<Document>: "
+YES, NO = "yes", "no"
+
+LEAST_DOCUMENT = 16
+"""Tokens kept free for the document where instruction and query are too long; the query is cut for them."""
+
+
+class Qwen3Reranker:
+    """A ``Reranker``: the probability of "yes" against "no" at the last position, 0 to 1 (QA-Dragon, eq. 3).
+
+    Args:
+        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+        instruction: What makes a document relevant, in one sentence.
+        max_tokens: Longest input; documents are cut so that prompt and suffix always fit.
+        batch_size: Pairs in one pass.
+        device: ``cpu``, ``cuda`` ...
+        dtype: ``float32``, ``bfloat16`` or ``float16``.
+        name: Name in traces; the last part of ``path`` if None.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        instruction: str,
+        max_tokens: int = 1024,
+        batch_size: int = 16,
+        device: str = "cpu",
+        dtype: str = "float32",
+        name: str | None = None,
+    ) -> None:
+        if dtype not in DTYPES:
+            raise ModelError(f"Unknown dtype {dtype!r}; known: {', '.join(DTYPES)}.")
+        self.name = name or Path(path).name
+        self._path = path
+        self._instruction = instruction
+        self._max_tokens = max_tokens
+        self._batch_size = batch_size
+        self._device = device
+        self._dtype = DTYPES[dtype]
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+        """Shape (len(pairs),); each distinct pair is scored once, pairs of like length together.
+
+        Raises:
+            ModelError: The checkpoint cannot be loaded, is no Qwen3 reranker, or ``max_tokens`` leaves no room for a document.
+        """
+        if not pairs:
+            return np.zeros(0, dtype=np.float32)
+        tokenizer, model, (yes, no) = self._loaded
+        distinct = list(dict.fromkeys(pairs))
+        prompts = self.prompts(distinct)
+        order = sorted(range(len(distinct)), key=lambda row: len(prompts[row]), reverse=True)
+        found = np.zeros(len(distinct), dtype=np.float32)
+        for start in range(0, len(order), self._batch_size):
+            rows = order[start : start + self._batch_size]
+            inputs = tokenizer.pad({"input_ids": [prompts[row] for row in rows]}, padding=True, return_tensors="pt")
+            with torch.inference_mode():
+                logits = model(**inputs.to(self._device), logits_to_keep=1).logits[:, -1].float()
+            found[rows] = logits[:, [no, yes]].softmax(dim=-1)[:, 1].cpu().numpy()
+        row_of = {pair: row for row, pair in enumerate(distinct)}
+        return found[[row_of[pair] for pair in pairs]]
+
+    def prompts(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
+        """Token ids of the whole input of each (query, document) pair, at most ``max_tokens`` long, the suffix complete.
+
+        Raises:
+            ModelError: See ``score``.
+        """
+        prefix, suffix = self._ids([PREFIX, SUFFIX])
+        room = self._max_tokens - len(prefix) - len(suffix)
+        if room < 2 * LEAST_DOCUMENT:
+            raise ModelError(
+                f"max_tokens is {self._max_tokens}; this checkpoint needs {self._max_tokens - room + 2 * LEAST_DOCUMENT}."
+            )
+        heads = [HEAD.format(instruction=self._instruction, query=query) for query, _ in pairs]
+        # Cut as text first: a page of a megabyte need not be tokenized whole (tokens of 32 characters are rare).
+        documents = [document[: 32 * self._max_tokens] for _, document in pairs]
+        (mark,) = self._ids([HEAD.rpartition("\n")[2]])
+        bodies = []
+        # Head and document are tokenized in one piece, as in training: the space between them is part of a token.
+        joined = self._ids([head + document for head, document in zip(heads, documents, strict=True)], data=True)
+        for head, document, whole in zip(
+            self._ids(heads, data=True), self._ids(documents, data=True), joined, strict=True
+        ):
+            if len(head) > room - LEAST_DOCUMENT:
+                whole = head[: room - LEAST_DOCUMENT - len(mark)] + mark + document
+            bodies.append(prefix + whole[:room] + suffix)
+        return bodies
+
+    def _ids(self, texts: Sequence[str], data: bool = False) -> list[list[int]]:
+        """Token ids of texts; in data the names of control tokens are plain text, so that no document can end its turn."""
+        ids: list[list[int]] = self._loaded[0](
+            list(texts),
+            add_special_tokens=False,
+            split_special_tokens=data,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )["input_ids"]
+        return ids
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any, tuple[int, int]]:
+        """Tokenizer, model, and the ids of "yes" and "no"."""
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(self._path)
+            model = AutoModelForCausalLM.from_pretrained(self._path, dtype=self._dtype).eval().to(self._device)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(f"Cannot load reranker {self._path}: {error}") from error
+        prepare_tokenizer(tokenizer)
+        answers = tokenizer([YES, NO], add_special_tokens=False)["input_ids"]
+        if any(len(ids) != 1 for ids in answers):
+            raise ModelError(f'{self._path} is no Qwen3 reranker: "yes" and "no" are not one token each.')
+        return tokenizer, model, (answers[0][0], answers[1][0])

@@ -1,0 +1,60 @@
+"""FlagEmbedding's reranker on a tiny checkpoint of bge-reranker-v2-m3's class."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agents.models.base import ModelError, Reranker
+from agents.models.cross_encoder import CrossEncoderReranker
+from agents.models.flag_reranker import FlagEmbeddingReranker
+from tests.models.tiny_rankers import save_xlm_roberta_reranker
+
+PAIRS = [
+    ("How tall is the tower?", "The tower is 330 metres tall."),
+    ("Who built it?", "A cat."),
+    ("tower", ""),
+    ("Who built it?", "The " * 20),
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_xlm_roberta_reranker(tmp_path_factory.mktemp("xlmr"))
+
+
+def test_both_adapters_give_the_same_scores(checkpoint: Path) -> None:
+    pytest.importorskip("FlagEmbedding")
+    flag = FlagEmbeddingReranker(checkpoint, max_tokens=120, batch_size=2)
+    assert isinstance(flag, Reranker)
+    scores = flag.score([*PAIRS, PAIRS[0]])
+    assert scores.shape == (5,)
+    assert scores.dtype == np.float32
+    assert ((scores > 0) & (scores < 1)).all()
+    assert scores[4] == scores[0]
+    np.testing.assert_allclose(scores[:4], CrossEncoderReranker(checkpoint, max_tokens=120).score(PAIRS), atol=1e-5)
+    assert np.ptp(scores) > 1e-3
+
+
+def test_long_passages_are_cut(checkpoint: Path) -> None:
+    pytest.importorskip("FlagEmbedding")
+    assert np.isfinite(FlagEmbeddingReranker(checkpoint, max_tokens=120).score([("tower " * 300, "iron " * 900)])).all()
+
+
+def test_without_the_library_the_message_says_what_to_install(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "FlagEmbedding", None)
+    with pytest.raises(ModelError, match="pip install FlagEmbedding"):
+        FlagEmbeddingReranker(checkpoint).score(PAIRS)
+
+
+def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("FlagEmbedding")
+    with pytest.raises(ModelError, match="Cannot load reranker"):
+        FlagEmbeddingReranker(tmp_path / "none").score(PAIRS)
+
+
+def test_no_pairs_load_nothing(tmp_path: Path) -> None:
+    assert FlagEmbeddingReranker(tmp_path / "none").score([]).shape == (0,)

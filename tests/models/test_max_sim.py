@@ -1,0 +1,63 @@
+"""Eq. 2 with a text encoder, by hand and on the real MiniLM."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from agents.models.base import FloatArray, Reranker
+from agents.models.max_sim import TokenMaxSimReranker
+from agents.models.minilm import load_minilm
+
+
+class _Plane:
+    """An encoder into the plane: a word is an angle in degrees, a text the angle of its first word."""
+
+    name = "plane"
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        self.encoded += texts
+        return np.stack([self._vector(text.split()[0]) for text in texts])
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
+        self.encoded += texts
+        return [
+            np.array([self._vector(word) for word in text.split()], dtype=np.float32).reshape(-1, 2) for text in texts
+        ]
+
+    @staticmethod
+    def _vector(word: str) -> FloatArray:
+        angle = np.deg2rad(float(word))
+        return np.array([np.cos(angle), np.sin(angle)], dtype=np.float32)
+
+
+def test_the_best_token_counts() -> None:
+    reranker = TokenMaxSimReranker(_Plane())
+    scores = reranker.score([("0 90", "60"), ("0", "60"), ("180", "0"), ("", "0")])
+    np.testing.assert_allclose(scores, [np.cos(np.deg2rad(30)), 0.5, -1.0, 0.0], atol=1e-6)
+
+
+def test_each_text_is_encoded_once() -> None:
+    encoder = _Plane()
+    TokenMaxSimReranker(encoder).score([("0", "10"), ("0", "20"), ("30", "10")])
+    assert sorted(encoder.encoded) == ["0", "10", "20", "30"]
+
+
+def test_no_pairs() -> None:
+    assert TokenMaxSimReranker(_Plane()).score([]).shape == (0,)
+
+
+def test_the_real_encoder_prefers_the_passage_about_the_question() -> None:
+    reranker = TokenMaxSimReranker(load_minilm())
+    assert isinstance(reranker, Reranker)
+    about, other = reranker.score(
+        [
+            ("How tall is the tower?", "The tower has a height of 330 metres."),
+            ("How tall is the tower?", "Cats sleep a lot."),
+        ]
+    )
+    assert about > other + 0.1
+    assert reranker.score([("tower", "tower")])[0] == pytest.approx(1.0, abs=0.4)
