@@ -10,6 +10,7 @@ from typing import Any
 from agents.models.base import (
     ChatModel,
     Detector,
+    EntityFinder,
     ModelError,
     MultimodalReranker,
     OcrReader,
@@ -104,6 +105,12 @@ class ModelSet:
     def fine_reranker(self) -> Reranker:
         """The second, careful pass over the chunks that are left."""
         model: Reranker = self.get("fine_reranker")
+        return model
+
+    @property
+    def entity_finder(self) -> EntityFinder:
+        """Finds the names of things in texts."""
+        model: EntityFinder = self.get("entity_finder")
         return model
 
     @property

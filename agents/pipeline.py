@@ -10,6 +10,7 @@ from agents.stage import Context, Stage
 from agents.stages.answer import Answer
 from agents.stages.chain_of_verification import VerificationChain
 from agents.stages.choose_entry import ChooseEntry
+from agents.stages.coherence import CoherenceStage
 from agents.stages.consistency import Consistency
 from agents.stages.domain import DomainRouter
 from agents.stages.draft import DraftStage
@@ -44,7 +45,7 @@ STAGES: dict[str, type[Stage]] = {
     stage.name: stage
     for stage in (
         Understand, DomainRouter, DraftStage, RouteStage, Summarise, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText,
-        Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, EntriesStage, FourStepsStage, ParametricAnswer, ChooseEntry,
+        Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, CoherenceStage, EntriesStage, FourStepsStage, ParametricAnswer, ChooseEntry,
         EntryAnswer, Answer, Extract, DualAnswer, Reconcile, Verify, Consistency, VerificationChain, Finalise,
     )
 }  # fmt: skip

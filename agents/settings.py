@@ -20,7 +20,7 @@ PROMPTS = ROOT / "prompts"
 
 StageName = Literal[
     "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text",
-    "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "entries", "four_steps", "parametric_answer", "choose_entry", "entry_answer",
+    "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "coherence", "entries", "four_steps", "parametric_answer", "choose_entry", "entry_answer",
     "answer", "extract", "dual_answer", "reconcile", "verify", "consistency", "chain_of_verification", "finalise",
 ]  # fmt: skip
 
@@ -207,6 +207,20 @@ class TwoStageRerank(_Table):
     fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
 
 
+class CoherenceSettings(_Table):
+    """Semantic coherence filtering: evidence that agrees with the rest (section 3 of the paper)."""
+
+    k: int = Field(5, ge=1, description="chunks kept for each modality in stage 1, and altogether in stage 2")
+    candidates: int = Field(10, ge=1, description="chunks of a modality that stage 1 chooses from")
+    metric: Literal["l1", "euclidean", "cosine"] = Field("cosine", description="likeness of two embeddings")
+    second: Literal["none", "pairwise", "graph"] = Field(
+        "pairwise", description="stage 2: none, mean pairwise likeness (algorithm 1), or the entity graph (algorithm 2)"
+    )
+    fuse_entity: bool = Field(False, description="compare chunks with the question and the name of its entity")
+    rounds: int = Field(1, ge=0, description="larger searches made at most where a modality has fewer than k chunks")
+    widen: int = Field(3, ge=2, description="how much larger each of them is")
+
+
 class Entries(_Table):
     """Knowledge entries, each a picture and a text (CoRe-MMRAG, section 3.1)."""
 
@@ -316,6 +330,7 @@ class Settings(_Table):
     evidence: EvidenceSettings = EvidenceSettings()
     rerank: Rerank = Rerank()
     two_stage_rerank: TwoStageRerank = TwoStageRerank()
+    coherence: CoherenceSettings = CoherenceSettings()
     entries: Entries = Entries()
     choose_entry: ChooseEntry = ChooseEntry()
     dual_answer: DualAnswer = DualAnswer()

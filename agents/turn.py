@@ -202,6 +202,7 @@ class Turn:
     web_hits: tuple[WebHit, ...] = ()  # web_search
     evidence: tuple[Evidence, ...] = ()  # evidence
     ranked: tuple[Evidence, ...] | None = None  # rerank, two_stage_rerank: None where no reranking was done
+    coherent: tuple[Evidence, ...] | None = None  # coherence: None where it was not looked at
     entries: tuple[KnowledgeEntry, ...] = ()  # entries: best picture first
     chosen: KnowledgeEntry | None = None  # choose_entry, four_steps: the entry that picture and text together point to
     parametric: Candidate | None = None  # dual_answer, parametric_answer, four_steps: the answer without any evidence
@@ -238,8 +239,9 @@ class Turn:
         return self.hops or (self.grounded_question,)
 
     def best_evidence(self, most: int) -> tuple[Evidence, ...]:
-        """The chunks to answer from: the reranked ones, else those found first."""
-        return (self.evidence if self.ranked is None else self.ranked)[:most]
+        """The chunks to answer from: those that agree with each other, else the reranked ones, else those found first."""
+        chosen = self.coherent if self.coherent is not None else self.ranked
+        return (self.evidence if chosen is None else chosen)[:most]
 
     def note(self, **fields: Any) -> None:
         """Put what the running stage saw or chose into the trace of this turn (values must be JSON)."""

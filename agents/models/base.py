@@ -192,6 +192,17 @@ class Detector(Protocol):
 
 
 @runtime_checkable
+class EntityFinder(Protocol):
+    """Finds the names of things in texts."""
+
+    name: str
+
+    def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The names in each text, in order, each once."""
+        ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """Scores how well a passage answers a query."""
 

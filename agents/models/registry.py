@@ -157,11 +157,17 @@ def _composed(registry: ModelRegistry, text: Spec, recogniser: Spec, ocr: Spec, 
     return ComposedVisionChat(*parts, registry.describe, labels)
 
 
-def _minilm(registry: ModelRegistry, max_tokens: int = 256, batch_size: int = 64, device: str = "cpu") -> Any:
+def _minilm(
+    registry: ModelRegistry,
+    max_tokens: int = 256,
+    batch_size: int = 64,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Any:
     del registry
     from agents.models.minilm import load_minilm
 
-    return load_minilm(max_tokens, batch_size, device)
+    return load_minilm(max_tokens, batch_size, device, dtype)
 
 
 def _text_encoder(
@@ -179,6 +185,13 @@ def _text_encoder(
     if pooling not in ("mean", "cls"):
         raise ModelError(f"Unknown pooling {pooling!r}; known: mean, cls.")
     return TransformerTextEncoder(path, "mean" if pooling == "mean" else "cls", max_tokens, batch_size, device, dtype)
+
+
+def _spacy_entities(registry: ModelRegistry, pipeline: str | None = None, batch_size: int = 64) -> Any:
+    del registry
+    from agents.models.entities import SpacyEntities
+
+    return SpacyEntities(pipeline, batch_size)
 
 
 def _efficientnet_lite2(registry: ModelRegistry) -> Any:
@@ -228,7 +241,7 @@ def _cross_encoder(
     return CrossEncoderReranker(path, max_tokens, batch_size, device, dtype)
 
 
-def _extractive_reader(registry: ModelRegistry, encoder: Spec, max_sentences: int = 48) -> Any:
+def _extractive_reader(registry: ModelRegistry, encoder: Spec, max_sentences: int = 24) -> Any:
     from agents.models.reader import ExtractiveReader
 
     return ExtractiveReader(registry.load(encoder), max_sentences)
@@ -273,6 +286,99 @@ def _domain_head(registry: ModelRegistry, head: str, features: Spec, fallback: S
     return HeadDomainClassifier(registry.load(features), DomainHead.load(path))
 
 
+def _token_maxsim(registry: ModelRegistry, encoder: Spec) -> Any:
+    from agents.models.max_sim import TokenMaxSimReranker
+
+    return TokenMaxSimReranker(registry.load(encoder))
+
+
+def _blip2_coarse(
+    registry: ModelRegistry,
+    path: str,
+    max_tokens: int = 256,
+    batch_size: int = 32,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Any:
+    from agents.models.blip2 import Blip2CoarseReranker
+
+    options = {"path": path, "max_tokens": max_tokens, "batch_size": batch_size, "device": device, "dtype": dtype}
+    return Blip2CoarseReranker(registry.load({"kind": "blip2-qformer", **options}))
+
+
+def _blip2_qformer(
+    registry: ModelRegistry,
+    path: str,
+    max_tokens: int = 256,
+    batch_size: int = 32,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Any:
+    del registry
+    from agents.models.blip2 import Blip2QFormer
+
+    return Blip2QFormer(path, max_tokens, batch_size, device, dtype)
+
+
+def _qwen3_reranker(
+    registry: ModelRegistry,
+    path: str,
+    instruction: str,
+    max_tokens: int = 1024,
+    batch_size: int = 16,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Any:
+    del registry
+    from agents.models.qwen3_reranker import Qwen3Reranker
+
+    return Qwen3Reranker(path, instruction, max_tokens, batch_size, device, dtype)
+
+
+def _flag_reranker(
+    registry: ModelRegistry,
+    path: str,
+    max_tokens: int = 512,
+    batch_size: int = 32,
+    device: str = "cpu",
+    half: bool = False,
+) -> Any:
+    del registry
+    from agents.models.flag_reranker import FlagEmbeddingReranker
+
+    return FlagEmbeddingReranker(path, max_tokens, batch_size, device, half)
+
+
+def _grounding_dino(
+    registry: ModelRegistry,
+    path: str,
+    box_threshold: float = 0.35,
+    text_threshold: float = 0.25,
+    batch_size: int = 8,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Any:
+    del registry
+    from agents.models.grounding_dino import GroundingDinoDetector
+
+    return GroundingDinoDetector(path, box_threshold, text_threshold, batch_size, device, dtype)
+
+
+def _cam_detector(
+    registry: ModelRegistry,
+    encoder: Spec | None = None,
+    most: int = 6,
+    most_overlap: float = 0.5,
+    long_side: int = 512,
+    bonus: float = 0.5,
+) -> Any:
+    from agents.models.cam_detector import SalientObjectDetector
+
+    network = registry.load({"kind": "efficientnet-lite2"})
+    words = None if encoder is None else registry.load(encoder)
+    return SalientObjectDetector(network, words, most, most_overlap, long_side, bonus=bonus)
+
+
 FACTORIES: dict[str, Callable[..., Any]] = {
     "smollm2": _smollm2,
     "transformers": _transformers,
@@ -281,6 +387,7 @@ FACTORIES: dict[str, Callable[..., Any]] = {
     "composed": _composed,
     "minilm": _minilm,
     "text-encoder": _text_encoder,
+    "spacy-entities": _spacy_entities,
     "efficientnet-lite2": _efficientnet_lite2,
     "rapidocr": _rapidocr,
     "cosine": _cosine,
@@ -291,4 +398,11 @@ FACTORIES: dict[str, Callable[..., Any]] = {
     "domain-zero-shot": _domain_zero_shot,
     "domain-features": _domain_features,
     "domain-head": _domain_head,
+    "token-maxsim": _token_maxsim,
+    "blip2-qformer": _blip2_qformer,
+    "blip2-coarse": _blip2_coarse,
+    "qwen3-reranker": _qwen3_reranker,
+    "flag-reranker": _flag_reranker,
+    "grounding-dino": _grounding_dino,
+    "cam-detector": _cam_detector,
 }

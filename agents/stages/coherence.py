@@ -1,0 +1,227 @@
+"""Stage 11: the evidence that agrees with the rest of the evidence (semantic coherence filtering, section 3)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from agents.chunks import attribute_chunks, cutter, each_once, page_chunks
+from agents.coherence import Matrix, mean_pairwise, similarities, top
+from agents.entity_graph import Source, entity_graph, item_degrees, pruned
+from agents.evidence_text import evidence_for_trace, passage_of
+from agents.search.types import ImageHit, WebHit
+from agents.settings import CoherenceSettings
+from agents.stage import Context
+from agents.turn import Evidence, Turn
+
+Modality = Literal["image", "text", "table"]
+MODALITIES: tuple[Modality, ...] = ("image", "text", "table")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A piece of evidence with its modality: what pictures show, pages of text, or attributes (the tables of the paper)."""
+
+    chunk: Evidence
+    modality: Modality
+
+
+@dataclass
+class Pool:
+    """The evidence of one turn while it is chosen from."""
+
+    turn: Turn
+    items: list[Item] = field(default_factory=list)
+
+    def of(self, modality: Modality, most: int) -> list[Item]:
+        """The items of a modality, in their order."""
+        return [item for item in self.items if item.modality == modality][:most]
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Put in what is not there yet."""
+        known = {(item.chunk.title, item.chunk.text): item for item in reversed([*self.items, *items])}
+        self.items = list(reversed(known.values()))
+
+
+class CoherenceStage:
+    """Two stages over the whole batch: one encoder call, and one search for whatever modality was short."""
+
+    name: ClassVar[str] = "coherence"
+    least_seconds: ClassVar[float] = 0.5
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``coherent``, the most coherent chunk first."""
+        settings = context.settings.coherence
+        pools = [Pool(turn) for turn in turns]
+        for pool in pools:
+            pool.add([*pictures(pool.turn.image_hits, pool.turn), *known_chunks(pool.turn)])
+        searched = self._repeat_retrieval(pools, context)
+        chosen = self._most_relevant(pools, context)
+        if settings.second == "graph":
+            kept = self._by_graph(chosen, context)
+        elif settings.second == "pairwise":
+            kept = [self._by_likeness(items, vectors, settings) for items, vectors in chosen]
+        else:
+            kept = [[(item, None) for item in items] for items, _ in chosen]
+        for pool, (items, _), ranking, rounds in zip(pools, chosen, kept, searched, strict=True):
+            turn = pool.turn
+            turn.coherent = tuple(item.chunk for item, _ in ranking)
+            turn.note(
+                searched_again=rounds,
+                pool={modality: sum(item.modality == modality for item in items) for modality in MODALITIES},
+                coherence=[None if score is None else round(float(score), 4) for _, score in ranking],
+                modalities=[item.modality for item, _ in ranking],
+                evidence=evidence_for_trace(turn.coherent),
+            )
+
+    @staticmethod
+    def _repeat_retrieval(pools: Sequence[Pool], context: Context) -> list[int]:
+        """Larger searches for the pools in which a modality is short, all together; how many each pool took part in."""
+        settings = context.settings.coherence
+        rounds = [0] * len(pools)
+        for number in range(1, settings.rounds + 1):
+            factor = settings.widen**number
+            short = [(pool, shortage(pool, settings.k, context)) for pool in pools]
+            by_image = [pool for pool, modalities in short if modalities & {"image", "table"}]
+            by_text = [pool for pool, modalities in short if "text" in modalities]
+            if not (by_image or by_text) or not context.deadline.allows(CoherenceStage.least_seconds):
+                break
+            _search_images(by_image, context, factor)
+            _search_pages(by_text, context, factor)
+            rounds = [number if modalities else before for (_, modalities), before in zip(short, rounds, strict=True)]
+        return rounds
+
+    @staticmethod
+    def _most_relevant(pools: Sequence[Pool], context: Context) -> list[tuple[list[Item], Matrix]]:
+        """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept."""
+        settings = context.settings.coherence
+        candidates = [
+            [item for modality in MODALITIES for item in pool.of(modality, settings.candidates)] for pool in pools
+        ]
+        questions = [pool.turn.grounded_question if settings.fuse_entity else pool.turn.question for pool in pools]
+        texts = [passage_of(item.chunk) for items in candidates for item in items]
+        if not texts:
+            return [([], np.zeros((0, 0))) for _ in pools]
+        encoded = np.asarray(context.models.text_encoder.encode([*questions, *texts]), dtype=np.float64)
+        rest = encoded[len(questions) :]
+        found = []
+        for question, items in zip(encoded, candidates, strict=False):
+            vectors, rest = rest[: len(items)], rest[len(items) :]
+            relevance = similarities(question[None], vectors, settings.metric)[0]
+            places: list[int] = []
+            for modality in MODALITIES:
+                own = [place for place, item in enumerate(items) if item.modality == modality]
+                places += [own[best] for best in top(relevance[own], settings.k)]
+            places = [places[best] for best in top(relevance[places], len(places))]
+            found.append(([items[place] for place in places], vectors[places]))
+        return found
+
+    @staticmethod
+    def _by_likeness(
+        items: Sequence[Item], vectors: Matrix, settings: CoherenceSettings
+    ) -> list[tuple[Item, float | None]]:
+        """Stage 2, method A: the k items with the highest mean likeness to all others."""
+        scores = mean_pairwise(similarities(vectors, vectors, settings.metric))
+        return [(items[place], float(scores[place])) for place in top(scores, settings.k)]
+
+    @staticmethod
+    def _by_graph(
+        chosen: Sequence[tuple[list[Item], Matrix]], context: Context
+    ) -> list[list[tuple[Item, float | None]]]:
+        """Stage 2, method B: the k items with the highest degree in the pruned graph; of equals the more relevant one.
+
+        Items whose entities were all pruned are dropped, unless none would be left.
+        """
+        names = iter(context.models.entity_finder.find([item.chunk.text for items, _ in chosen for item in items]))
+        kept: list[list[tuple[Item, float | None]]] = []
+        for items, _ in chosen:
+            sources = [Source(item.modality, (item.chunk.title, *next(names)), item.chunk.text) for item in items]
+            degrees = item_degrees(pruned(entity_graph(sources)), len(items))
+            tied = [place for place, degree in enumerate(degrees) if degree is not None] or list(range(len(items)))
+            scores = np.asarray([degrees[place] or 0 for place in tied], dtype=np.float64)
+            best = top(scores, context.settings.coherence.k)
+            kept.append([(items[tied[place]], float(scores[place])) for place in best])
+        return kept
+
+
+def known_chunks(turn: Turn) -> Iterator[Item]:
+    """What the stages before kept as evidence."""
+    modality_of: dict[str, Modality] = {"web": "text", "kg": "table", "image": "image"}
+    for chunk in turn.best_evidence(len(turn.evidence) + len(turn.ranked or ())):
+        yield Item(chunk, modality_of[chunk.source])
+
+
+def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
+    """A sentence for each entity that the pictures found show, each once; none where the picture was taken to show something else."""
+    if turn.entity is None:
+        return
+    seen: set[str] = set()
+    for hit in hits:
+        for entity in hit.entities:
+            if entity.name in seen:
+                continue
+            seen.add(entity.name)
+            shown = entity.name == turn.entity.name
+            text = f"This is {entity.name}." if shown else f"A picture like this one shows {entity.name}."
+            chunk = Evidence(text, "kg", entity.name, hit.url, hit.score)
+            if shown:
+                chunk = dataclasses.replace(chunk, key="name", value=entity.name)
+            yield Item(chunk, "image")
+
+
+def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
+    """The modalities with fewer than k items that a search can still be made for."""
+    turn = pool.turn
+    can_see = context.search.image_enabled and turn.image is not None and turn.entity is not None and turn.tools.image
+    possible: dict[Modality, bool] = {
+        "image": can_see,
+        "table": can_see,
+        "text": context.search.web_enabled and turn.tools.text,
+    }
+    return {modality for modality in MODALITIES if possible[modality] and len(pool.of(modality, k)) < k}
+
+
+def _search_images(pools: Sequence[Pool], context: Context, factor: int) -> None:
+    """Further pictures, and the attributes of what they show."""
+    settings = context.settings
+    images = [pool.turn.image for pool in pools if pool.turn.image is not None]
+    cut = cutter(settings.evidence)
+    if not images:
+        return
+    found = context.search.search_images(images, settings.image_search.k * factor)
+    for pool, results in zip(pools, found, strict=True):
+        pool.add(list(pictures(results.hits, pool.turn)))
+        named = [(entity, hit) for hit in results.hits for entity in hit.entities]
+        pool.add(
+            [
+                Item(chunk, "table")
+                for entity, hit in named
+                for chunk in each_once(list(attribute_chunks(entity, hit, settings.evidence, cut)))
+                if chunk.key != "name"
+            ]
+        )
+        if results.error is not None:
+            pool.turn.note(image_search_error=results.error)
+
+
+def _search_pages(pools: Sequence[Pool], context: Context, factor: int) -> None:
+    """Further pages for all queries of the turns."""
+    settings = context.settings
+    asked = [(pool, query) for pool in pools for query in (pool.turn.queries or (pool.turn.question,)) if query]
+    if not asked:
+        return
+    k = settings.web_search.k * factor
+    found = context.search.search_web([query for _, query in asked], k, k * settings.web_search.overfetch)
+    hits: dict[int, list[WebHit]] = {id(pool): [] for pool in pools}
+    for (pool, _), results in zip(asked, found, strict=True):
+        hits[id(pool)].extend(results.hits)
+        if results.error is not None:
+            pool.turn.note(web_search_error=results.error)
+    cut = cutter(settings.evidence)
+    for pool in pools:
+        chunks = each_once([chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut)])
+        pool.add([Item(chunk, "text") for chunk in chunks])
