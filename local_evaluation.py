@@ -150,6 +150,28 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def presets() -> list[str]:
+    """The presets that can be run."""
+    from agents import launch
+
+    return launch.preset_names()
+
+
+def settings_table(preset: str, profile: str) -> dict[str, Any]:
+    """A preset's settings as plain values, for commands that run it in several ways.
+
+    Raises:
+        EvaluationError: There is no such preset or profile, or it is malformed.
+    """
+    from agents import launch
+    from agents.settings import SettingsError
+
+    try:
+        return launch.settings_of(preset, profile).model_dump(mode="json")
+    except SettingsError as error:
+        raise EvaluationError(str(error)) from error
+
+
 def _load(kind: DatasetType, options: argparse.Namespace) -> CragDataset:
     from evaluation import datasets
 

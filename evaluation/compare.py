@@ -1,0 +1,90 @@
+"""``python -m evaluation.compare``: presets beside each other, in the layout of CRUISE's table 1."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from evaluation.comparison import compare
+from evaluation.figures import Figures
+from evaluation.result_tables import Column, ResultTable, build_table, seconds, with_interval
+from evaluation.runs import Result, Results, add_options
+from evaluation.variants import Variant, parse_variant
+from local_evaluation import presets, settings_table
+
+_EXAMPLES = """examples:
+  every preset on the mini set:
+    python -m evaluation.compare --presets all --dataset .cache/datasets --split public_test --out results/comparison
+
+  CRUISE with and without its checks, single-turn:
+    python -m evaluation.compare --presets cruise --also "cruise w/o CoV=cruise,-chain_of_verification" --tasks single --out results/c
+"""
+
+
+def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
+    """The presets of a comma-separated list (``all``: every one), then those given as variants.
+
+    Raises:
+        EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
+    """
+    chosen = presets() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
+    variants = [*(Variant(name, name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
+    for variant in variants:
+        settings_table(variant.preset, profile)  # a slip in a name is told before anything is run
+    return variants
+
+
+def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
+    """One table a data set; dialogs also have the score with the early stop."""
+    made = []
+    for task in tasks:
+        found = results.of_task(task)
+        columns = [
+            Column("Accuracy (%)", _rate("accuracy", lambda figures: figures.accuracy)),
+            Column("Missing (%)", _rate("missing", lambda figures: figures.missing)),
+            Column("Hallucination (%)", _rate("hallucination_rate", lambda figures: figures.hallucination)),
+            Column("Truthfulness (%)", _rate("truthfulness_score", lambda figures: figures.truthfulness)),
+        ]
+        if task == "multi-turn":
+            name = "mean_multi_turn_conversation_score"
+            columns.append(Column("Conversation (%)", _rate(name, lambda figures: figures.conversation)))
+        columns.append(Column("s a turn", lambda result: seconds(result.figures)))
+        if found:
+            title = f"{task}, {found[0].figures.turns} turns [95% bootstrap intervals over sessions]"
+            made.append(build_table(title, "Preset", columns, found))
+    return made
+
+
+def _rate(name: str, value: Callable[[Figures], float]) -> Callable[[Result], str]:
+    return lambda result: with_interval(value(result.figures), result.figures.intervals.get(name))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print and write the tables; returns the exit status (see ``comparison.compare``)."""
+    options = _parser().parse_args(arguments)
+    return compare(lambda: variants_of(options.presets, options.also, options.profile), tables, options, "comparison")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m evaluation.compare",
+        description="Run several presets and put their scores beside each other.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    which = parser.add_argument_group("what is compared")
+    which.add_argument("--presets", default="all", metavar="A,B,C", help="presets, or all (default)")
+    which.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="LABEL=PRESET,-STAGE,KEY=VALUE",
+        help="a preset without some stages or with other settings, under a label of its own; may be repeated",
+    )
+    add_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

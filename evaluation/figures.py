@@ -1,0 +1,111 @@
+"""The figures of a finished run that a comparison shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from evaluation.overlap import mean_overlap
+from evaluation.run_log import costs_of, latency, read_run_log
+from evaluation.scores import (
+    INTERVAL,
+    RESAMPLES,
+    JudgedTurn,
+    bootstrap_intervals,
+    by_session,
+    score,
+    truthfulness_points,
+)
+from evaluation.turn_table import read_turn_table
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Rates of one run over one data set, 0 to 1 (truthfulness -1 to 1).
+
+    Attributes:
+        overlap: See ``overlap.overlap``.
+        seconds: Mean wall time a turn; None where no run log is there.
+        intervals: 95% bootstrap intervals by the names in ``scores.bootstrap_intervals``.
+        conversation: Mean conversation score, with the early stop of dialogs.
+    """
+
+    turns: int
+    accuracy: float
+    overlap: float
+    missing: float
+    hallucination: float
+    truthfulness: float
+    conversation: float
+    seconds: float | None = None
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+
+def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None) -> Figures:
+    """The figures of judged turns."""
+    scores = score(turns)
+    return Figures(
+        turns=scores.total,
+        accuracy=scores.accuracy,
+        overlap=mean_overlap(judged.turn for judged in turns),
+        missing=scores.missing,
+        hallucination=scores.hallucination_rate,
+        truthfulness=scores.truthfulness_score,
+        conversation=scores.mean_multi_turn_conversation_score,
+        seconds=seconds,
+        intervals=bootstrap_intervals(turns),
+    )
+
+
+def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
+    """The figures of the run in a folder, and the turns they are of.
+
+    Raises:
+        EvaluationError: The folder holds no judged run.
+    """
+    turns = read_turn_table(run)
+    times = latency(costs_of([judged.turn for judged in turns], read_run_log(run)))
+    return figures_of(turns, times.mean_turn if times is not None else None), turns
+
+
+def truthfulness_change(
+    before: Sequence[JudgedTurn], after: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, Interval | None]:
+    """How much truthfulness changes between two runs over the same sessions, with its 95% interval.
+
+    The runs are compared session by session, and whole sessions are resampled: what is hard for both cancels out, so
+    that the interval is narrower than those of the two runs suggest. Sessions that only one run has are left out.
+
+    Returns:
+        The change, and its interval where there are at least two sessions.
+    """
+    old, new = by_session(before), by_session(after)
+    shared = [session for session in old if session in new]
+    if not shared:
+        return 0.0, None
+    # (sessions, 4): points and number of turns of each run
+    sums = np.array(
+        [
+            (
+                sum(map(truthfulness_points, old[session])),
+                len(old[session]),
+                sum(map(truthfulness_points, new[session])),
+                len(new[session]),
+            )
+            for session in shared
+        ],
+        dtype=np.float64,
+    )
+    total = sums.sum(axis=0)
+    change = float(total[2] / total[3] - total[0] / total[1])
+    if len(shared) < 2:
+        return change, None
+    picks = np.random.default_rng(seed).integers(0, len(shared), size=(resamples, len(shared)))
+    drawn = sums[picks].sum(axis=1)
+    low, high = np.percentile(drawn[:, 2] / drawn[:, 3] - drawn[:, 0] / drawn[:, 1], INTERVAL)
+    return change, (float(low), float(high))

@@ -1,0 +1,150 @@
+"""Runs of local_evaluation.py under a common folder, for commands that compare several; finished ones are reused."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+import local_evaluation
+from evaluation.figures import Figures, read_figures
+from evaluation.options import data_folders
+from evaluation.options import parse as parse_run
+from evaluation.records import DEFAULT_REVISION, EvaluationError
+from evaluation.scores import JudgedTurn
+from evaluation.variants import Variant, check_labels
+
+LOG = "log.txt"
+TASKS = {"single": "single-turn", "multi": "multi-turn"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a variant reached on one data set."""
+
+    variant: Variant
+    task: str
+    figures: Figures
+    turns: Sequence[JudgedTurn]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What all variants reached, and why some could not be run."""
+
+    made: tuple[Result, ...]
+    failed: tuple[str, ...] = ()
+
+    def of_task(self, task: str) -> list[Result]:
+        """The results on one data set, in the order of the variants."""
+        return [result for result in self.made if result.task == task]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The flags that all runs of a comparison share; they mean what they mean to local_evaluation.py."""
+    what = parser.add_argument_group("what is asked")
+    what.add_argument(
+        "--dataset", type=Path, metavar="PATH", help="local folder with the data sets; None: from the hub"
+    )
+    what.add_argument("--split", default="validation", help="split of the data sets")
+    what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data sets")
+    what.add_argument("--tasks", default="single,multi", help="single, multi or both of them")
+    what.add_argument(
+        "--num-conversations", type=int, default=-1, metavar="N", help="first N sessions of each set; -1: all"
+    )
+    who = parser.add_argument_group("who answers and judges")
+    who.add_argument("--profile", default="embedded", help="where models run: embedded (CPU), gpu or server")
+    who.add_argument("--suppress-web-search-api", action="store_true", help="no web search, as in task 1")
+    who.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
+    who.add_argument("--eval-model", metavar="MODEL", help="judge (see local_evaluation.py)")
+    who.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
+    who.add_argument("--tokenizer", metavar="ID_OR_PATH", help="tokenizer that cuts answers (see local_evaluation.py)")
+    who.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for indices, models, judgements")
+    out = parser.add_argument_group("the result")
+    out.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs, the tables and the log; "
+                     "runs that are there are gone on with, and finished ones are not made again")  # fmt: skip
+    out.add_argument("--anew", action="store_true", help="make every run again, as after a change of the code")
+
+
+def tasks_of(options: argparse.Namespace) -> list[str]:
+    """The data sets asked for, by the names that local_evaluation.py has for them.
+
+    Raises:
+        EvaluationError: There is no such task.
+    """
+    names = [name.strip() for name in options.tasks.split(",") if name.strip()]
+    unknown = [name for name in names if name not in TASKS]
+    if unknown or not names:
+        raise EvaluationError(f"--tasks takes single and multi, not {options.tasks!r}")
+    return [kind for name, kind in TASKS.items() if name in names]
+
+
+def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: Console) -> Results:
+    """Run each variant over each task and read what it reached; one that cannot be run does not stop the others.
+
+    What a run prints goes into ``log.txt`` in ``options.out``.
+
+    Raises:
+        EvaluationError: The variants or the tasks are not well given.
+        KeyboardInterrupt: A run was stopped; the same command goes on with it.
+    """
+    check_labels(variants)
+    tasks = tasks_of(options)
+    options.out.mkdir(parents=True, exist_ok=True)
+    made, failed = [], []
+    for number, variant in enumerate(variants, 1):
+        console.print(f"[{number}/{len(variants)}] {variant.label}", markup=False, highlight=False)
+        arguments = _arguments(variant, tasks, options)
+        try:
+            _run(arguments, variant, options.out / LOG)
+            for task, folder in data_folders(parse_run(arguments)):
+                figures, turns = read_figures(folder)
+                made.append(Result(variant, task, figures, turns))
+        except EvaluationError as error:
+            failed.append(str(error))
+            console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+    return Results(tuple(made), tuple(failed))
+
+
+def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespace) -> list[str]:
+    folder = options.out / variant.folder
+    both = len(tasks) > 1
+    arguments = [
+        "--dataset-type", "both" if both else tasks[0],
+        "--output-dir", str(folder if both else folder / tasks[0]),
+        "--split", options.split,
+        "--revision", options.revision,
+        "--num-conversations", str(options.num_conversations),
+        "--profile", options.profile,
+        "--num-workers", str(options.num_workers),
+        "--cache", str(options.cache),
+        *(() if options.anew else ("--resume",)), "--no_progress", "--no-report",
+        *variant.arguments(),
+    ]  # fmt: skip
+    for flag, value in (
+        ("--dataset", options.dataset),
+        ("--eval-model", options.eval_model),
+        ("--tokenizer", options.tokenizer),
+    ):
+        if value is not None:
+            arguments += [flag, str(value)]
+    arguments += ["--suppress-web-search-api"] * options.suppress_web_search_api
+    arguments += ["--suppress-image-search-api"] * options.suppress_image_search_api
+    return arguments
+
+
+def _run(arguments: Sequence[str], variant: Variant, log: Path) -> None:
+    with log.open("a+", encoding="utf-8") as file:
+        start = file.tell()
+        file.write(f"== {variant.label}: local_evaluation.py {' '.join(arguments)}\n")
+        status = local_evaluation.main(arguments, Console(file=file, width=120))
+        if status == local_evaluation.INTERRUPTED:
+            raise KeyboardInterrupt
+        if status != 0:
+            file.seek(start)
+            errors = [line.strip() for line in file if line.startswith("error: ")]
+            reason = errors[-1].removeprefix("error: ") if errors else f"exit status {status}"
+            raise EvaluationError(f"{variant.label}: {reason} (see {log})")

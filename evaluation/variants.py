@@ -1,0 +1,157 @@
+"""Ways to run a preset: whole, without a stage, with other settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.records import EvaluationError
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A preset and what is changed of it.
+
+    Attributes:
+        label: How it is called in tables.
+        without: Stages or groups of stages that are left out.
+        settings: Settings that are replaced, as ``queries.split=none``.
+    """
+
+    label: str
+    preset: str
+    without: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """A folder name of the label."""
+        return re.sub(r"[^a-z0-9]+", "_", self.label.lower()).strip("_") or "run"
+
+    def arguments(self) -> list[str]:
+        """The variant as arguments of local_evaluation.py."""
+        return [
+            "--preset", self.preset,
+            *(word for name in self.without for word in ("--without", name)),
+            *(word for setting in self.settings for word in ("--set", setting)),
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a preset that an ablation leaves out.
+
+    Attributes:
+        name: As the papers' tables call it.
+        stages: The stages it consists of; it is in a preset that has one of them.
+        switch: For a part that is a setting within a stage: the setting's key and the value that switches it off. It is
+            in a preset that has the stage and another value.
+        besides: Settings that the rest needs once the part is gone.
+    """
+
+    name: str
+    stages: tuple[str, ...]
+    switch: tuple[str, Any] | None = None
+    besides: tuple[str, ...] = ()
+
+    def is_in(self, settings: Mapping[str, Any]) -> bool:
+        """Whether a preset, by its settings as plain values, has the part."""
+        if not set(self.stages) & set(settings["stages"]):
+            return False
+        if self.switch is None:
+            return True
+        key, off = self.switch
+        value: Any = settings
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return bool(value != off)
+
+    def left_out(self, preset: str, settings: Mapping[str, Any]) -> Variant:
+        """The preset without the part."""
+        label = f"{preset} w/o {self.name}"
+        if self.switch is not None:
+            key, off = self.switch
+            return Variant(label, preset, settings=(f"{key}={_toml(off)}", *self.besides))
+        present = tuple(stage for stage in self.stages if stage in settings["stages"])
+        return Variant(label, preset, without=present, settings=self.besides)
+
+
+PARTS = (
+    Part("domain router", ("domain",)),
+    Part("search router", ("route",)),
+    Part("tool router", ("tools",)),
+    Part("cropping", ("objects", "ground")),
+    Part("fusion search", ("queries",), ("queries.fuse_entity", False)),
+    Part("query splitting", ("queries",), ("queries.split", "none")),
+    Part("coarse reranking", ("two_stage_rerank",), ("two_stage_rerank.coarse", False)),
+    Part("fine reranking", ("two_stage_rerank",), ("two_stage_rerank.fine", False)),
+)
+"""What QA-Dragon's tables 2 and 4 leave out, and the parts of its section 3 that they leave in."""
+
+MORE_PARTS = (
+    Part("reranking", ("rerank", "two_stage_rerank")),
+    # A rule that asks for a verifier nobody has run would always abstain.
+    Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),
+)
+"""Parts left out only where they are asked for by name."""
+
+
+def parts_of(settings: Mapping[str, Any]) -> list[Part]:
+    """The parts of ``PARTS`` that a preset has."""
+    return [part for part in PARTS if part.is_in(settings)]
+
+
+def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
+    """The preset without what a name says: a part (``fusion search``), a stage or group of stages, or ``KEY=VALUE``.
+
+    Raises:
+        EvaluationError: The name is that of a part which the preset does not have.
+    """
+    if "=" in name:
+        return Variant(f"{preset} with {name}", preset, settings=(name,))
+    wanted = name.replace("_", " ").replace("-", " ").lower()
+    for part in (*PARTS, *MORE_PARTS):
+        if part.name == wanted:
+            if not part.is_in(settings):
+                had = ", ".join(part.name for part in (*PARTS, *MORE_PARTS) if part.is_in(settings))
+                raise EvaluationError(
+                    f"preset {preset!r} has no {part.name}; it has: {had or 'none of the known parts'}"
+                )
+            return part.left_out(preset, settings)
+    return Variant(f"{preset} w/o {name}", preset, without=(name,))
+
+
+def parse_variant(text: str) -> Variant:
+    """A variant as it is written on a command line: ``LABEL=PRESET[,-STAGE...][,KEY=VALUE...]``.
+
+    Raises:
+        EvaluationError: It is written in another way.
+    """
+    label, _, rest = text.partition("=")
+    preset, *changes = [piece.strip() for piece in rest.split(",")]
+    wrong = [piece for piece in changes if not piece.startswith("-") and "=" not in piece]
+    if not label.strip() or not preset or wrong:
+        raise EvaluationError(
+            f'{text!r} is no variant; write "LABEL=PRESET,-STAGE,KEY=VALUE", such as "no checks=cruise,-consistency"'
+        )
+    return Variant(
+        label.strip(),
+        preset,
+        without=tuple(piece[1:] for piece in changes if piece.startswith("-")),
+        settings=tuple(piece for piece in changes if not piece.startswith("-")),
+    )
+
+
+def check_labels(variants: Sequence[Variant]) -> None:
+    """Raise EvaluationError where two variants would write into the same folder."""
+    seen: dict[str, Variant] = {}
+    for variant in variants:
+        other = seen.setdefault(variant.folder, variant)
+        if other != variant:
+            raise EvaluationError(f"{other.label!r} and {variant.label!r} would share a folder; give one another label")
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,259 @@
+"""Ablations and comparisons: what is run, what is reused, and the figures of the tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agents import launch
+from evaluation import ablate, compare
+from evaluation.figures import figures_of, truthfulness_change
+from evaluation.outputs import write_outputs
+from evaluation.overlap import mean_overlap, overlap
+from evaluation.records import EvaluationError
+from evaluation.result_tables import ResultTable, with_interval
+from evaluation.scores import JudgedTurn, score
+from evaluation.turn_table import read_turn_table
+from evaluation.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
+from tests.evaluation.worlds import ScriptedAgent, judged, picture, row, write_dataset
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "share"),
+    [
+        (
+            "It weighs 540 kilograms",
+            "A wild yak can weigh up to 540 kilograms.",
+            2 / 6,
+        ),  # wild yak weigh up 540 kilogram
+        ("A wild yak can weigh up to 540 kilograms, or more", "A wild yak can weigh up to 540 kilograms.", 1.0),
+        ("I don't know", "Paris", 0.0),
+        ("", "Paris", 0.0),
+        ("paris!", "Paris, Paris", 1.0),  # a word counts once
+        ("It is.", "It is", 1.0),  # stopwords alone: compared as they stand
+    ],
+)
+def test_overlap_is_the_share_of_the_truths_content_words(answer: str, truth: str, share: float) -> None:
+    assert overlap(answer, truth) == pytest.approx(share)
+
+
+def test_overlap_of_a_run_is_a_mean_over_turns() -> None:
+    turns = [turn.turn for turn in judged("cm")]
+    turns = [replace(turns[0], agent_response="the truth"), replace(turns[1], agent_response="I don't know")]
+    assert mean_overlap(turns) == 0.5
+    assert mean_overlap([]) == 0.0
+
+
+def test_the_turn_table_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    turns = [*judged("cmh", "a"), *judged("h", "b", ego=False)]
+    turns[0] = replace(
+        turns[0], turn=replace(turns[0].turn, query='He said "NA", twice\nover', interaction_id_history=["x", "y"])
+    )
+    turns[1] = replace(turns[1], turn=replace(turns[1].turn, agent_response="I don't know", ground_truth="None"))
+    write_outputs(tmp_path, turns, {})
+    assert read_turn_table(tmp_path) == turns
+    assert score(read_turn_table(tmp_path)) == score(turns)
+    with pytest.raises(EvaluationError, match="does not exist"):
+        read_turn_table(tmp_path / "elsewhere")
+
+
+def test_a_change_is_measured_session_by_session() -> None:
+    before = [turn for number in range(8) for turn in judged("ch" if number % 2 else "hh", f"s{number}")]
+    after = [turn for number in range(8) for turn in judged("cm" if number % 2 else "hm", f"s{number}")]
+    change, interval = truthfulness_change(before, after)
+    assert change == pytest.approx(0.5)  # one of two turns goes from -1 to 0 in every session ...
+    assert interval == pytest.approx((0.5, 0.5))  # ... and in every resample, though the sessions differ
+    assert figures_of(after).intervals["truthfulness_score"] != pytest.approx((-0.25, 0.25))
+    assert truthfulness_change(before, before) == (0.0, (0.0, 0.0))
+    assert truthfulness_change(judged("c", "a"), judged("h", "a")) == (-2.0, None)
+    assert truthfulness_change(judged("c", "a"), judged("h", "b")) == (0.0, None)
+
+
+SETTINGS: dict[str, Any] = {
+    "stages": ["understand", "domain", "objects", "ground", "queries", "two_stage_rerank", "verify", "finalise"],
+    "queries": {"fuse_entity": True, "split": "none"},
+    "two_stage_rerank": {"coarse": True, "fine": False},
+}
+
+
+def test_a_preset_is_ablated_by_the_parts_that_it_has() -> None:
+    assert [part.name for part in parts_of(SETTINGS)] == [
+        "domain router",
+        "cropping",
+        "fusion search",
+        "coarse reranking",
+    ]
+    assert without("cropping", "p", SETTINGS) == Variant("p w/o cropping", "p", without=("objects", "ground"))
+    assert without("Fusion_Search", "p", SETTINGS).settings == ("queries.fuse_entity=false",)
+    assert without("verification", "p", SETTINGS) == Variant(
+        "p w/o verification", "p", ("verify",), ("finalise.verified_by=[]",)
+    )
+    assert without("understand", "p", SETTINGS) == Variant("p w/o understand", "p", without=("understand",))
+    assert without("rerank.k=3", "p", SETTINGS) == Variant("p with rerank.k=3", "p", settings=("rerank.k=3",))
+    with pytest.raises(EvaluationError, match="'p' has no query splitting; it has: domain router"):
+        without("query splitting", "p", SETTINGS)
+
+
+def test_the_parts_are_known_to_the_agent() -> None:
+    """Stages and settings that the parts name exist: a renamed one would silently drop a row of the table."""
+    from typing import get_args
+
+    from agents.overrides import overridden
+    from agents.settings import Settings, StageName
+
+    settings = Settings(stages=get_args(StageName))
+    for part in PARTS:
+        assert set(part.stages) <= set(get_args(StageName))
+        if part.switch is not None:
+            variant = part.left_out("p", settings.model_dump(mode="json"))
+            assert not part.is_in(overridden(settings, variant.settings).model_dump(mode="json"))
+
+
+def test_variants_are_written_in_one_word() -> None:
+    assert parse_variant("no checks=cruise, -consistency,-cov,rerank.k=2") == Variant(
+        "no checks", "cruise", ("consistency", "cov"), ("rerank.k=2",)
+    )
+    for wrong in ("cruise", "=cruise", "x=", "x=cruise,cov"):
+        with pytest.raises(EvaluationError, match="is no variant"):
+            parse_variant(wrong)
+    with pytest.raises(EvaluationError, match="share a folder"):
+        check_labels([Variant("a b", "p"), Variant("A-B", "q")])
+
+
+def test_tables_are_written_in_markdown() -> None:
+    table = ResultTable("t", ("Method", "Accuracy"), (("a|b", "1"), ("c", "2")))
+    assert table.markdown().splitlines() == [
+        "### t", "", "| Method | Accuracy |", "|---|---:|", "| a\\|b | 1 |", "| c | 2 |",
+    ]  # fmt: skip
+    assert with_interval(0.5, (0.125, 0.875)) == "50.00 [12.5, 87.5]"
+    assert with_interval(0.05, None, signed=True) == "+5.00"
+
+
+class Runs:
+    """A data set of both kinds and an agent that answers worse without its reranker; remembers what was built."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.built: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+        self.agents: list[ScriptedAgent] = []
+        write_dataset(folder, [row(name, 3, "v0.1.2", picture(), None) for name in "ab"], "v0.1.2")
+        single = [row(name, 1, "v0.1.2", picture(), None) for name in "xyz"]
+        write_dataset(folder, single, "v0.1.2", repository="crag-mm-single-turn-public")
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        monkeypatch.setattr(launch, "prepare", lambda *_: None)
+        monkeypatch.setattr(launch, "build_pipeline", lambda *_, **__: None)
+        monkeypatch.setattr(launch, "build_agent", self.build)
+
+    def build(self, preset: str, *_: Any, without: Any = (), overrides: Any = (), **__: Any) -> ScriptedAgent:
+        self.built.append((tuple(without), tuple(overrides)))
+
+        def answer(query: str, history: object) -> str:
+            if query == "What is number 0?" and "rerank" not in without:
+                return "number 0"
+            return "I don't know" if preset == "direct_rag" else "number 7"
+
+        self.agents.append(ScriptedAgent(answer))
+        return self.agents[-1]
+
+    def arguments(self, *more: str) -> list[str]:
+        places = [
+            "--dataset",
+            str(self.folder),
+            "--cache",
+            str(self.folder / "cache"),
+            "--out",
+            str(self.folder / "out"),
+        ]
+        return [*places, *more]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    return Runs(tmp_path, monkeypatch)
+
+
+def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = runs.arguments("--preset", "best", "--without", "reranking", "--without", "queries.fuse_entity=false")
+    assert ablate.main(arguments) == 0
+    assert runs.built == [((), ()), (("rerank",), ()), ((), ("queries.fuse_entity=false",))]
+    table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
+    assert table.loc[("single-turn", "best"), "accuracy"] == 1.0
+    assert table.loc[("single-turn", "best w/o reranking"), "truthfulness"] == -1.0
+    assert table.loc[("multi-turn", "best"), "accuracy"] == pytest.approx(1 / 3)
+    assert table.loc[("multi-turn", "best"), "seconds"] >= 0
+    text = (runs.folder / "out" / "ablation.md").read_text()
+    assert "### single-turn, 3 turns" in text
+    assert (
+        "| best w/o reranking | 0.00 | 50.00 | 0.00 | 100.00 | -100.00 [-100.0, -100.0] | -200.00 [-200.0, -200.0] |"
+        in text
+    )
+    assert (runs.folder / "out" / "ablation.png").stat().st_size > 1000
+    assert "best w/o reranking" in capsys.readouterr().out
+    assert "single-turn" in (runs.folder / "out" / "log.txt").read_text()
+
+
+def test_finished_runs_are_reused_and_a_cut_one_is_gone_on_with(runs: Runs) -> None:
+    arguments = runs.arguments("--preset", "best", "--without", "reranking")
+    assert ablate.main(arguments) == 0
+    first = (runs.folder / "out" / "ablation.csv").read_bytes()
+    cut = runs.folder / "out" / "best_w_o_reranking" / "multi-turn" / "response.jsonl"
+    lines = cut.read_text().splitlines(keepends=True)
+    cut.write_text("".join(lines[:2]))
+    runs.agents.clear()
+    assert ablate.main(arguments) == 0
+    assert [len(agent.calls) for agent in runs.agents] == [0, 2]  # only the two batches that were cut off
+    second = pd.read_csv(runs.folder / "out" / "ablation.csv").drop(columns="seconds")
+    pd.testing.assert_frame_equal(second, pd.read_csv(pd.io.common.BytesIO(first)).drop(columns="seconds"))
+    assert ablate.main([*arguments, "--anew"]) == 0
+    assert [len(agent.calls) for agent in runs.agents[2:]] == [4, 4]
+
+
+def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = runs.arguments(
+        "--presets", "best,direct_rag", "--tasks", "single", "--also", "no such part=best,-dreaming"
+    )
+    assert compare.main(arguments) == 1
+    printed = capsys.readouterr().out
+    assert "no such part: stage 'dreaming' is not part of this preset" in printed.replace("\n", " ")
+    table = pd.read_csv(runs.folder / "out" / "comparison.csv")
+    assert list(table["label"]) == ["best", "direct_rag"]
+    assert set(table["task"]) == {"single-turn"}
+    assert {"truthfulness_score_low", "accuracy_high", "seconds"} <= set(table.columns)
+    assert "Conversation" not in (runs.folder / "out" / "comparison.md").read_text()
+    manifest = json.loads((runs.folder / "out" / "best" / "single-turn" / "run.json").read_text())
+    assert manifest["preset"] == "best"
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "said"),
+    [
+        (compare.main, ["--presets", "best,unheard"], "there is no preset 'unheard'"),
+        (compare.main, ["--presets", "best", "--tasks", "double"], "--tasks takes single and multi"),
+        (compare.main, ["--presets", "best", "--also", "x"], "is no variant"),
+        (ablate.main, ["--preset", "best", "--without", "tool router"], "has no tool router"),
+        (ablate.main, ["--preset", "best", "--profile", "mainframe"], "mainframe"),
+    ],
+)
+def test_slips_are_told_before_anything_is_run(
+    runs: Runs, capsys: pytest.CaptureFixture[str], command: Any, arguments: list[str], said: str
+) -> None:
+    assert command(runs.arguments(*arguments)) == 2
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert runs.built == []
+
+
+def test_figures_hold_every_rate() -> None:
+    turns: list[JudgedTurn] = [*judged("cmh", "a"), *judged("cc", "b")]
+    figures = figures_of(turns, 1.5)
+    assert (figures.accuracy, figures.missing, figures.hallucination) == (0.6, 0.2, 0.2)
+    assert figures.truthfulness == pytest.approx(0.4)
+    assert figures.seconds == 1.5
+    assert set(figures.intervals) >= {"accuracy", "truthfulness_score"}
