@@ -80,6 +80,7 @@ def settings_of(preset: str, profile: str, *, without: Sequence[str] = (), overr
     """
     from agents.overrides import overridden
 
+    load_profile(profile)  # an unknown one would only mean that no overlay of the preset is laid over it
     return overridden(load_settings(preset, profile), overrides).without(without)
 
 

@@ -54,13 +54,13 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
             return with_interval(*truthfulness_change(base.turns, result.turns), signed=True)
 
         columns = [
-            Column("Accuracy (%)", lambda result: rate(result.figures.accuracy)),
-            Column("Overlap (%)", lambda result: rate(result.figures.overlap)),
-            Column("Missing (%)", lambda result: rate(result.figures.missing)),
-            Column("Hallucination (%)", lambda result: rate(result.figures.hallucination)),
-            Column("Truthfulness (%) [95%]", _truthfulness),
-            Column("Change [95%]", change),
-            Column("s a turn", lambda result: seconds(result.figures)),
+            Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
+            Column("Overlap (%)", "overlap", lambda result: rate(result.figures.overlap)),
+            Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
+            Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
+            Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
+            Column("Change [95%]", "change", change),
+            Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)),
         ]
         if found:
             made.append(build_table(f"{task}, {found[0].figures.turns} turns", "Method", columns, found))

@@ -41,15 +41,17 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
     for task in tasks:
         found = results.of_task(task)
         columns = [
-            Column("Accuracy (%)", _rate("accuracy", lambda figures: figures.accuracy)),
-            Column("Missing (%)", _rate("missing", lambda figures: figures.missing)),
-            Column("Hallucination (%)", _rate("hallucination_rate", lambda figures: figures.hallucination)),
-            Column("Truthfulness (%)", _rate("truthfulness_score", lambda figures: figures.truthfulness)),
+            Column("Accuracy (%)", "accuracy", _rate("accuracy", lambda figures: figures.accuracy)),
+            Column("Missing (%)", "missing", _rate("missing", lambda figures: figures.missing)),
+            Column("Hallucination (%)", "halluc.", _rate("hallucination_rate", lambda figures: figures.hallucination)),
+            Column(
+                "Truthfulness (%)", "truthfulness", _rate("truthfulness_score", lambda figures: figures.truthfulness)
+            ),
         ]
         if task == "multi-turn":
             name = "mean_multi_turn_conversation_score"
-            columns.append(Column("Conversation (%)", _rate(name, lambda figures: figures.conversation)))
-        columns.append(Column("s a turn", lambda result: seconds(result.figures)))
+            columns.append(Column("Conversation (%)", "dialog", _rate(name, lambda figures: figures.conversation)))
+        columns.append(Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)))
         if found:
             title = f"{task}, {found[0].figures.turns} turns [95% bootstrap intervals over sessions]"
             made.append(build_table(title, "Preset", columns, found))

@@ -17,9 +17,10 @@ from evaluation.runs import Result
 
 @dataclass(frozen=True)
 class Column:
-    """A heading and what stands under it for a result."""
+    """A heading, how it is shortened on a terminal, and what stands under it for a result."""
 
     heading: str
+    short: str
     cell: Callable[[Result], str]
 
 
@@ -29,12 +30,13 @@ class ResultTable:
 
     title: str
     headings: tuple[str, ...]
+    short: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
     def show(self, console: Console) -> None:
         """Print it."""
         table = Table(title=escape(self.title), title_justify="left")
-        for position, heading in enumerate(self.headings):
+        for position, heading in enumerate(self.short):
             table.add_column(escape(heading), justify="left" if position == 0 else "right")
         for row in self.rows:
             table.add_row(*map(escape, row))
@@ -51,6 +53,7 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
     return ResultTable(
         title,
         (first, *(column.heading for column in columns)),
+        (first, *(column.short for column in columns)),
         tuple((result.variant.label, *(column.cell(result) for column in columns)) for result in results),
     )
 

@@ -29,8 +29,8 @@ from tests.evaluation.worlds import ScriptedAgent, judged, picture, row, write_d
         (
             "It weighs 540 kilograms",
             "A wild yak can weigh up to 540 kilograms.",
-            2 / 6,
-        ),  # wild yak weigh up 540 kilogram
+            3 / 6,
+        ),  # of wild, yak, weigh, up, 540, kilogram
         ("A wild yak can weigh up to 540 kilograms, or more", "A wild yak can weigh up to 540 kilograms.", 1.0),
         ("I don't know", "Paris", 0.0),
         ("", "Paris", 0.0),
@@ -126,7 +126,7 @@ def test_variants_are_written_in_one_word() -> None:
 
 
 def test_tables_are_written_in_markdown() -> None:
-    table = ResultTable("t", ("Method", "Accuracy"), (("a|b", "1"), ("c", "2")))
+    table = ResultTable("t", ("Method", "Accuracy"), ("Method", "acc."), (("a|b", "1"), ("c", "2")))
     assert table.markdown().splitlines() == [
         "### t", "", "| Method | Accuracy |", "|---|---:|", "| a\\|b | 1 |", "| c | 2 |",
     ]  # fmt: skip
@@ -239,7 +239,7 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
         (compare.main, ["--presets", "best", "--tasks", "double"], "--tasks takes single and multi"),
         (compare.main, ["--presets", "best", "--also", "x"], "is no variant"),
         (ablate.main, ["--preset", "best", "--without", "tool router"], "has no tool router"),
-        (ablate.main, ["--preset", "best", "--profile", "mainframe"], "mainframe"),
+        (ablate.main, ["--preset", "best", "--profile", "mainframe"], "there is no profile 'mainframe'"),
     ],
 )
 def test_slips_are_told_before_anything_is_run(
