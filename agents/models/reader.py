@@ -107,7 +107,7 @@ class ExtractiveReader:
         max_sentences: Sentences looked at for each question; those that share most words with it are kept.
     """
 
-    def __init__(self, encoder: TextEncoder, max_sentences: int = 48) -> None:
+    def __init__(self, encoder: TextEncoder, max_sentences: int = 24) -> None:
         if max_sentences < 1:
             raise ValueError("max_sentences must be at least 1")
         self.name = f"extractive({encoder.name})"
