@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from agents.turn import Evidence
 
@@ -10,6 +11,11 @@ from agents.turn import Evidence
 def passage_of(chunk: Evidence) -> str:
     """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title goes along."""
     return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
+
+
+def modality_of(chunk: Evidence) -> Literal["text", "image"]:
+    """What a chunk is as a document (MAVIS): a page is text; what the knowledge graph tells of a picture, and text in one, image."""
+    return "text" if chunk.source == "web" else "image"
 
 
 def attribute_sentence(key: str, entity: str, value: str) -> str:

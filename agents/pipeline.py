@@ -10,8 +10,11 @@ from agents.stage import Context, Stage
 from agents.stages.answer import Answer
 from agents.stages.chain_of_verification import VerificationChain
 from agents.stages.choose_entry import ChooseEntry
+from agents.stages.cite import Cite
+from agents.stages.cited_answer import CitedAnswer
 from agents.stages.coherence import CoherenceStage
 from agents.stages.consistency import Consistency
+from agents.stages.documents import DocumentsStage
 from agents.stages.domain import DomainRouter
 from agents.stages.draft import DraftStage
 from agents.stages.dual_answer import DualAnswer
@@ -24,6 +27,7 @@ from agents.stages.four_steps import FourStepsStage
 from agents.stages.ground import Ground
 from agents.stages.image_search import ImageSearch
 from agents.stages.image_text import ImageText
+from agents.stages.knowledge import KnowledgeStage
 from agents.stages.objects import Objects
 from agents.stages.parametric_answer import ParametricAnswer
 from agents.stages.queries import Queries
@@ -45,8 +49,9 @@ STAGES: dict[str, type[Stage]] = {
     stage.name: stage
     for stage in (
         Understand, DomainRouter, DraftStage, RouteStage, Summarise, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText,
-        Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, CoherenceStage, EntriesStage, FourStepsStage, ParametricAnswer, ChooseEntry,
-        EntryAnswer, Answer, Extract, DualAnswer, Reconcile, Verify, Consistency, VerificationChain, Finalise,
+        Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, DocumentsStage, CoherenceStage, KnowledgeStage, EntriesStage,
+        FourStepsStage, ParametricAnswer, ChooseEntry, EntryAnswer, Answer, CitedAnswer, Extract, DualAnswer, Reconcile, Verify,
+        Consistency, VerificationChain, Cite, Finalise,
     )
 }  # fmt: skip
 """Every stage, in the order the data flows."""
@@ -55,9 +60,9 @@ STAGES: dict[str, type[Stage]] = {
 def run_stage(stage: Stage, turns: Sequence[Turn], context: Context) -> None:
     """Run one stage over all turns and close its trace entry on each.
 
-    Where too little time is left the stage is skipped; where it raises, the reason is noted and the batch goes on without it.
+    Where too little time is left the stage is skipped (never one that needs none, so that what is known is still given); where it raises, the reason is noted and the batch goes on without it.
     """
-    if not context.deadline.allows(stage.least_seconds):
+    if stage.least_seconds > 0 and not context.deadline.allows(stage.least_seconds):
         for turn in turns:
             turn.close_stage(
                 stage.name,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "presets"
@@ -20,8 +20,9 @@ PROMPTS = ROOT / "prompts"
 
 StageName = Literal[
     "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text",
-    "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "coherence", "entries", "four_steps", "parametric_answer", "choose_entry", "entry_answer",
-    "answer", "extract", "dual_answer", "reconcile", "verify", "consistency", "chain_of_verification", "finalise",
+    "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "documents", "coherence", "knowledge", "entries", "four_steps",
+    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "dual_answer", "reconcile", "verify",
+    "consistency", "chain_of_verification", "cite", "finalise",
 ]  # fmt: skip
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -146,6 +147,8 @@ class Queries(_Table):
     split: Literal["none", "rules", "model"] = Field(
         "none", description="who splits a question into its steps (section 3.5.1)"
     )
+    prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
+    keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
     most: int = Field(4, ge=1, description="queries of a turn")
 
 
@@ -207,6 +210,36 @@ class TwoStageRerank(_Table):
     fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
 
 
+class DocumentSettings(_Table):
+    """Documents for an answer with citations (MAVIS, section 3.1)."""
+
+    k: int = Field(5, ge=1, description="documents kept for each query (K)")
+    modality: Literal["both", "text", "image"] = Field(
+        "both", description="documents to choose from: Multi-RAG, Text-RAG or Image-RAG (section 5.2)"
+    )
+
+
+class CitedAnswerSettings(_Table):
+    """A long answer with a citation for each sentence (MAVIS, section 5.2)."""
+
+    method: Literal["vanilla", "chain_of_thought"] = Field("vanilla", description="how the model is asked")
+    documents: int = Field(15, ge=0, description="documents shown")
+    pictures: bool = Field(True, description="show the pictures of image documents, where they are to be had")
+    fetch: bool = Field(
+        False, description="fetch pictures that the cache does not hold; the competition has no network"
+    )
+
+
+class CiteSettings(_Table):
+    """The check of citations; what is left without one is cited afterwards, kept or dropped."""
+
+    documents: int = Field(15, ge=1, description="chunks that may be cited, numbered from 1 in the order of the prompt")
+    threshold: float = Field(0.5, description="support, as the reranker scores it, below which a citation is dropped")
+    figures: bool = Field(True, description="a citation also needs every figure of the sentence in its document")
+    attribute: bool = Field(True, description="find the document of a sentence that is left without citation")
+    unsupported: Literal["keep", "drop"] = Field("keep", description="what becomes of a sentence without citation")
+
+
 class CoherenceSettings(_Table):
     """Semantic coherence filtering: evidence that agrees with the rest (section 3 of the paper)."""
 
@@ -252,6 +285,14 @@ class ConsistencySettings(_Table):
     """Whether both answers agree (CRUISE, section 3.3)."""
 
     by: Literal["model", "words"] = Field("model", description="who judges: the model, or a comparison of their words")
+
+
+class ChainSettings(_Table):
+    """The chain of verification (CRUISE, section 3.4)."""
+
+    by: Literal["model", "candidate"] = Field(
+        "model", description="whose confidence counts: a model's that checks the answer, or that of the answer's maker"
+    )
 
 
 class ReconcileSettings(_Table):
@@ -308,6 +349,7 @@ class Finalise(_Table):
         None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"
     )
     abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
+    cite: bool = Field(False, description="answers carry [n]; the stage cite runs before this one, whatever the preset")
 
 
 class Settings(_Table):
@@ -331,15 +373,27 @@ class Settings(_Table):
     rerank: Rerank = Rerank()
     two_stage_rerank: TwoStageRerank = TwoStageRerank()
     coherence: CoherenceSettings = CoherenceSettings()
+    documents: DocumentSettings = DocumentSettings()
+    cited_answer: CitedAnswerSettings = CitedAnswerSettings()
+    cite: CiteSettings = CiteSettings()
     entries: Entries = Entries()
     choose_entry: ChooseEntry = ChooseEntry()
     dual_answer: DualAnswer = DualAnswer()
     consistency: ConsistencySettings = ConsistencySettings()
+    chain_of_verification: ChainSettings = ChainSettings()
     reconcile: ReconcileSettings = ReconcileSettings()
     answer: Answer = Answer()
     verify: Verify = Verify()
     extract: Extract = Extract()
     finalise: Finalise = Finalise()
+
+    @model_validator(mode="after")
+    def _cites(self) -> Self:
+        """Answers with markers take the stage that makes them."""
+        if self.finalise.cite and "cite" not in self.stages:
+            place = self.stages.index("finalise") if "finalise" in self.stages else len(self.stages)
+            return self.model_copy(update={"stages": (*self.stages[:place], "cite", *self.stages[place:])})
+        return self
 
     def without(self, names: Sequence[str]) -> Settings:
         """These settings with stages, or groups of stages, left out, as for an ablation.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from PIL import Image
 
 from agents.base_agent import Message
+from agents.citations import CheckedSentence
 from agents.cov import ChainOfVerification
 from agents.models.base import Detection, TextLine
 from agents.objects import Position
@@ -201,15 +202,17 @@ class Turn:
     queries: tuple[str, ...] = ()  # queries
     web_hits: tuple[WebHit, ...] = ()  # web_search
     evidence: tuple[Evidence, ...] = ()  # evidence
-    ranked: tuple[Evidence, ...] | None = None  # rerank, two_stage_rerank: None where no reranking was done
+    ranked: tuple[Evidence, ...] | None = None  # rerank, two_stage_rerank, documents: None where no reranking was done
+    knowledge: Mapping[Evidence, str] = field(default_factory=dict)  # knowledge: what a document says taken by itself
     coherent: tuple[Evidence, ...] | None = None  # coherence: None where it was not looked at
     entries: tuple[KnowledgeEntry, ...] = ()  # entries: best picture first
     chosen: KnowledgeEntry | None = None  # choose_entry, four_steps: the entry that picture and text together point to
     parametric: Candidate | None = None  # dual_answer, parametric_answer, four_steps: the answer without any evidence
-    candidate: Candidate | None = None  # answer, extract, dual_answer, entry_answer, four_steps; reconcile replaces it
+    candidate: Candidate | None = None  # answer, cited_answer, extract, dual_answer, entry_answer, four_steps; reconcile replaces it
     consistent: bool | None = None  # consistency: whether candidate and parametric answer agree
     chain: ChainOfVerification | None = None  # chain_of_verification
     verification: Verification = Verification()  # verify
+    cited: tuple[CheckedSentence, ...] | None = None  # cite: the sentences that are given; None where none were checked
     answer: str = IDK  # finalise
 
     error: str | None = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.citations import written
 from agents.final_verification import Signals, final_branch, stands
 from agents.settings import Finalise as FinaliseSettings
 from agents.settings import FinalVerification
 from agents.stage import Context
 from agents.text import cut_words, one_line
-from agents.turn import IDK, Turn
+from agents.turn import IDK, Candidate, Turn
+from agents.white_box import token_probabilities
 
 
 def signals_of(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Signals:
@@ -31,12 +33,14 @@ def signals_of(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Si
     )
 
 
-def abstention(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()) -> str | None:
-    """Why a turn should not be answered, or None where it should; ``stages`` are those of the preset."""
+def ruled_out(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()) -> str | None:
+    """Why a turn should not be answered, by the rules that have no threshold to fit; ``stages`` are those of the preset."""
     if turn.candidate is None:
         return "no answer was found"
     if turn.candidate.text.strip().rstrip(".").lower() == IDK.lower():
         return "the model does not know"
+    if turn.cited is not None and not turn.cited:
+        return "no sentence of the answer is supported"
     if settings.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
     if turn.route != "direct":
@@ -51,11 +55,24 @@ def abstention(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = (
         turn.note(branch=branch)
         if not stands(branch):
             return f"Algorithm 1 ends on {branch!r}"
+    return None
+
+
+def best_score(turn: Turn) -> float:
+    """The score of the best chunk after reranking; 0 where there is none."""
+    return max((chunk.score or 0.0 for chunk in turn.ranked or ()), default=0.0)
+
+
+def abstention(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()) -> str | None:
+    """Why a turn should not be answered, or None where it should; ``stages`` are those of the preset."""
+    reason = ruled_out(turn, settings, stages)
+    if reason is not None:
+        return reason
     if settings.min_evidence is not None and turn.route != "direct":
-        best = max((chunk.score or 0.0 for chunk in turn.ranked or ()), default=0.0)
+        best = best_score(turn)
         if best < settings.min_evidence:
             return f"the best evidence scores {best:.3f}, below {settings.min_evidence}"
-    confidence = turn.candidate.confidence
+    confidence = turn.candidate.confidence if turn.candidate is not None else None
     if settings.min_confidence is not None and (confidence is None or not confidence >= settings.min_confidence):
         said = "nothing" if confidence is None else f"{confidence:.3f}"
         return f"the answer's confidence is {said}, below {settings.min_confidence}"
@@ -63,7 +80,11 @@ def abstention(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = (
 
 
 class Finalise:
-    """Applies the preset's decision rule and the length limit."""
+    """Applies the preset's decision rule and the length limit.
+
+    The trace holds the candidate, whether it is given or not, and all that thresholds are set on, so that
+    ``python -m evaluation.calibrate`` can fit them.
+    """
 
     name: ClassVar[str] = "finalise"
     least_seconds: ClassVar[float] = 0.0
@@ -71,7 +92,27 @@ class Finalise:
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``answer``."""
         for turn in turns:
-            reason = abstention(turn, context.settings.finalise, context.settings.stages)
-            if reason is None and turn.candidate is not None:
-                turn.answer = cut_words(one_line(turn.candidate.text), context.settings.limits.answer_tokens) or IDK
-            turn.note(decision="answered" if reason is None else f"abstained: {reason}")
+            settings, stages, candidate = context.settings.finalise, context.settings.stages, turn.candidate
+            reason = abstention(turn, settings, stages)
+            text = self._given(turn, candidate, context) if candidate is not None else ""
+            if reason is None:
+                turn.answer = text or IDK
+            statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
+            turn.note(
+                candidate=text or None,
+                confidence=candidate.confidence if candidate is not None else None,
+                evidence_score=best_score(turn),
+                least_probability=statistics.least if statistics is not None else None,
+                mean_probability=statistics.mean if statistics is not None else None,
+                direct=turn.route == "direct",
+                ruled_out=ruled_out(turn, settings, stages),
+                decision="answered" if reason is None else f"abstained: {reason}",
+            )
+
+    @staticmethod
+    def _given(turn: Turn, candidate: Candidate, context: Context) -> str:
+        """The answer within the limit; one whose citations were checked is cut at a sentence, with its markers or without."""
+        tokens = context.settings.limits.answer_tokens
+        if turn.cited is not None:
+            return written(turn.cited, tokens, markers=context.settings.finalise.cite)
+        return cut_words(one_line(candidate.text), tokens)

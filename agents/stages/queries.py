@@ -34,7 +34,7 @@ class Queries:
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> None:
         settings = context.settings.queries
-        prompt = context.prompts["query_splitting"]
+        prompt = context.prompts[settings.prompt]
         requests = [
             prompt.request(
                 image=turn.image,
@@ -48,7 +48,9 @@ class Queries:
         replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
         for turn, reply in zip(turns, replies, strict=True):
             found = strings((json_object(reply.text) or {}).get("queries"), settings.most)
-            turn.queries = _unique([*turn.queries, *found], settings.most)
+            turn.queries = _unique(
+                [*turn.queries, *found] if settings.keep_question else found or turn.queries, settings.most
+            )
 
 
 def _unique(queries: Sequence[str], most: int) -> tuple[str, ...]:

@@ -1,0 +1,212 @@
+"""Citations in answers: reading them, checking them, writing them (MAVIS, section 3.1: sentence-level, in square brackets)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import sentencex
+
+_LONGEST = 20_000  # characters read; an endless reply must not cost endless time
+_WIDEST = 50  # documents that one [1-50] may stand for
+_MARKER = re.compile(r"[ \t]*[\[【]([^\[\]【】\n]{1,60})[\]】]")
+_LABEL = re.compile(
+    r"\b(?:citations?|cite|documents?|docs?|info|passages?|sources?|references?|refs?|images?|and)\b|[\^#.:]"
+)
+_NUMBERS = re.compile(r"\s*\d{1,4}(?:\s*[-–]\s*\d{1,4})?(?:[\s,;&]+\d{1,4}(?:\s*[-–]\s*\d{1,4})?)*\s*")
+_RANGE = re.compile(r"(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?")
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+_SPACED_STOP = re.compile(r"\s+([.,;:!?])")
+_WORD = re.compile(r"\w")
+_MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is taken for three characters (text.cut_words)
+
+Fault = Literal["no such document", "not supported"]
+
+
+@dataclass(frozen=True)
+class CitedSentence:
+    """A sentence without its markers, and the documents it cites, in the order it names them, each once."""
+
+    text: str
+    citations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A citation that was taken out, and why."""
+
+    number: int
+    fault: Fault
+
+
+@dataclass(frozen=True)
+class CheckedSentence:
+    """A sentence after the check.
+
+    Attributes:
+        text: Without markers.
+        citations: Those that stood the check, or were found for it.
+        dropped: Those that did not.
+        found: Whether the citations were found afterwards instead of written by the model.
+    """
+
+    text: str
+    citations: tuple[int, ...]
+    dropped: tuple[Dropped, ...] = ()
+    found: bool = False
+
+
+def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
+    """The sentences of an answer with their citations, in linear time.
+
+    ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers; other brackets are
+    text. A marker belongs to the sentence that it stands in or after; where the answer begins with one, to the sentence after it.
+    """
+    text, markers = _without_markers(answer[:_LONGEST])
+    spans = list(_sentence_spans(text))
+    if not spans:
+        return ()
+    leading = bool(markers) and not text[: markers[0][0]].strip()
+    cited: list[list[int]] = [[] for _ in spans]
+    place = 0
+    for position, numbers in markers:
+        if leading:
+            while place < len(spans) - 1 and spans[place][1] <= position:
+                place += 1
+        else:
+            while place < len(spans) - 1 and spans[place + 1][0] < position:
+                place += 1
+        cited[place] += numbers
+    return tuple(
+        CitedSentence(_SPACED_STOP.sub(r"\1", " ".join(text[start:end].split())), tuple(dict.fromkeys(numbers)))
+        for (start, end), numbers in zip(spans, cited, strict=True)
+    )
+
+
+def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
+    """The text without its markers, and for each the place where it stood and the numbers it holds."""
+    pieces: list[str] = []
+    markers: list[tuple[int, list[int]]] = []
+    length = end = 0
+    for match in _MARKER.finditer(answer):
+        numbers = _numbers(match.group(1))
+        if numbers is None:
+            continue
+        pieces.append(answer[end : match.start()])
+        length += len(pieces[-1])
+        markers.append((length, numbers))
+        end = match.end()
+    pieces.append(answer[end:])
+    return "".join(pieces), markers
+
+
+def _numbers(inside: str) -> list[int] | None:
+    """The numbers of a bracket; None where it holds other words too."""
+    bare = _LABEL.sub(" ", inside.lower())
+    if not _NUMBERS.fullmatch(bare):
+        return None
+    numbers: list[int] = []
+    for first, last in _RANGE.findall(bare):
+        start, stop = int(first), int(last or first)
+        numbers += range(start, min(stop, start + _WIDEST - 1) + 1) if stop >= start else (start, stop)
+    return numbers
+
+
+def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each sentence that holds a word; a line end ends a sentence too."""
+    start_of_line = 0
+    for line in text.splitlines(keepends=True):
+        position = start_of_line
+        for segment in sentencex.segment("en", line):
+            sentence = segment.strip()
+            start = text.find(sentence, position)
+            if start < 0:  # the library changed the white space
+                continue
+            position = start + len(sentence)
+            if _WORD.search(sentence):
+                yield start, position
+        start_of_line += len(line)
+
+
+def check(
+    sentences: Sequence[CitedSentence],
+    support: Sequence[Mapping[int, float]],
+    *,
+    threshold: float,
+    attribute: bool,
+    most: int = 1,
+) -> tuple[CheckedSentence, ...]:
+    """Each sentence with the citations that name a document which supports it.
+
+    Args:
+        sentences: As ``parse_cited`` reads them.
+        support: For each sentence how far each document, by its number, supports it; a number that is not there is no document.
+        threshold: Support below which a citation is dropped.
+        attribute: Give a sentence that is left without citation the documents that support it best.
+        most: Documents found so at most.
+    """
+    checked = []
+    for sentence, scores in zip(sentences, support, strict=True):
+        kept = tuple(number for number in sentence.citations if scores.get(number, float("-inf")) >= threshold)
+        dropped = tuple(
+            Dropped(number, "not supported" if number in scores else "no such document")
+            for number in sentence.citations
+            if number not in kept
+        )
+        found = attribute and not kept
+        if found:
+            reaching = [number for number, score in scores.items() if score >= threshold]
+            kept = tuple(sorted(reaching, key=lambda number: (-scores[number], number))[:most])
+        checked.append(CheckedSentence(sentence.text, kept, dropped, found and bool(kept)))
+    return tuple(checked)
+
+
+def figures(text: str) -> frozenset[str]:
+    """The figures of a text, 1,250 and 1250 alike."""
+    return frozenset(re.sub(r",(?=\d{3}\b)", "", figure) for figure in _FIGURE.findall(text))
+
+
+def figures_supported(sentence: str, known: Collection[str]) -> bool:
+    """Whether every figure of a sentence stands in one of the texts: likeness of meaning does not see a wrong number."""
+    given = frozenset().union(*(figures(text) for text in known))
+    return figures(sentence) <= given
+
+
+def stands_in(text: str, document: str) -> bool:
+    """Whether a text stands in a document word for word, whatever its case and end punctuation."""
+    wanted, given = (_plain(item) for item in (text, document))
+    return bool(wanted) and f" {wanted} " in f" {given} "
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def marked(sentence: CheckedSentence | CitedSentence) -> str:
+    """A sentence with its citations before its end punctuation: ``It is 330 m tall [1][3].``"""
+    if not sentence.citations:
+        return sentence.text
+    markers = "".join(f"[{number}]" for number in sentence.citations)
+    stop = sentence.text[-1:] if sentence.text[-1:] in ".!?" else ""
+    return f"{sentence.text.removesuffix(stop)} {markers}{stop}"
+
+
+def written(sentences: Sequence[CheckedSentence], tokens: int, *, markers: bool) -> str:
+    """As many whole sentences as fit into about ``tokens`` tokens (3 characters each, a marker 3 tokens), at least a part of the first."""
+    left = 3 * tokens
+    parts: list[str] = []
+    for sentence in sentences:
+        cited = sentence.citations if markers else ()
+        room = left - _MARKER_CHARACTERS * len(cited) - bool(parts)
+        if len(sentence.text) > room:
+            if not parts:
+                cut = sentence.text[: max(room, 0)]
+                text = cut[: cut.rfind(" ")] if " " in cut else cut
+                parts.append(marked(CitedSentence(text, cited)))
+            break
+        parts.append(marked(CitedSentence(sentence.text, cited)))
+        left = room - len(sentence.text)
+    return " ".join(parts)

@@ -1,0 +1,127 @@
+"""Citations are checked: each has to name a document that supports its sentence; works after any stage that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import sentencex
+
+from agents.citations import CitedSentence, check, figures_supported, parse_cited, stands_in
+from agents.evidence_text import modality_of, passage_of
+from agents.knowledge_conflict import says_something
+from agents.settings import CiteSettings
+from agents.stage import Context
+from agents.turn import Candidate, Evidence, Turn
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A turn whose answer can be checked: its sentences and the documents, numbered from 1."""
+
+    turn: Turn
+    candidate: Candidate
+    sentences: tuple[CitedSentence, ...]
+    documents: tuple[Evidence, ...]
+
+
+class Cite:
+    """All pairs of a sentence and a part of a document go through the reranker in one call."""
+
+    name: ClassVar[str] = "cite"
+    least_seconds: ClassVar[float] = 0.5
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``cited`` of the turns that have an answer."""
+        settings = context.settings.cite
+        concerned = [
+            Answered(turn, turn.candidate, parse_cited(turn.candidate.text), turn.best_evidence(settings.documents))
+            for turn in turns
+            if turn.candidate is not None and says_something(turn.candidate.text)
+        ]
+        concerned = [answered for answered in concerned if answered.sentences]
+        scores = self._scores(concerned, context)
+        for answered in concerned:
+            support = [
+                {
+                    number: supported(sentence, answered, document, scores, settings)
+                    for number, document in enumerate(answered.documents, start=1)
+                }
+                for sentence in answered.sentences
+            ]
+            checked = check(answered.sentences, support, threshold=settings.threshold, attribute=settings.attribute)
+            answered.turn.cited = tuple(
+                sentence for sentence in checked if sentence.citations or settings.unsupported == "keep"
+            )
+            answered.turn.note(
+                documents=[
+                    {
+                        "number": number,
+                        "modality": modality_of(document),
+                        "title": document.title,
+                        "text": document.text,
+                        "url": document.url,
+                    }
+                    for number, document in enumerate(answered.documents, start=1)
+                ],
+                generated=[
+                    {"text": sentence.text, "citations": list(sentence.citations)} for sentence in answered.sentences
+                ],
+                sentences=[
+                    {
+                        "text": sentence.text,
+                        "citations": list(sentence.citations),
+                        "found": sentence.found,
+                        "support": [round(scores_of[number], 4) for number in sentence.citations],
+                        "dropped": [f"[{item.number}] {item.fault}" for item in sentence.dropped],
+                    }
+                    for sentence, scores_of in zip(checked, support, strict=True)
+                ],
+                abstained=len(checked) - len(answered.turn.cited),
+            )
+
+    @staticmethod
+    def _scores(concerned: Sequence[Answered], context: Context) -> Mapping[tuple[str, str], float]:
+        """What the reranker says of each distinct pair of a sentence and a part of a document."""
+        pairs = list(
+            dict.fromkeys(
+                (sentence.text, part)
+                for answered in concerned
+                for sentence in answered.sentences
+                for document in answered.documents
+                for part in parts(document)
+            )
+        )
+        if not pairs:
+            return {}
+        return dict(zip(pairs, (float(score) for score in context.models.reranker.score(pairs)), strict=True))
+
+
+def parts(document: Evidence) -> list[str]:
+    """A document as a whole and sentence by sentence: a long one is about more than the one thing that is claimed."""
+    whole = passage_of(document)
+    sentences = [sentence.strip() for line in document.text.splitlines() for sentence in sentencex.segment("en", line)]
+    named = [sentence if document.source != "web" else f"{document.title}: {sentence}" for sentence in sentences]
+    return list(dict.fromkeys([whole, *(sentence for sentence in named if sentence)]))
+
+
+def supported(
+    sentence: CitedSentence,
+    answered: Answered,
+    document: Evidence,
+    scores: Mapping[tuple[str, str], float],
+    settings: CiteSettings,
+) -> float:
+    """How far a document supports a sentence.
+
+    1 where the sentence (or the one that an extracted answer was taken from) stands in it word for word, 0 where it lacks a figure
+    of the sentence, else the best score of its parts.
+    """
+    whole = passage_of(document)
+    taken_from = answered.candidate.sentence
+    if stands_in(sentence.text, whole) and (not taken_from or stands_in(taken_from, whole)):
+        return 1.0
+    if settings.figures and not figures_supported(sentence.text, [whole, answered.turn.question]):
+        return 0.0
+    return max((score for part in parts(document) if (score := scores[sentence.text, part]) == score), default=0.0)

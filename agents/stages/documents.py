@@ -1,0 +1,57 @@
+"""The documents for an answer with citations: the top K of each query, text and image documents together (MAVIS, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.evidence_text import evidence_for_trace, modality_of, passage_of
+from agents.fusion import fuse
+from agents.stage import Context
+from agents.turn import Evidence, Turn
+
+
+class DocumentsStage:
+    """Every pair of a query and a document of the batch goes through the reranker in one call.
+
+    The organiser searches pictures by a picture and pages by a text; what both found is one collection here, ranked against each
+    query, as the paper's retriever ranks its collection of both.
+    """
+
+    name: ClassVar[str] = "documents"
+    least_seconds: ClassVar[float] = 0.5
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``ranked``: at most K documents for each query, each once, best first."""
+        settings = context.settings.documents
+        asked = [
+            (turn, query, chunk)
+            for turn in turns
+            for query in queries_of(turn)
+            for chunk in turn.evidence
+            if settings.modality in ("both", modality_of(chunk))
+        ]
+        scores = context.models.reranker.score([(query, passage_of(chunk)) for _, query, chunk in asked])
+        lists: dict[int, dict[str, list[Evidence]]] = {id(turn): {} for turn in turns}
+        for (turn, query, chunk), score in zip(asked, scores, strict=True):
+            if score == score:  # no NaN
+                lists[id(turn)].setdefault(query, []).append(chunk.scored(float(score)))
+        for turn in turns:
+            best = [sorted(found, key=_by_score)[: settings.k] for found in lists[id(turn)].values()]
+            fused = fuse(best, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
+            turn.ranked = tuple(entry.item for entry in fused)
+            modalities = [modality_of(chunk) for chunk in turn.ranked]
+            turn.note(
+                text=modalities.count("text"),
+                image=modalities.count("image"),
+                evidence=evidence_for_trace(turn.ranked),
+            )
+
+
+def queries_of(turn: Turn) -> tuple[str, ...]:
+    """The search queries of a turn; the question where none were made."""
+    return turn.queries or (turn.question,)
+
+
+def _by_score(chunk: Evidence) -> float:
+    return -(chunk.score or 0.0)

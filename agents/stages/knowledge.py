@@ -1,0 +1,50 @@
+"""What each document says, taken by itself: the knowledge extraction step (MAVIS, section 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agents.evidence_text import modality_of
+from agents.models.base import ChatReply
+from agents.stage import Context
+from agents.text import clean, one_line
+from agents.turn import Evidence, Turn
+
+
+class KnowledgeStage:
+    """One batched call for all documents of the batch, each distinct one once; the model sees neither question nor its picture."""
+
+    name: ClassVar[str] = "knowledge"
+    least_seconds: ClassVar[float] = 2.0
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``knowledge``; a document that nothing could be taken from keeps its own words."""
+        settings = context.settings.cited_answer
+        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(settings.documents)]
+        distinct = {(chunk.title, chunk.text): chunk for _, chunk in shown}
+        if not distinct:
+            return
+        urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
+        pictures = context.search.pictures(urls, settings.fetch, context.deadline) if settings.pictures else {}
+        prompt = context.prompts["knowledge_extraction"]
+        requests = [
+            prompt.request(image=pictures.get(chunk.url), document=chunk, modality=modality_of(chunk))
+            for chunk in distinct.values()
+        ]
+        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        said = {key: extracted(reply) for key, reply in zip(distinct, replies, strict=True)}
+        found: dict[int, dict[Evidence, str]] = {id(turn): {} for turn in turns}
+        for turn, chunk in shown:
+            knowledge = said[chunk.title, chunk.text]
+            if knowledge is not None:
+                found[id(turn)][chunk] = knowledge
+        for turn in turns:
+            turn.knowledge = found[id(turn)]
+            turn.note(documents=len(turn.knowledge), knowledge=list(turn.knowledge.values()))
+
+
+def extracted(reply: ChatReply) -> str | None:
+    """The facts of a reply on one line; None where there are none."""
+    text = one_line(clean(reply.text)) if reply.finish_reason != "error" else ""
+    return None if text.strip(" .").lower() in ("", "none", "nothing", "no facts") else text
