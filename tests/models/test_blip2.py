@@ -11,6 +11,7 @@ from transformers import Blip2ForImageTextRetrieval, Blip2Processor
 
 from agents.models.base import ModelError, MultimodalPair, MultimodalReranker
 from agents.models.blip2 import Blip2CoarseReranker, Blip2QFormer
+from agents.models.domain_features import QuestionImageFeatures
 from tests.models.tiny_rankers import save_blip2
 
 QUESTION = "how tall is the tower ?"
@@ -113,6 +114,7 @@ def test_without_a_picture_the_question_alone_is_compared(qformer: Blip2QFormer)
 
 
 def test_features_for_a_classifier(checkpoint: Path, qformer: Blip2QFormer) -> None:
+    assert isinstance(qformer, QuestionImageFeatures)
     image = _picture(1).convert("RGBA")
     features = qformer.features([image, None, image], [QUESTION, QUESTION, "a dog"])
     assert features.shape == (3, 32)
