@@ -12,9 +12,10 @@ from agents.white_box import token_probabilities
 def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
 
-    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none.
+    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. A reply that
+    the deadline tore is none either: its rest may have said the opposite, and a wrong answer costs more than none.
     """
-    if reply.finish_reason == "error":
+    if reply.finish_reason in ("error", "abort"):
         return None
     text = labelled(reply.text, "answer")
     if text is None:

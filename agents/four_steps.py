@@ -71,6 +71,11 @@ def parse_four_steps(reply: str, entries: int) -> FourSteps:
     )
 
 
+def whole_lines(reply: str) -> str:
+    """A reply that was cut off, without its torn last line."""
+    return reply[: reply.rfind("\n") + 1]
+
+
 def _by_number(reply: str) -> dict[int, str]:
     pieces = _STEP.split(reply[:20_000])
     return {int(number): text for number, text in zip(pieces[1::2], pieces[2::2], strict=True)}

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.cov import parse_chain
+from agents.cov import ChainOfVerification, parse_chain
 from agents.knowledge_conflict import says_something
 from agents.stage import Context
 from agents.turn import Turn
 
 
 class VerificationChain:
-    """One batched call; both phases are one prompt, and the reply says its confidence first so that a cut one has it too."""
+    """One batched call; both phases are one prompt, and the reply says its confidence first so that a cut one has it too.
+
+    Where no model can do that, the confidence of the answer's maker stands in for the verifier's.
+    """
 
     name: ClassVar[str] = "chain_of_verification"
     least_seconds: ClassVar[float] = 1.0
@@ -24,6 +27,11 @@ class VerificationChain:
             for turn in turns
             if turn.candidate is not None and says_something(turn.candidate.text)
         ]
+        if context.settings.chain_of_verification.by == "candidate":
+            for turn, _ in concerned:
+                turn.chain = ChainOfVerification(turn.candidate.confidence if turn.candidate else None)
+                turn.note(cov_confidence=turn.chain.confidence)
+            return
         if not concerned:
             return
         prompt = context.prompts["chain_of_verification"]

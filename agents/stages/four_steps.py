@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.four_steps import LETTERS, parse_four_steps
+from agents.four_steps import LETTERS, parse_four_steps, whole_lines
 from agents.knowledge_conflict import prki
 from agents.models.base import ChatReply
 from agents.stage import Context
@@ -45,7 +45,8 @@ class FourStepsStage:
 
     @staticmethod
     def _read(turn: Turn, reply: ChatReply) -> None:
-        said = parse_four_steps(reply.text, len(turn.entries))
+        cut = reply.finish_reason in ("length", "abort")
+        said = parse_four_steps(whole_lines(reply.text) if cut else reply.text, len(turn.entries))
         statistics = token_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None
         if said.parametric:
