@@ -224,6 +224,9 @@ class CitedAnswerSettings(_Table):
 
     method: Literal["vanilla", "chain_of_thought"] = Field("vanilla", description="how the model is asked")
     documents: int = Field(15, ge=0, description="documents shown")
+    answer_seconds: float = Field(
+        3.0, ge=0, description="time for each turn that knowledge extraction leaves to the answer"
+    )
     pictures: bool = Field(True, description="show the pictures of image documents, where they are to be had")
     fetch: bool = Field(
         False, description="fetch pictures that the cache does not hold; the competition has no network"

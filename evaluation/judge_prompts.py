@@ -25,14 +25,20 @@ class JudgePrompt:
     temperature: float
 
     def messages(self, item: JudgeItem) -> list[dict[str, str]]:
-        """Chat messages for one item; the text of the item is filled in after the template was cut into sections."""
+        """Chat messages for one item."""
+        return self.render(query=item.query, ground_truth=item.ground_truth, response=item.response)
+
+    def render(self, **values: object) -> list[dict[str, str]]:
+        """Chat messages; the values are filled in after the template was cut into sections.
+
+        Raises:
+            jinja2.UndefinedError: A value that the template uses is missing.
+        """
         environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         return [
             {
                 "role": role,
-                "content": environment.from_string(body)
-                .render(query=item.query, ground_truth=item.ground_truth, response=item.response)
-                .strip(),
+                "content": environment.from_string(body).render(**values).strip(),
             }
             for role, body in self.sections
         ]

@@ -72,6 +72,7 @@ class Cite:
                     {
                         "text": sentence.text,
                         "citations": list(sentence.citations),
+                        "given": sentence in answered.turn.cited,
                         "found": sentence.found,
                         "support": [round(scores_of[number], 4) for number in sentence.citations],
                         "dropped": [f"[{item.number}] {item.fault}" for item in sentence.dropped],

@@ -19,11 +19,11 @@ class KnowledgeStage:
     least_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``knowledge``; a document that nothing could be taken from keeps its own words."""
+        """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words."""
         settings = context.settings.cited_answer
         shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(settings.documents)]
         distinct = {(chunk.title, chunk.text): chunk for _, chunk in shown}
-        if not distinct:
+        if not distinct or not context.deadline.allows(settings.answer_seconds * len(turns)):
             return
         urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
         pictures = context.search.pictures(urls, settings.fetch, context.deadline) if settings.pictures else {}
@@ -32,7 +32,8 @@ class KnowledgeStage:
             prompt.request(image=pictures.get(chunk.url), document=chunk, modality=modality_of(chunk))
             for chunk in distinct.values()
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        deadline = context.deadline.sooner(settings.answer_seconds * len(turns))
+        replies = context.models.chat(prompt.settings.model).chat(requests, deadline)
         said = {key: extracted(reply) for key, reply in zip(distinct, replies, strict=True)}
         found: dict[int, dict[Evidence, str]] = {id(turn): {} for turn in turns}
         for turn, chunk in shown:
