@@ -46,6 +46,29 @@ class StageView:
 
 
 @dataclass(frozen=True)
+class FinalView:
+    """What the last stage decided on, for calibration.
+
+    Attributes:
+        candidate: The answer that was given, or would have been; None where there was none.
+        confidence: Of the candidate; None where its maker cannot say.
+        evidence: Score of the best chunk.
+        least: Least probability of the candidate's tokens; None where there are no log-probabilities.
+        mean: Their mean probability.
+        direct: Whether the question was answered without looking at evidence.
+        ruled_out: Whether a rule without a threshold forbids the answer.
+    """
+
+    candidate: str | None
+    confidence: float | None
+    evidence: float | None
+    least: float | None
+    mean: float | None
+    direct: bool
+    ruled_out: bool
+
+
+@dataclass(frozen=True)
 class TraceView:
     """What a trace line holds, as far as it could be read."""
 
@@ -60,10 +83,15 @@ class TraceView:
     queries: tuple[str, ...]
     evidence: tuple[EvidenceView, ...]
     boxes: tuple[BoxView, ...]
+    final: FinalView | None = None
+    conflicts: dict[str, bool] = field(default_factory=dict)
 
 
 _OWN_FIELDS = frozenset({"stage", "seconds", "skipped", "evidence", "boxes"})
 _LONGEST_NOTE = 400
+
+CONFLICTS = ("prki", "vtki")
+"""Disagreements that stages note as true or false: of own and retrieved knowledge, of picture and text (CoRe-MMRAG, section 3.1)."""
 
 
 def read_traces(path: Path) -> list[TraceView]:
@@ -105,6 +133,22 @@ def to_view(record: Mapping[str, Any]) -> TraceView:
         queries=queries,
         evidence=evidence,
         boxes=boxes,
+        conflicts={name: stage[name] for stage in stages for name in CONFLICTS if isinstance(stage.get(name), bool)},
+        final=next((_final(stage) for stage in reversed(stages) if stage.get("stage") == "finalise"), None),
+    )
+
+
+def _final(stage: Mapping[str, Any]) -> FinalView | None:
+    if "candidate" not in stage:  # a trace of before candidates were noted
+        return None
+    return FinalView(
+        candidate=_text(stage.get("candidate")),
+        confidence=_float(stage.get("confidence")),
+        evidence=_float(stage.get("evidence_score")),
+        least=_float(stage.get("least_probability")),
+        mean=_float(stage.get("mean_probability")),
+        direct=stage.get("direct") is True,
+        ruled_out=stage.get("ruled_out") is not None,
     )
 
 

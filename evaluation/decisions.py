@@ -1,0 +1,126 @@
+"""What a run knew before it decided to answer, and whether answering would have been right: what thresholds are fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evaluation.judge import Judge, judge_turns
+from evaluation.outputs import ALL_TURNS
+from evaluation.records import EvaluationError
+from evaluation.run import TRACE
+from evaluation.run_log import read_run_log
+from evaluation.scores import JudgedTurn, MissRule, is_miss, truthfulness_points
+from evaluation.traces import FinalView, match_traces, read_traces
+from evaluation.turn_table import read_turn_table
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One turn.
+
+    Attributes:
+        session: Turns of one session are not independent.
+        points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer.
+        free: Whether thresholds decide; not where there is no candidate or a rule without a threshold forbids it.
+        given: Whether the run gave the answer.
+        confidence: Of the candidate; None where its maker cannot say.
+        evidence: Score of the best chunk.
+        least: Least token probability of the candidate; None without log-probabilities.
+        mean: Mean token probability.
+        direct: Answered without evidence, so that the thresholds on evidence and the white-box line do not apply.
+    """
+
+    session: str
+    points: float
+    free: bool
+    given: bool
+    confidence: float | None
+    evidence: float
+    least: float | None
+    mean: float | None
+    direct: bool
+
+
+def run_folders(places: Sequence[Path]) -> list[Path]:
+    """The folders of judged runs: those given, or their sub-folders (``single-turn``, ``multi-turn``).
+
+    Raises:
+        EvaluationError: A place holds no judged run.
+    """
+    found: list[Path] = []
+    for place in places:
+        inside = (
+            [place] if (place / ALL_TURNS).is_file() else sorted(path.parent for path in place.glob(f"*/{ALL_TURNS}"))
+        )
+        if not inside:
+            raise EvaluationError(f"{place} holds no judged run ({ALL_TURNS})")
+        found += inside
+    return found
+
+
+def read_decisions(
+    run: Path,
+    judge: Judge,
+    accept: Mapping[str, Sequence[str]] | None = None,
+    miss_rule: MissRule = "either",
+) -> list[Decision]:
+    """The decisions of the run in a folder.
+
+    A candidate that was given has been judged already; one that was held back by a threshold is judged now.
+
+    Args:
+        judge: The judge of the run, for candidates that were held back.
+        accept: Short right answers by interaction_id, for the rule judge.
+
+    Raises:
+        EvaluationError: The folder holds no judged run, or its traces hold no candidates.
+        JudgeError: The judge is not to be had.
+    """
+    turns = read_turn_table(run)
+    matched = match_traces([judged.turn for judged in turns], read_traces(run / TRACE), read_run_log(run))
+    seen = [
+        (judged, trace.final)
+        for judged in turns
+        if (trace := matched.get((judged.turn.session_id, judged.turn.interaction_id))) is not None
+        and trace.final is not None
+    ]
+    if not seen:
+        raise EvaluationError(f"{run / TRACE} holds no candidate answers; make the run again with this version")
+    held_back = [
+        replace(judged.turn, agent_response=final.candidate or "")
+        for judged, final in seen
+        if _is_free(final, miss_rule) and not _is_given(judged)
+    ]
+    later = {
+        (judged.turn.session_id, judged.turn.interaction_id): judged
+        for judged in judge_turns(held_back, judge, accept=accept, miss_rule=miss_rule)
+    }
+    return [_decision(judged, final, later, miss_rule) for judged, final in seen]
+
+
+def _is_free(final: FinalView, miss_rule: MissRule) -> bool:
+    return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate, miss_rule)
+
+
+def _is_given(judged: JudgedTurn) -> bool:
+    return not judged.miss
+
+
+def _decision(
+    judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, str], JudgedTurn], miss_rule: MissRule
+) -> Decision:
+    free, given = _is_free(final, miss_rule), _is_given(judged)
+    verdict = judged if given else later.get((judged.turn.session_id, judged.turn.interaction_id))
+    return Decision(
+        session=judged.turn.session_id,
+        points=truthfulness_points(verdict) if free and verdict is not None else 0.0,
+        free=free,
+        given=given,
+        confidence=final.confidence,
+        evidence=final.evidence or 0.0,
+        least=final.least,
+        mean=final.mean,
+        direct=final.direct,
+    )
