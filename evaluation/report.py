@@ -14,13 +14,21 @@ from PIL import Image
 from evaluation.generate import ImageSource, RunLogLine
 from evaluation.records import Session
 from evaluation.run_log import Key, Latency, costs_of, latency
-from evaluation.scores import JudgedTurn, Scores, by_session, scores_dictionary
+from evaluation.scores import JudgedTurn, Scores, by_session, score, scores_dictionary
 from evaluation.tables import percent
 from evaluation.thumbnails import crops, data_url, thumbnail
 from evaluation.traces import TraceView, match_traces
 
 REPORT = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
+
+_CONFLICT_LABELS = {
+    ("prki", True): "PRKI: own and retrieved answer differ",
+    ("prki", False): "own and retrieved answer agree",
+    ("vtki", True): "VTKI: picture and text point to different entries",
+    ("vtki", False): "picture and text point to one entry",
+}
+"""The two kinds of inconsistency of CoRe-MMRAG (section 3.1), as their stages note them."""
 
 Photo = Callable[[], Image.Image | None]
 
@@ -52,6 +60,19 @@ class ReportPart:
     def matched(self) -> dict[Key, TraceView]:
         """The trace of each turn that has one."""
         return match_traces([judged.turn for judged in self.turns], self.traces, self.costs or {})
+
+    @cached_property
+    def conflicts(self) -> dict[str, Scores]:
+        """Scores of the turns whose sources of knowledge disagreed, and of those whose did not, as far as the traces tell."""
+        found = {
+            label: [turn for turn in self.turns if self._conflict(turn, name) is value]
+            for (name, value), label in _CONFLICT_LABELS.items()
+        }
+        return {label: score(turns) for label, turns in found.items() if turns}
+
+    def _conflict(self, judged: JudgedTurn, name: str) -> bool | None:
+        trace = self.matched.get((judged.turn.session_id, judged.turn.interaction_id))
+        return trace.conflicts.get(name) if trace is not None else None
 
     @cached_property
     def latency(self) -> Latency | None:

@@ -160,3 +160,22 @@ def test_an_empty_run_has_a_report_too(tmp_path: Path) -> None:
     text = write_report(tmp_path / "report.html", [ReportPart("none", [], {})], {}).read_text()
     assert "0 turns" in text
     json.dumps(text)
+
+
+def test_disagreeing_sources_are_counted_with_their_scores(tmp_path: Path) -> None:
+    turns = judged("chmc", "one")
+    notes = [{"prki": True, "vtki": False}, {"prki": False}, {"prki": None, "vtki": True}, {"prki": "yes"}]
+    traces = [
+        to_view(_trace(0, place, turn.turn.query, turn.turn.agent_response, **note))
+        for place, (turn, note) in enumerate(zip(turns, notes, strict=True))
+    ]
+    part = ReportPart("demo", turns, {}, traces, dict(_cost(turn, 0, place) for place, turn in enumerate(turns)))
+    counts = {label: (found.total, found.correct) for label, found in part.conflicts.items()}
+    assert counts == {
+        "PRKI: own and retrieved answer differ": (1, 1),
+        "own and retrieved answer agree": (1, 0),
+        "VTKI: picture and text point to different entries": (1, 0),
+        "picture and text point to one entry": (1, 1),
+    }
+    assert "PRKI: own and retrieved answer differ" in write_report(tmp_path / "r.html", [part], {}).read_text()
+    assert ReportPart("plain", turns, {}).conflicts == {}
