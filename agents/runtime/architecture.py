@@ -1,0 +1,238 @@
+"""Figures of a model's architecture, read from its configuration alone: nothing of its weights is loaded.
+
+Parameters are counted on the model class itself, made on torch's ``meta`` device, which allocates nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agents.settings import ROOT
+
+KNOWN_CONFIGS = ROOT / "agents" / "data" / "model_configs"
+
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes of a number."""
+
+_VISION_PARTS = (
+    "vision_model.",
+    "vision_tower.",
+    "visual.",
+    "model.vision_model.",
+    "model.vision_tower.",
+    "model.visual.",
+)
+_DETECTOR_PATCH = 8  # Grounding DINO's finest feature map is 1/8 of the picture (arXiv 2303.05499, section 3.1)
+_DETECTOR_PIXELS = 800 * 1333  # its processor's size
+
+
+class ArchitectureError(RuntimeError):
+    """The configuration of a model is missing or of no known kind; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What the key-value cache of a language model depends on."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    intermediate: int
+    vocabulary: int
+    context: int
+
+    def kv_bytes(self, dtype: str) -> int:
+        """Bytes of keys and values of one token in all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * BYTES[dtype]
+
+
+@dataclass(frozen=True)
+class Vision:
+    """What a picture costs.
+
+    Attributes:
+        cached: Tokens by which one picture lengthens what lies in the key-value cache.
+        positions: Positions in the picture encoder, padding included.
+        hidden: Width of the encoder.
+        intermediate: Width inside its MLPs.
+        kept: Width of all that is kept of a position until the encoder is done: intermediate outputs and their concatenation.
+        masked: Whether attention takes a full mask, positions x positions, of each picture.
+    """
+
+    cached: int
+    positions: int
+    hidden: int
+    intermediate: int
+    kept: int = 0
+    masked: bool = False
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model as its configuration describes it.
+
+    Attributes:
+        source: Where the configuration was found.
+        dtype: The type its weights were saved in.
+        parameters: All parameters, shared ones once.
+        vision_parameters: Those of the picture encoder among them.
+        positions: Positions of one input of an encoder; for models without a decoder.
+        hidden: Width of an encoder; 0 for a model with a decoder.
+        intermediate: Width inside its MLPs.
+    """
+
+    model: str
+    model_type: str
+    source: str
+    dtype: str
+    parameters: int
+    vision_parameters: int
+    decoder: Decoder | None
+    vision: Vision | None
+    positions: int = 0
+    hidden: int = 0
+    intermediate: int = 0
+
+
+@lru_cache(maxsize=64)
+def architecture_of(model: str) -> Architecture:
+    """The figures of a model: from its folder, the local Hugging Face cache, or the configurations shipped in ``agents/data``.
+
+    Raises:
+        ArchitectureError: None of these has it, or transformers does not know its class.
+    """
+    config, source = _config(model)
+    parameters, vision_parameters = _count(config, model)
+    dtype = str(getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or "float32").removeprefix(
+        "torch."
+    )
+    text = getattr(config, "text_config", config)
+    generates = any("Causal" in name or "ConditionalGeneration" in name for name in config.architectures or ())
+    decoder = _decoder(text) if generates else None
+    return Architecture(
+        model=model,
+        model_type=config.model_type,
+        source=source,
+        dtype=dtype if dtype in BYTES else "float32",
+        parameters=parameters,
+        vision_parameters=vision_parameters,
+        decoder=decoder,
+        vision=_vision(config),
+        positions=0 if decoder else _positions(config, text),
+        hidden=0 if decoder else _first(text, "hidden_size", "d_model"),
+        intermediate=0 if decoder else _first(text, "intermediate_size", "encoder_ffn_dim"),
+    )
+
+
+def _config(model: str) -> tuple[Any, str]:
+    from transformers import AutoConfig
+
+    folder = Path(model)
+    if not folder.is_dir():
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(model, "config.json") if model.count("/") == 1 else None
+        shipped = KNOWN_CONFIGS / f"{model.replace('/', '--')}.json"
+        if isinstance(found, str):
+            folder = Path(found).parent
+        elif shipped.is_file():
+            return _shipped(shipped)
+        else:
+            raise ArchitectureError(
+                f"the configuration of {model} is not to be had: it is no folder, not in the local Hugging Face cache and not "
+                f"among the configurations in {KNOWN_CONFIGS.relative_to(ROOT)}; fetch its config.json or add it there"
+            )
+    try:
+        return AutoConfig.from_pretrained(folder), str(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise ArchitectureError(f"the configuration of {model} cannot be read: {error}") from error
+
+
+def _shipped(path: Path) -> tuple[Any, str]:
+    from transformers import AutoConfig
+
+    table = json.loads(path.read_text(encoding="utf-8"))
+    fields = dict(table["config"])
+    model_type = fields.pop("model_type")
+    return AutoConfig.for_model(model_type, **fields), str(table["source"])
+
+
+def _count(config: Any, model: str) -> tuple[int, int]:
+    """Parameters of the model class, and of its picture encoder."""
+    import torch
+    import transformers
+
+    name = next(iter(config.architectures or ()), None)
+    kind = getattr(transformers, name, None) if name else None
+    if kind is None:
+        raise ArchitectureError(f"transformers {transformers.__version__} has no class {name} for {model}")
+    with torch.device("meta"):
+        network = kind(config)
+    seen: dict[int, int] = {}
+    in_vision: set[int] = set()
+    for path, parameter in network.named_parameters(remove_duplicate=False):
+        seen[id(parameter)] = parameter.numel()
+        if path.startswith(_VISION_PARTS):
+            in_vision.add(id(parameter))
+    return sum(seen.values()), sum(seen[key] for key in in_vision)
+
+
+def _decoder(text: Any) -> Decoder:
+    heads = text.num_attention_heads
+    return Decoder(
+        layers=text.num_hidden_layers,
+        kv_heads=getattr(text, "num_key_value_heads", None) or heads,
+        head_dim=getattr(text, "head_dim", None) or text.hidden_size // heads,
+        hidden=text.hidden_size,
+        intermediate=_first(text, "intermediate_size", "ffn_dim"),
+        vocabulary=text.vocab_size,
+        context=text.max_position_embeddings,
+    )
+
+
+def _vision(config: Any) -> Vision | None:
+    vision = getattr(config, "vision_config", None)
+    if vision is None:
+        return None
+    if config.model_type == "mllama":
+        # modeling_mllama.py: each tile has (image_size / patch_size)^2 patches and a class token; the encoder pads them to a
+        # multiple of 8, keeps some layers' outputs, stacks them and concatenates them with the last (vision_output_dim).
+        tile = (vision.image_size // vision.patch_size) ** 2 + 1
+        collected = len(vision.intermediate_layers_indices) * vision.hidden_size
+        return Vision(
+            cached=vision.max_num_tiles * tile,
+            positions=vision.max_num_tiles * (-(-tile // 8) * 8),
+            hidden=vision.hidden_size,
+            intermediate=vision.intermediate_size,
+            kept=2 * collected + vision.vision_output_dim + config.text_config.hidden_size,
+            masked=True,
+        )
+    hidden = _first(vision, "hidden_size", "embed_dim")
+    intermediate = _first(vision, "intermediate_size", default=4 * hidden)
+    side = getattr(vision, "image_size", None) or 1120  # models of any picture size get at most this (kind "vllm")
+    positions = (side // vision.patch_size) ** 2
+    return Vision(positions // getattr(vision, "spatial_merge_size", 1) ** 2, positions, hidden, intermediate)
+
+
+def _positions(config: Any, text: Any) -> int:
+    if config.model_type == "grounding-dino":
+        return _DETECTOR_PIXELS // _DETECTOR_PATCH**2
+    vision = getattr(config, "vision_config", None)
+    if vision is not None:
+        return int((vision.image_size // vision.patch_size) ** 2 + 1)
+    return int(getattr(text, "max_position_embeddings", 512))
+
+
+def _first(config: Any, *names: str, default: int = 0) -> int:
+    return next((int(getattr(config, name)) for name in names if getattr(config, name, None)), default)
+
+
+def known_models() -> Mapping[str, Path]:
+    """The configurations that are shipped, by model id."""
+    return {path.stem.replace("--", "/"): path for path in sorted(KNOWN_CONFIGS.glob("*.json"))}

@@ -1,0 +1,94 @@
+"""The checkpoints that a preset loads under a profile, with the options each is loaded with."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.models.registry import FACTORIES
+from agents.prompts import PromptLibrary
+from agents.runtime.roles import roles_of, searches_of
+from agents.settings import Profile, Settings, SettingsError
+
+SEARCH_PICTURES = "search: pictures"
+SEARCH_WEB = "search: web"
+_CHECKPOINT_IDS = ("efficientnet-lite2", "minilm")  # names of packaged weights, which are no checkpoints
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint in memory.
+
+    Attributes:
+        path: A model id, or a folder.
+        kind: Kind of the registry; ``organiser`` for the models of the search pipeline.
+        roles: Who uses it.
+        options: Its options, the defaults of its kind included.
+    """
+
+    path: str
+    kind: str
+    roles: tuple[str, ...]
+    options: Mapping[str, Any]
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it takes memory of the GPU."""
+        return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith("cuda")
+
+
+def checkpoints_of(settings: Settings, profile: Profile, prompts: PromptLibrary) -> list[Checkpoint]:
+    """The checkpoints that the stages of a preset can ask for, and those of the organiser's search pipeline.
+
+    Models that come inside Python packages have no checkpoint and are not listed. Specifications that are alike are one
+    checkpoint in memory, as in ``ModelRegistry``.
+
+    Raises:
+        SettingsError: The profile names no model for a role of the preset, or a kind is unknown.
+    """
+    found: dict[str, Checkpoint] = {}
+    for role in roles_of(settings, prompts):
+        spec = profile.models.get(role)
+        if spec is None:
+            raise SettingsError(
+                f"profile {profile.name!r} names no model for the role {role!r}, which the preset asks for; "
+                f"it has: {', '.join(sorted(profile.models))}"
+            )
+        for part in _with_paths(spec):
+            key = json.dumps(part, sort_keys=True, default=str)
+            known = found.get(key)
+            roles = (*known.roles, role) if known and role not in known.roles else (known.roles if known else (role,))
+            options = {**_defaults(part["kind"]), **part}
+            found[key] = Checkpoint(str(part["path"]), part["kind"], roles, options)
+    return [*found.values(), *_search_models(settings, profile)]
+
+
+def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A specification and those inside it that name a checkpoint."""
+    if "path" in spec and "kind" in spec:
+        yield spec
+    for value in spec.values():
+        if isinstance(value, Mapping) and "kind" in value:
+            yield from _with_paths(value)
+
+
+def _defaults(kind: str) -> dict[str, Any]:
+    if kind not in FACTORIES:
+        raise SettingsError(f"unknown model kind {kind!r}; known kinds: {', '.join(sorted(FACTORIES))}")
+    parameters = inspect.signature(FACTORIES[kind]).parameters.values()
+    return {entry.name: entry.default for entry in parameters if entry.default is not inspect.Parameter.empty}
+
+
+def _search_models(settings: Settings, profile: Profile) -> Iterator[Checkpoint]:
+    """The organiser's pipeline loads its encoders as they were saved, in float32, and puts them on the GPU where there is one."""
+    images, web = searches_of(settings)
+    device = "cuda" if profile.search.kind == "organiser" else "cpu"
+    for wanted, path, role in (
+        (images, profile.search.image_model, SEARCH_PICTURES),
+        (web, profile.search.text_model, SEARCH_WEB),
+    ):
+        if wanted and path not in _CHECKPOINT_IDS:
+            yield Checkpoint(path, "organiser", (role,), {"device": device, "dtype": "float32", "batch_size": 16})
