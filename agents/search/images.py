@@ -69,7 +69,10 @@ class PictureCache:
             try:
                 running = {pool.submit(self._fetch, url, seconds): url for url in missing}
                 done, _ = wait(running, timeout=seconds)
-                found.update({running[task]: picture for task in done if (picture := task.result()) is not None})
+                for task in done:
+                    picture = task.result() if task.exception() is None else None
+                    if picture is not None:
+                        found[running[task]] = picture
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
         return found

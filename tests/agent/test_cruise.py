@@ -1,0 +1,254 @@
+"""CRUISE as its preset runs it, with a scripted model: what each branch of Algorithm 1 looks like in a batch, and what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from agents.models.base import ChatReply, ChatRequest
+from agents.pipeline import STAGES, run_stage
+from agents.settings import Settings, load_settings
+from agents.stage import Context
+from agents.stages.chain_of_verification import VerificationChain
+from agents.stages.consistency import Consistency
+from agents.stages.dual_answer import DualAnswer
+from agents.stages.rerank import Rerank
+from agents.turn import IDK, Candidate, Evidence, Turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
+
+PAGES = {
+    "Eiffel": "the tower is 330 m high\n\nit is repainted every seven years",
+    "Price": "the ticket price for the tower is 36 euros",
+}
+TOWER = {"image_caption": "The tower seen from the river", "height": "330 m"}
+
+
+@dataclass
+class Case:
+    """What the scripted models say of one question."""
+
+    external: str = "yes"
+    current: str = "no"
+    with_evidence: str = "330 m"
+    without: str = "330 metres"
+    judge: str = "yes"
+    chain: str = "CONFIDENCE: 0.9\nREASONING: It says so.\nSUB-QUESTIONS: Q1: how high, Finding: Supported"
+    answer: str = "330 m"
+    branch: str | None = "grounded"
+
+
+CASES: dict[str, Case] = {
+    "How high is the tower?": Case(),
+    "How tall is the tower?": Case(judge="No.", answer=IDK, branch="inconsistent"),
+    "What height is the tower?": Case(chain="CONFIDENCE: 0.7\nREASONING: not sure", answer=IDK, branch="unsure"),
+    "How lofty is the tower?": Case(chain="I would say it is fine.", answer=IDK, branch="unsure"),
+    "How high is the tower today?": Case(current="yes"),
+    "What does soup cost now?": Case(current="yes", answer=IDK, branch="stale"),
+    "What colour is it?": Case(external="no", without="blue", chain="CONFIDENCE: 1.0", answer="blue", branch="prior"),
+    "What shade is it?": Case(external="no", without="blue", chain="CONFIDENCE: 0.95", answer=IDK, branch="unsure"),
+    "Is it a tower?": Case(with_evidence=IDK, answer=IDK, branch=None),
+    "Was the tower cut?": Case(chain="CONFIDENCE: 0.95\nREASONING: The answ"),
+}
+
+
+def say(request: ChatRequest) -> str:
+    system, user = request.messages[0].content, request.messages[-1].content
+    case = next(case for question, case in CASES.items() if question in user)
+    if "sort questions" in system:
+        return f"External: {case.external}\nCurrent: {case.current}"
+    if "what matters in a photo" in system:
+        return "A tower beside a river."
+    if "compare two answers" in system:
+        return case.judge
+    if "check answers" in system:
+        return case.chain
+    return case.with_evidence if "[Info 1]" in user else case.without
+
+
+class TowerReranker:
+    """0.9 for what speaks of the tower where the query does, else 0.05."""
+
+    name = "tower"
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[str, str]] = []
+
+    def score(self, pairs):  # type: ignore[no-untyped-def]
+        self.pairs += pairs
+        known = [0.9 if "330" in passage and "soup" not in query else 0.05 for query, passage in pairs]
+        return np.array(known, dtype=np.float32)
+
+
+def run(turns: list[Turn], settings: Settings, about: Context) -> None:
+    for name in settings.stages:
+        run_stage(STAGES[name](), turns, about)
+
+
+def published() -> Settings:
+    return load_settings("cruise", "no overlay")
+
+
+@pytest.fixture
+def ran() -> tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline]:
+    small, large, reranker = ScriptedChat(say), ScriptedChat(say), TowerReranker()
+    pipeline = ScriptedPipeline({(64, 48): ("Eiffel Tower", TOWER)}, PAGES)
+    turns = [turn(question) for question in CASES]
+    run(turns, published(), context(published(), pipeline, small_chat=small, chat=large, reranker=reranker))
+    return {item.query: item for item in turns}, small, large, reranker, pipeline
+
+
+@pytest.mark.parametrize("question", CASES)
+def test_each_branch_ends_as_algorithm_1_says(
+    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline], question: str
+) -> None:
+    turns, case = ran[0], CASES[question]
+    assert turns[question].error is None
+    assert turns[question].answer == case.answer
+    assert turns[question].trace[-1].get("branch") == case.branch
+
+
+def test_a_batch_costs_one_call_of_each_kind(
+    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+) -> None:
+    _, small, large, _, _ = ran
+    assert small.batches == [10]  # flags
+    # summaries of what is searched; both answers; the judge and the chain for all but the one that does not know
+    assert large.batches == [8, 20, 9, 9]
+
+
+def test_what_needs_no_external_knowledge_is_not_searched(
+    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+) -> None:
+    turns, _, _, _, pipeline = ran
+    colour = turns["What colour is it?"]
+    assert (colour.evidence, colour.ranked, colour.image_hits, colour.summary) == ((), (), (), "")
+    assert not any("colour" in query for query in pipeline.queries if isinstance(query, str))
+
+
+def test_query_and_summary_are_searched_and_reranked_together(
+    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+) -> None:
+    turns, _, _, reranker, pipeline = ran
+    expanded = "How high is the tower? A tower beside a river."  # eq. 2
+    assert expanded in pipeline.queries
+    assert {query for query, _ in reranker.pairs if query.startswith("How high is the tower? ")} == {expanded}
+    assert {chunk.text for chunk in turns["How high is the tower?"].evidence} == {
+        "The image caption of Eiffel Tower is The tower seen from the river.",  # the height is none of the three fields
+        "the tower is 330 m high",
+        "it is repainted every seven years",
+        PAGES["Price"],
+    }
+
+
+def test_the_context_is_numbered(
+    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+) -> None:
+    informed = [request for request in ran[2].requests if "[Info 1]" in request.messages[-1].content]
+    assert informed
+    assert all("[Info 1] Eiffel: the tower is 330 m high" in request.messages[-1].content for request in informed)  # eq. 7
+
+
+def test_both_answers_differ_by_the_evidence_alone_and_the_second_is_sampled_where_there_is_none() -> None:
+    chat = ScriptedChat(lambda request: "a")
+    known, unknown = turn("q", ranked=(Evidence("fact", "kg", "t"),)), turn("q", ranked=())
+    DualAnswer().run([known, unknown], context(published(), chat=chat))
+    informed, plain, first, probe = chat.requests
+    assert "[Info 1] t: fact" in informed.messages[-1].content
+    assert "Info" not in plain.messages[-1].content
+    assert first.messages[0] == probe.messages[0]
+    assert [request.temperature for request in (informed, plain, first, probe)] == [0.0, 0.0, 0.0, 0.7]
+    assert probe.seed is not None
+    assert all(request.messages[-1].images for request in chat.requests)
+
+
+def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
+    """Median of 0.9, 0.8, 0.7, 0.6, 0.2, 0.1 is 0.65, deviations 0.25 0.15 0.05 0.05 0.45 0.55: MAD 0.2; theta = 0.65 - 0.3 = 0.35."""
+
+    class Fixed:
+        name = "fixed"
+
+        def score(self, pairs):  # type: ignore[no-untyped-def]
+            return np.array([float(passage) for _, passage in pairs], dtype=np.float64)
+
+    def kept(*scores: str) -> tuple[list[str], float]:
+        asked = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
+        run_stage(Rerank(), [asked], context(published(), reranker=Fixed()))
+        return [chunk.text for chunk in asked.ranked or ()], asked.trace[-1]["threshold"]
+
+    assert kept("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
+    assert kept("0.9", "0.2", "0.1") == (["0.9", "0.2", "0.1"], pytest.approx(0.1))  # 0.2 - 1.5 * 0.1 = 0.05: tau
+    assert kept("0.09", "0.05") == ([], pytest.approx(0.1))
+    assert kept() == ([], pytest.approx(0.1))
+
+
+@pytest.mark.parametrize(
+    ("without", "expected"),
+    [((), IDK), (("chain_of_verification",), IDK), (("chain_of_verification", "consistency"), "330 m")],
+)
+def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected: str) -> None:
+    settings = published().without(without) if without else published()
+    question = "How tall is the tower?"  # the judge says no
+    asked = turn(question)
+    models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
+    run([asked], settings, context(settings, ScriptedPipeline({}, PAGES), **models))
+    assert asked.answer == expected
+
+
+def test_a_check_that_had_no_time_or_failed_lets_nothing_stand() -> None:
+    settings = published()
+    asked = turn("q", candidate=Candidate("x", 0.9, "generate"), parametric=Candidate("x", 0.9, "generate"))
+    about = context(settings, seconds=0.5, chat=ScriptedChat(lambda _: "yes"))
+    for stage in (Consistency(), VerificationChain(), STAGES["finalise"]()):
+        run_stage(stage, [asked], about)
+    assert asked.trace[0]["skipped"]
+    assert asked.trace[2]["branch"] == "unsure"
+    assert asked.answer == IDK
+
+
+def broken(request: ChatRequest) -> ChatReply:
+    return ChatReply("", "error", error="boom")
+
+
+@pytest.mark.parametrize("say_what", [broken, lambda _: ChatReply("", "abort"), lambda _: "ß%&"])
+def test_a_model_that_breaks_gives_abstentions(say_what: Callable[[ChatRequest], str | ChatReply]) -> None:
+    settings = published()
+    asked, blind = turn("How high is the tower?"), turn("How high is the tower?", None)
+    models = {"small_chat": ScriptedChat(say_what), "chat": ScriptedChat(say_what), "reranker": TowerReranker()}
+    run([asked, blind], settings, context(settings, ScriptedPipeline({}, PAGES), **models))
+    assert (asked.answer, blind.answer) == (IDK, IDK)
+
+
+def test_words_or_the_makers_confidence_stand_in_for_the_model() -> None:
+    settings = Settings.model_validate(
+        {"stages": ["finalise"], "consistency": {"by": "words"}, "chain_of_verification": {"by": "candidate"}}
+    )
+    same = turn("a", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate("about 330 m", None, "generate"))
+    other = turn("b", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate("300 m", None, "generate"))
+    shy = turn("c", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate(IDK, None, "generate"))
+    for stage in (Consistency(), VerificationChain()):
+        stage.run([same, other, shy], context(settings))
+    assert [item.consistent for item in (same, other, shy)] == [True, False, False]
+    assert same.chain is not None
+    assert same.chain.confidence == 0.8
+
+
+def test_an_empty_batch_is_no_trouble() -> None:
+    settings = published()
+    models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
+    run([], settings, context(settings, ScriptedPipeline({}, PAGES), **models))
+
+
+def test_a_picture_without_question_or_history_is_survived() -> None:
+    settings = published()
+    models = {
+        "small_chat": ScriptedChat(lambda _: ""),
+        "chat": ScriptedChat(lambda _: ""),
+        "reranker": TowerReranker(),
+    }
+    asked = Turn(query="", image=Image.new("RGB", (64, 48)))
+    run([asked], settings, context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
+    assert asked.answer == IDK

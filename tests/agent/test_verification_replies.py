@@ -1,0 +1,156 @@
+"""Replies of the chain of verification and of the four steps, whole, sloppy and cut."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.candidates import candidate_of
+from agents.cov import SubFinding, parse_chain
+from agents.four_steps import FourSteps, entry_letter, parse_four_steps, whole_lines
+from agents.knowledge_conflict import joint_choice, preferred, prki, same_answer, says_something, vtki, words_of
+from agents.models.base import ChatReply
+
+CHAIN = (
+    "CONFIDENCE: 0.95\nREASONING: The evidence gives the height.\n"
+    "SUB-QUESTIONS: Q1: Which tower is it?, Finding: Supported, Q2: [How high is it], Finding: Unsupported"
+)
+
+
+def test_a_whole_chain_is_read() -> None:
+    chain = parse_chain(CHAIN)
+    assert chain.confidence == 0.95
+    assert chain.reasoning == "The evidence gives the height."
+    assert chain.findings == (SubFinding("Which tower is it?", True), SubFinding("How high is it", False))
+
+
+@given(st.integers(0, len(CHAIN)))
+def test_a_cut_chain_never_gains_confidence(length: int) -> None:
+    chain = parse_chain(CHAIN[:length])
+    assert chain.confidence is None or chain.confidence <= 0.95
+    assert set(chain.findings) <= set(parse_chain(CHAIN).findings)
+
+
+@pytest.mark.parametrize(
+    ("reply", "confidence"),
+    [
+        ("CONFIDENCE: 0.9", 0.9),
+        ("**CONFIDENCE:** [1.0]\n", 1.0),
+        ("Confidence Score: 0.25\nReasoning: no", 0.25),
+        ("- confidence: 90%\n", 0.9),
+        ("CONFIDENCE: 0.9/1.0", 0.9),
+        ("0.7\nREASONING: perhaps", 0.7),
+        ("CONFIDENCE: 9 out of 10", None),
+        ("CONFIDENCE: 150%", None),
+        ("CONFIDENCE: high", None),
+        ("CONFIDENCE:", None),
+        ("The answer was given in 1.0 seconds.", None),
+        ("", None),
+    ],
+)
+def test_the_confidence_of_sloppy_chains(reply: str, confidence: float | None) -> None:
+    assert parse_chain(reply).confidence == confidence
+
+
+def test_findings_may_stand_on_lines_of_their_own() -> None:
+    reply = "CONFIDENCE: 0.9\nSUB-QUESTIONS:\nQ1: Is it red?\nFinding: Not supported\nQ2: torn"
+    assert parse_chain(reply).findings == (SubFinding("Is it red?", False),)
+
+
+@given(st.text(max_size=300))
+def test_no_reply_breaks_a_parser(reply: str) -> None:
+    parse_chain(reply)
+    parse_four_steps(reply, 5)
+
+
+@pytest.mark.parametrize(
+    ("reply", "steps"),
+    [
+        (
+            "Own answer: [February 9, 1970]\nReference: C\nReference answer: August 29, 1970\nFinal answer: August 29, 1970",
+            FourSteps("February 9, 1970", 2, "August 29, 1970", "August 29, 1970"),
+        ),
+        ("Step 1: Own answer: [Italy]\n**Reference:** Reference B\n", FourSteps("Italy", 1, None, None)),
+        ("Step 1: [1300]\nStep 2: Reference C\nStep 3: 255\nStep 4: 255", FourSteps("1300", 2, "255", "255")),
+        ("Own answer: [x]\nReference: none\nReference answer: y\nFinal answer: x", FourSteps("x", None, "y", "x")),
+        ("[Italy]", FourSteps("Italy", None, None, "Italy")),  # figure 5: brackets mark parametric knowledge
+        ('"2.8 km"', FourSteps(None, None, None, "2.8 km")),  # appendix A.1
+        ("", FourSteps()),
+    ],
+)
+def test_the_four_steps_are_read(reply: str, steps: FourSteps) -> None:
+    assert parse_four_steps(reply, 5) == steps
+
+
+def test_a_cut_reply_loses_its_torn_line() -> None:
+    assert whole_lines("Own answer: [x]\nReference: A\nReference ans") == "Own answer: [x]\nReference: A\n"
+    assert whole_lines("The") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("B", 1), ("Reference D.", 3), ("[Reference C]", 2), ("A", 0), ("(e)", None), ("The best one is C", 2), ("F", None),
+     ("It is a plane", None), ("none", None), ("A plane, so Reference C", 2), ("", None)],
+)  # fmt: skip
+def test_an_entry_is_named_by_its_letter(text: str, place: int | None) -> None:
+    assert entry_letter(text, 5) == place
+
+
+def test_answers_are_compared_by_their_words() -> None:
+    assert words_of("The Château, 1,250 m") == ("chateau", "1250", "m")
+    assert same_answer("Italy", "It belongs to Italy.")
+    assert same_answer("1,250 m", "1250 m")
+    assert not same_answer("Italy", "The Netherlands")
+    assert not same_answer("25", "255")
+    assert not says_something("I don’t know.")
+    assert not says_something("Not given")
+    assert says_something("No")
+
+
+@pytest.mark.parametrize(
+    ("own", "retrieved", "differ"),
+    [
+        # figure 1, figure 2 and figure 5 of CoRe-MMRAG
+        ("December 20, 1957", "August 29, 1970", True),
+        ("February 9, 1970", "August 29, 1970", True),
+        ("Italy", "The Netherlands", True),
+        ("de Havilland Canada", "Viking Air", True),
+        ("1300", "255", True),
+        ("Scotland", "South Lanarkshire", True),
+        ("Italy", "Italy", False),
+        ("I don't know", "255", None),
+        (None, "255", None),
+        ("255", None, None),
+    ],
+)
+def test_prki(own: str | None, retrieved: str | None, differ: bool | None) -> None:
+    assert prki(own, retrieved) is differ
+
+
+def test_vtki_by_hand() -> None:
+    # figure 4: by picture B, by text A
+    titles = ["Colonial Williamsburg", "Oldest buildings in South Carolina", "Cherokee Phoenix"]
+    assert vtki(titles, [0.71, 0.75, 0.6], [0.9, 0.2, 0.1]) is True
+    assert vtki(titles, [0.75, 0.71, 0.6], [0.9, 0.2, 0.1]) is False
+    assert vtki(["Spitfire", "Spitfire", "RAF Leuchars"], [0.8, 0.7, 0.6], [0.3, 0.9, 0.1]) is False  # one entity
+    assert vtki(["Spitfire"], [0.8], [0.3]) is None
+    assert vtki([], [], []) is None
+
+
+def test_the_joint_choice_by_hand() -> None:
+    # 0.71 + 0.9 = 1.61, 0.75 + 0.2 = 0.95, 0.6 + 0.1 = 0.7; with weight 0 the picture decides
+    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1], 1.0) == 0
+    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1], 0.0) == 1
+    # 0.71 + 0.05 * 0.9 = 0.755 against 0.75 + 0.05 * 0.2 = 0.76
+    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1], 0.05) == 1
+    assert joint_choice([], [], 1.0) is None
+    assert preferred([math.nan, 0.2, 0.2]) == 1
+
+
+def test_a_reply_torn_by_the_deadline_is_no_answer() -> None:
+    assert candidate_of(ChatReply("The tower was never", "abort")) is None
+    assert candidate_of(ChatReply("", "error", error="x")) is None
+    assert candidate_of(ChatReply("330 m", "length")) is not None
