@@ -1,0 +1,249 @@
+"""CoRe-MMRAG as its presets run it, with a scripted model: one prompt in four steps, and one call for each step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from agents.models.base import ChatReply, ChatRequest
+from agents.pipeline import STAGES, run_stage
+from agents.search.images import cache_name
+from agents.search.types import Entity, ImageHit
+from agents.settings import Settings, load_settings
+from agents.stages.choose_entry import ChooseEntry
+from agents.stages.entries import EntriesStage, entry_text
+from agents.stages.four_steps import FourStepsStage
+from agents.stages.reconcile import Reconcile
+from agents.turn import IDK, Candidate, KnowledgeEntry, Turn
+from tests.agent.scripted import ScriptedChat, context, turn
+
+URL = "https://i.example/{}.png"
+PLANES = {
+    "Lockheed L-1011": {"first_flight": "November 16, 1970"},
+    "Boeing 747": {"first_flight": "February 9, 1969"},
+    "McDonnell Douglas DC-10": {"first_flight": "August 29, 1970", "engines": "three"},
+}
+
+
+def hits() -> tuple[ImageHit, ...]:
+    return tuple(
+        ImageHit(index, 0.9 - index / 10, URL.format(index), (Entity(name, attributes),))
+        for index, (name, attributes) in enumerate(PLANES.items())
+    )
+
+
+class Planes:
+    """A search that finds the three planes in every picture, and whose pictures lie in a folder."""
+
+    def __init__(self, folder: Path, pictures: tuple[int, ...] = (0, 2)) -> None:
+        self.picture_folder = folder
+        for index in pictures:
+            Image.new("RGB", (10 + index, 10)).save(folder / cache_name(URL.format(index)))
+
+    def __call__(self, query: Any, k: int = 5) -> list[dict[str, Any]]:
+        return [
+            {
+                "index": hit.index,
+                "score": hit.score,
+                "url": hit.url,
+                "entities": [{"entity_name": one.name, "entity_attributes": one.attributes} for one in hit.entities],
+            }
+            for hit in hits()[:k]
+        ]
+
+
+class ThreeEngines:
+    """Prefers the text that speaks of three engines."""
+
+    name = "engines"
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def score(self, pairs):  # type: ignore[no-untyped-def]
+        self.calls.append(len(pairs))
+        return np.array([0.9 if "three" in text else 0.3 for _, text in pairs], dtype=np.float32)
+
+
+def run(turns: list[Turn], settings: Settings, pipeline: Any, chat: ScriptedChat) -> ThreeEngines:
+    reranker = ThreeEngines()
+    about = context(settings, pipeline, chat=chat, reranker=reranker)
+    for name in settings.stages:
+        run_stage(STAGES[name](), turns, about)
+    return reranker
+
+
+def notes(asked: Turn) -> dict[str, Any]:
+    return {key: value for stage in asked.trace for key, value in stage.items()}
+
+
+FIGURE_2 = (
+    "Own answer: [February 9, 1970]\nReference: C\nReference answer: August 29, 1970\nFinal answer: August 29, 1970"
+)
+
+
+def test_one_prompt_in_four_steps(tmp_path: Path) -> None:
+    chat = ScriptedChat(lambda _: FIGURE_2)
+    batch = [turn("When did this aircraft make its first flight?") for _ in range(4)]
+    reranker = run(batch, load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
+    assert chat.batches == [4]
+    assert reranker.calls == [12]
+    asked = batch[0]
+    assert asked.answer == "August 29, 1970"
+    assert asked.parametric is not None
+    assert asked.parametric.text == "February 9, 1970"
+    assert asked.chosen is not None
+    assert asked.chosen.title == "McDonnell Douglas DC-10"
+    assert asked.entity is asked.chosen.entity
+    seen = notes(asked)
+    assert (seen["prki"], seen["vtki"]) == (True, True)
+    assert (seen["visual_entry"], seen["textual_entry"]) == ("Lockheed L-1011", "McDonnell Douglas DC-10")
+
+
+def test_pictures_are_shown_and_numbered_and_a_missing_one_leaves_the_text(tmp_path: Path) -> None:
+    chat = ScriptedChat(lambda _: FIGURE_2)
+    asked = turn("q")
+    run([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
+    message = chat.requests[0].messages[-1]
+    assert [image.size for image in message.images] == [(64, 48), (10, 10), (12, 10)]  # the photo, A and C
+    assert "Reference A: Lockheed L-1011\nPicture: number 2\nThe first flight" in message.content
+    assert "Reference B: Boeing 747\nThe first flight" in message.content
+    assert "Reference C: McDonnell Douglas DC-10\nPicture: number 3\n" in message.content
+    assert notes(asked)["pictures"] == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "entry"),
+    [
+        ("[Italy]", "Italy", None),
+        ("Own answer: [Italy]\nReference: A\nReference answer: The Netherlands\nFinal answer: [Italy]", "Italy", 0),
+        (ChatReply("Own answer: [Italy]\nReference: B\nReference answer: The Nether", "length"), "Italy", 1),
+        (ChatReply("Own ans", "abort"), IDK, None),
+        (ChatReply("", "error", error="boom"), IDK, None),
+        ("Own answer: [I don't know]\nReference: Q\nReference answer: I don't know\nFinal answer: I don't know", IDK, None),
+    ],
+)
+def test_replies_of_all_kinds(tmp_path: Path, reply: str | ChatReply, answer: str, entry: int | None) -> None:
+    asked = turn("What country does this island belong to?")
+    run([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), ScriptedChat(lambda _: reply))
+    assert asked.answer == answer
+    assert asked.chosen == (asked.entries[entry] if entry is not None else None)
+
+
+class Steps:
+    """Says what each of the four separate prompts asks for."""
+
+    def __init__(self, own: str, letter: str, retrieved: str, final: str) -> None:
+        self.own, self.letter, self.retrieved, self.final = own, letter, retrieved, final
+
+    def __call__(self, request: ChatRequest) -> str:
+        system = request.messages[0].content
+        if "disagree" in system:
+            return self.final
+        if "Reply with one letter" in system:
+            return self.letter
+        return self.retrieved if "from a reference" in system else self.own
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "calls", "prki"),
+    [
+        (("February 9, 1970", "C", "August 29, 1970", "August 29, 1970"), "August 29, 1970", 4, True),
+        (("December 20, 1957", "B", "August 29, 1970", "December 20, 1957"), "December 20, 1957", 4, True),
+        (("August 29, 1970", "C", "On August 29, 1970", "not asked"), "On August 29, 1970", 3, False),
+        ((IDK, "C", "August 29, 1970", "not asked"), "August 29, 1970", 3, None),
+        (("Italy", "A", "I don't know", "not asked"), "Italy", 3, None),
+        ((IDK, "A", "I don't know", "not asked"), IDK, 3, None),
+        (("Italy", "C", "Norway", ""), "Norway", 4, True),  # a reconciler that says nothing changes nothing
+    ],
+)
+def test_one_call_for_each_step(
+    tmp_path: Path, said: tuple[str, str, str, str], answer: str, calls: int, prki: bool | None
+) -> None:
+    chat = ScriptedChat(Steps(*said))
+    batch = [turn("When did this aircraft make its first flight?") for _ in range(3)]
+    run(batch, load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
+    assert chat.batches == [3] * calls
+    assert [asked.answer for asked in batch] == [answer] * 3
+    assert notes(batch[0])["prki"] is prki
+    assert batch[0].entity is batch[0].entries["ABC".index(said[1])].entity
+
+
+def test_each_step_sees_what_its_equation_names(tmp_path: Path) -> None:
+    chat = ScriptedChat(Steps("x", "C", "y", "z"))
+    run([turn("q")], load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
+    own, choice, external, final = (request.messages[-1] for request in chat.requests)
+    assert [len(message.images) for message in (own, choice, external, final)] == [1, 3, 2, 2]
+    assert "DC-10" not in own.content  # eq. 3: Q alone
+    assert all(name in choice.content for name in PLANES)  # eq. 5: all entries
+    assert "Boeing" not in external.content  # eq. 6: the chosen one
+    assert "engines of McDonnell Douglas DC-10 is three" in external.content
+    assert "From memory: x\nFrom the reference: y" in final.content  # eq. 7
+    assert "engines of McDonnell Douglas DC-10 is three" in final.content
+
+
+def settings(**tables: object) -> Settings:
+    return Settings.model_validate({"stages": ["finalise"], **tables})
+
+
+def entry(title: str, visual: float, textual: float) -> KnowledgeEntry:
+    return KnowledgeEntry(title, "text", "url", Entity(title), visual, textual)
+
+
+@pytest.mark.parametrize(("weight", "title"), [(1.0, "text"), (0.1, "picture")])
+def test_the_scores_choose_where_no_model_does_or_it_names_none(weight: float, title: str) -> None:
+    """By hand: 0.9 + 0.1 w against 0.7 + 0.8 w; equal at w = 2/7."""
+    entries = (entry("picture", 0.9, 0.1), entry("text", 0.7, 0.8))
+    asked, mute, bare = turn("a", entries=entries), turn("b", entries=entries), turn("c")
+    ChooseEntry().run([asked, bare], context(settings(choose_entry={"by": "scores", "text_weight": weight})))
+    chat = ScriptedChat(lambda _: "I cannot tell.")
+    ChooseEntry().run([mute], context(settings(choose_entry={"text_weight": weight}), chat=chat))
+    assert asked.chosen == mute.chosen
+    assert asked.entity is not None
+    assert asked.entity.name == title
+    assert bare.chosen is None
+
+
+def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
+    long = ImageHit(9, 0.95, "", (Entity("Long", {"story": "word " * 300}),))
+    asked = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
+    EntriesStage().run([asked, turn("none")], context(settings(entries={"most": 2}), reranker=ThreeEngines()))
+    assert [one.title for one in asked.entries] == ["Long", "Lockheed L-1011"]
+    assert len(asked.entries[0].text) <= 804
+    assert entry_text(hits()[2], 800) == (
+        "The first flight of McDonnell Douglas DC-10 is August 29, 1970. The engines of McDonnell Douglas DC-10 is three."
+    )
+
+
+def test_without_entries_the_model_still_answers() -> None:
+    chat = ScriptedChat(lambda _: "Own answer: [blue]\nReference: none\nReference answer:\nFinal answer: blue")
+    asked = turn("What colour is it?", None)
+    FourStepsStage().run([asked], context(settings(), chat=chat))
+    assert asked.candidate is not None
+    assert asked.candidate.text == "blue"
+    assert "there is no reference" in chat.requests[0].messages[-1].content
+
+
+def test_what_was_retrieved_can_be_kept_without_asking() -> None:
+    def pair(own: str, retrieved: str | None) -> Turn:
+        found = Candidate(retrieved, 0.8, "extract") if retrieved else None
+        return turn("q", parametric=Candidate(own, None, "generate"), candidate=found)
+
+    batch = [pair("Italy", "Norway"), pair("Italy", None)]
+    Reconcile().run(batch, context(settings(reconcile={"by": "retrieved", "parametric_alone": False})))
+    assert batch[0].candidate is not None
+    assert batch[0].candidate.text == "Norway"
+    assert batch[1].candidate is None
+    run_stage(Reconcile(), [pair("Italy", "Norway")], context(settings()))  # no model: noted, not raised
+
+
+def test_no_picture_folder_is_no_trouble() -> None:
+    asked = turn("q", image_hits=hits())
+    pipeline = SimpleNamespace(picture_folder=Path("no/such/folder"))
+    EntriesStage().run([asked], context(settings(), pipeline, reranker=ThreeEngines()))
+    assert [one.image for one in asked.entries] == [None, None, None]
