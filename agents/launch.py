@@ -14,7 +14,9 @@ from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Settings, load_pro
 
 if TYPE_CHECKING:
     from agents.base_agent import BaseAgent
+    from agents.model_set import ModelSet, RegistryFactory
     from agents.models.base import Label, TextLine
+    from agents.runtime.start_up import StartUp
 
 DEFAULT_CACHE = ROOT / ".cache"
 
@@ -89,6 +91,29 @@ def digest(settings: Settings) -> str:
     return hashlib.sha256(settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
 
+def build_models(profile: str, cache: Path = DEFAULT_CACHE, registry: RegistryFactory | None = None) -> ModelSet:
+    """The models of a profile, each loaded when it is first asked for.
+
+    Args:
+        registry: What makes the registry that loads them; ``ModelRegistry`` if None. Benchmarks pass one that counts.
+
+    Raises:
+        agents.settings.SettingsError: There is no such profile, or it is malformed.
+    """
+    from agents.domains import load_domains
+    from agents.model_set import ModelSet
+    from agents.models.registry import ModelRegistry
+    from agents.prompts import PromptLibrary
+
+    sight = PromptLibrary(PROMPTS)["image_in_words"]
+
+    def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
+        return sight.render(labels=labels, lines=lines)
+
+    descriptions = {domain.name: domain.description for domain in load_domains().values()}
+    return ModelSet(load_profile(profile), cache, describe, domains=descriptions, registry=registry or ModelRegistry)
+
+
 def build_agent(
     preset: str = "best",
     profile: str = "embedded",
@@ -109,19 +134,9 @@ def build_agent(
         agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
     """
     from agents.crag_agent import CragAgent
-    from agents.domains import load_domains
-    from agents.model_set import ModelSet
-    from agents.prompts import PromptLibrary
 
     settings = settings_of(preset, profile, without=without, overrides=overrides)
-    sight = PromptLibrary(PROMPTS)["image_in_words"]
-
-    def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
-        return sight.render(labels=labels, lines=lines)
-
-    descriptions = {domain.name: domain.description for domain in load_domains().values()}
-    models = ModelSet(load_profile(profile), cache, describe, domains=descriptions)
-    return CragAgent(pipeline, settings=settings, models=models, trace_path=trace_path)
+    return CragAgent(pipeline, settings=settings, models=build_models(profile, cache), trace_path=trace_path)
 
 
 def trace_to(agent: BaseAgent, path: Path) -> None:
@@ -132,9 +147,13 @@ def trace_to(agent: BaseAgent, path: Path) -> None:
         agent.trace_to(path)
 
 
-def warm_up(agent: BaseAgent) -> None:
-    """Let an agent of ``build_agent`` load the models of its preset, so that its first call pays for answering alone."""
-    from agents.crag_agent import CragAgent
+def warm_up(agent: BaseAgent) -> StartUp | None:
+    """Let an agent of ``build_agent`` load the models of its preset, so that its first call pays for answering alone.
 
-    if isinstance(agent, CragAgent):
-        agent.warm_up()
+    Returns:
+        How long each step took; None for agents of another make.
+    """
+    from agents.crag_agent import CragAgent
+    from agents.runtime.start_up import start_up
+
+    return start_up(agent) if isinstance(agent, CragAgent) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from agents.models.reader import Reader
 from agents.models.registry import ModelRegistry
 from agents.settings import Profile
 
+RegistryFactory = Callable[[Path, Describe | None, Mapping[str, str] | None], ModelRegistry]
+
 
 class ModelSet:
     """Roles to loaded models.
@@ -34,6 +36,7 @@ class ModelSet:
         describe: Words for what a recogniser and an OCR reader saw, for chat models that cannot see.
         ready: Models that are there already, by role; tests pass scripted ones.
         domains: Domain to description, for a domain classifier that was not trained.
+        registry: Makes the registry that loads the models, from cache, describe and domains.
     """
 
     def __init__(
@@ -43,11 +46,17 @@ class ModelSet:
         describe: Describe | None = None,
         ready: Mapping[str, Any] | None = None,
         domains: Mapping[str, str] | None = None,
+        registry: RegistryFactory = ModelRegistry,
     ) -> None:
         self._profile = profile
-        self._registry = ModelRegistry(cache, describe, domains)
+        self._registry = registry(cache, describe, domains)
         self._loaded: dict[str, Any] = dict(ready or {})
         self._lock = threading.RLock()
+
+    @property
+    def specifications(self) -> Mapping[str, Mapping[str, Any]]:
+        """The profile's specification of each role's model."""
+        return self._profile.models
 
     def get(self, role: str) -> Any:
         """The model of a role.

@@ -100,9 +100,10 @@ class SelectEntity:
         """Likeness of the pictures plus likeness of the words; a place named in the question outweighs both."""
         settings = context.settings.select_entity
         texts = [describe(choice.entity, settings.attributes) for _, choices in found for choice in choices]
-        asked = context.models.text_encoder.encode([turn.target.phrase or turn.question for turn, _ in found])
-        described = iter(context.models.text_encoder.encode(texts))
-        for (turn, choices), question in zip(found, asked, strict=True):
+        questions = [turn.target.phrase or turn.question for turn, _ in found]
+        vectors = context.models.text_encoder.encode([*questions, *texts])  # one pass for both
+        described = iter(vectors[len(questions) :])
+        for (turn, choices), question in zip(found, vectors[: len(questions)], strict=True):
             words = [float(np.dot(question, next(described))) for _ in choices]
             placed = _placed(turn, choices)
             totals = [
