@@ -9,7 +9,8 @@ The rule:
 - **Relevance** goes by the share of a sentence's content words that stand in the question, the ground truth or the accept forms: 1 from
   ``PARTIAL`` on, 0.5 where there is one at all.
 - **Support** goes by the share of a sentence's content words that stand in the documents, titles included: 1 from ``FULL`` on, 0.5 from
-  ``PARTIAL`` on; a figure that stands in none of them makes it 0.
+  ``PARTIAL`` on; a figure that stands in none of them makes it 0 (figures are
+  compared by value, see ``quantities``).
 
 An image document is read as what the knowledge graph tells of it: the rule sees no pictures.
 """
@@ -71,13 +72,17 @@ class RuleGrader:
         asked = TextView(answer.question)
         if not all(agrees_with_any(quantity, [*figures, *asked.quantities]) for quantity in claim.quantities):
             return 0.0
-        words = [word for word in claim.content if word not in asked.words] or claim.content
-        return _grade(_share(words, frozenset().union(*(text.words for text in known))))
+        own = claim.words_of(claim.quantities)
+        words = [word for word in claim.content if word not in asked.words and word not in own]
+        if not words:
+            words = [] if claim.quantities else claim.content
+        return _grade(_share(words, frozenset().union(*(text.words for text in known)), empty=bool(claim.quantities)))
 
 
-def _share(words: Sequence[str], known: frozenset[str]) -> float:
+def _share(words: Sequence[str], known: frozenset[str], *, empty: bool = False) -> float:
+    """Share of the words that are known; of none at all, ``empty``."""
     unique = set(words)
-    return len(unique & known) / len(unique) if unique else 0.0
+    return len(unique & known) / len(unique) if unique else float(empty)
 
 
 def _grade(share: float) -> float:

@@ -116,12 +116,14 @@ def supported(
 ) -> float:
     """How far a document supports a sentence.
 
-    1 where the sentence (or the one that an extracted answer was taken from) stands in it word for word, 0 where it lacks a figure
-    of the sentence, else the best score of its parts.
+    1 where the sentence stands in it word for word, 0 where it lacks a figure of the sentence, else the best score of its parts. An
+    extracted answer is supported by the documents that hold the sentence it was taken from, and by no other.
     """
     whole = passage_of(document)
     taken_from = answered.candidate.sentence
-    if stands_in(sentence.text, whole) and (not taken_from or stands_in(taken_from, whole)):
+    if taken_from and any(stands_in(taken_from, passage_of(other)) for other in answered.documents):
+        return float(stands_in(taken_from, whole))
+    if stands_in(sentence.text, whole):
         return 1.0
     if settings.figures and not figures_supported(sentence.text, [whole, answered.turn.question]):
         return 0.0

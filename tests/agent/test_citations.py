@@ -1,0 +1,317 @@
+"""Citations: the parser on whatever models write, the check, the stages of MAVIS with scripted models, and the switch."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from agents.citations import (
+    CheckedSentence,
+    CitedSentence,
+    check,
+    figures_supported,
+    marked,
+    parse_cited,
+    stands_in,
+    written,
+)
+from agents.models.base import ChatReply, ChatRequest
+from agents.overrides import overridden
+from agents.pipeline import STAGES, run_stage
+from agents.settings import Settings, load_settings
+from agents.stages.cite import Cite
+from agents.stages.cited_answer import CitedAnswer, long_answer
+from agents.stages.documents import DocumentsStage
+from agents.stages.finalise import Finalise
+from agents.stages.knowledge import KnowledgeStage
+from agents.stages.queries import Queries
+from agents.turn import IDK, Candidate, Evidence, Turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, turn
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentences"),
+    [
+        ("It is 330 m tall [1]. It is old [2, 3].", [("It is 330 m tall.", (1,)), ("It is old.", (2, 3))]),
+        ("It is 330 m tall. [1] It is old. [2][3]", [("It is 330 m tall.", (1,)), ("It is old.", (2, 3))]),
+        ("[1] It is 330 m tall. [2] It is old.", [("It is 330 m tall.", (1,)), ("It is old.", (2,))]),
+        ("Tall [Doc 2] and old [Info 3; 1].", [("Tall and old.", (2, 3, 1))]),
+        ("First【4】.\nSecond [^2].", [("First.", (4,)), ("Second.", (2,))]),
+        ("As [1-3] say.", [("As say.", (1, 2, 3))]),
+        ("Twice [1] and again [1].", [("Twice and again.", (1,))]),
+        ("An [aside], a list[0x], nothing.", [("An [aside], a list[0x], nothing.", ())]),
+        ("Dr. Eiffel lived at St. Louis [2].", [("Dr. Eiffel lived at St. Louis.", (2,))]),
+        ("[1]", []),
+        ("", []),
+    ],
+)
+def test_markers_are_read_as_models_write_them(answer: str, sentences: list[tuple[str, tuple[int, ...]]]) -> None:
+    assert [(sentence.text, sentence.citations) for sentence in parse_cited(answer)] == sentences
+
+
+@pytest.mark.parametrize("bad", ["[" * 50_000, "[1]" * 20_000, "[1 " * 20_000, "[1," + "1," * 50_000, "a. " * 20_000])
+def test_no_reply_takes_long_to_read(bad: str) -> None:
+    started = time.process_time()
+    parse_cited(bad)
+    assert time.process_time() - started < 2.0
+
+
+def test_a_wide_range_does_not_become_a_thousand_citations() -> None:
+    assert len(parse_cited("All [1-9999].")[0].citations) == 50
+
+
+@given(st.lists(st.tuples(st.sampled_from(["It is tall", "Paris is old"]), st.lists(st.integers(1, 9), unique=True))))
+def test_what_is_written_is_read_again(sentences: list[tuple[str, list[int]]]) -> None:
+    given_sentences = tuple(CitedSentence(f"{text}.", tuple(numbers)) for text, numbers in sentences)
+    assert parse_cited(" ".join(marked(sentence) for sentence in given_sentences)) == given_sentences
+
+
+@given(st.text())
+def test_any_text_can_be_read(text: str) -> None:
+    parse_cited(text)
+
+
+def test_the_check_by_hand() -> None:
+    sentences = [CitedSentence("a", (1, 2, 9)), CitedSentence("b", (2,)), CitedSentence("c")]
+    support = [{1: 0.9, 2: 0.4}, {1: 0.7, 2: 0.1}, {1: 0.2, 2: 0.3}]
+    kept = check(sentences, support, threshold=0.5, attribute=False)
+    assert [sentence.citations for sentence in kept] == [(1,), (), ()]
+    assert [(item.number, item.fault) for item in kept[0].dropped] == [
+        (2, "not supported"),
+        (9, "no such document"),
+    ]
+    found = check(sentences, support, threshold=0.5, attribute=True)
+    assert [(sentence.citations, sentence.found) for sentence in found] == [((1,), False), ((1,), True), ((), False)]
+
+
+def test_support_that_is_no_number_supports_nothing() -> None:
+    assert check([CitedSentence("a", (1,))], [{1: float("nan")}], threshold=0.0, attribute=True)[0].citations == ()
+
+
+def test_figures_and_words_of_a_document() -> None:
+    assert figures_supported("It weighs 1,250 kg.", ["weight 1250 kg"])
+    assert not figures_supported("It is 331 m tall.", ["It is 330 m tall."])
+    assert stands_in("330 m.", "The height of X is 330 m (1,083 ft).")
+    assert not stands_in("30 m", "The height is 330 m")
+    assert not stands_in("...", "anything")
+
+
+def test_an_answer_ends_with_a_whole_sentence_within_the_limit() -> None:
+    """20 tokens are 60 characters; a marker takes 9 of them."""
+    sentences = (
+        CheckedSentence("A sentence of thirty letters..", (1,)),
+        CheckedSentence("Another one of 29 characters.", (2,)),
+    )
+    assert written(sentences, 20, markers=False) == "A sentence of thirty letters.. Another one of 29 characters."
+    assert written(sentences, 20, markers=True) == "A sentence of thirty letters. [1]."
+    assert written(sentences, 5, markers=False) == "A sentence of"
+    assert written((), 5, markers=True) == ""
+
+
+def settings(**tables: Any) -> Settings:
+    return Settings.model_validate({"stages": ["finalise"], **tables})
+
+
+def document(text: str, source: Any = "web", title: str = "T", **fields: Any) -> Evidence:
+    return Evidence(text, source, title, **fields)
+
+
+TOWER = (document("The tower is 330 m tall. Soup is hot."), document("height 330 m", "kg", url="u"), document("soup"))
+
+
+def cited(answer: str, sentence: str = "", **cite: Any) -> Turn:
+    asked = turn("How tall is it?", ranked=TOWER, candidate=Candidate(answer, None, "generate", sentence=sentence))
+    if sentence:
+        asked.candidate = Candidate(answer, 0.9, "extract", sentence=sentence)
+    reranker = WordOverlapReranker()
+    Cite().run([asked], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
+    assert reranker.calls == 1
+    return asked
+
+
+def test_citations_that_do_not_exist_or_do_not_support_are_dropped() -> None:
+    asked = cited("The tower is 330 m tall. [1][3][8] Soup is cold. [3]", attribute=False, unsupported="drop")
+    assert asked.cited is not None
+    assert [(sentence.text, sentence.citations) for sentence in asked.cited] == [("The tower is 330 m tall.", (1,))]
+    notes = asked._notes
+    assert notes["sentences"][0]["dropped"] == ["[3] not supported", "[8] no such document"]
+    assert [sentence["given"] for sentence in notes["sentences"]] == [True, False]
+    assert notes["abstained"] == 1
+    assert [item["modality"] for item in notes["documents"]] == ["text", "image", "text"]
+
+
+def test_a_wrong_figure_is_not_supported_however_alike_the_words() -> None:
+    asked = cited("The tower is 331 m tall. [1]", attribute=False, unsupported="drop")
+    assert asked.cited == ()
+    asked.route = "rag"
+    Finalise().run([asked], context(settings()))
+    assert asked.answer == IDK
+    assert "no sentence" in asked._notes["decision"]
+
+
+def test_an_extracted_answer_is_cited_by_the_sentence_it_was_taken_from() -> None:
+    asked = cited("330 m", sentence="height 330 m")
+    assert asked.cited is not None
+    assert asked.cited[0].citations == (2,)
+    assert asked.cited[0].found
+
+
+def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> None:
+    asked = cited("The tower is 330 m tall. Nobody knows why.")
+    Finalise().run([asked], context(settings()))
+    assert asked.answer == "The tower is 330 m tall. Nobody knows why."
+    Finalise().run([asked], context(settings(finalise={"cite": True})))
+    assert asked.answer == "The tower is 330 m tall [1]. Nobody knows why."
+
+
+def test_who_does_not_know_cites_nothing() -> None:
+    asked = turn("q", ranked=TOWER, candidate=Candidate("I don't know", None, "generate"))
+    Cite().run([asked, turn("q")], context(settings(), reranker=WordOverlapReranker()))
+    assert asked.cited is None
+
+
+@pytest.mark.parametrize("preset", ["best", "direct_rag", "cruise", "core_mmrag", "coherence", "vlm_only", "mavis"])
+@pytest.mark.filterwarnings("error")
+def test_the_switch_works_with_every_preset(preset: str) -> None:
+    made = overridden(load_settings(preset, "embedded"), ["finalise.cite=true"])
+    assert made.stages[-2:] == ("cite", "finalise")
+    assert "cite" not in made.without(["cite"]).stages
+    if preset != "mavis":
+        assert "cite" not in load_settings(preset, "embedded").stages
+
+
+def test_queries_may_be_the_models_alone() -> None:
+    chat = ScriptedChat(lambda _: '{"queries": ["height of the Eiffel Tower", "who built it"]}')
+    asked, silent = turn("How tall is this?"), turn("Why?")
+    table = {"split": "model", "prompt": "search_queries", "keep_question": False, "most": 1}
+    Queries().run([asked], context(settings(queries=table), chat=chat))
+    assert asked.queries == ("height of the Eiffel Tower",)
+    Queries().run([silent], context(settings(queries=table), chat=ScriptedChat(lambda _: "no idea")))
+    assert silent.queries == ("Why?",)
+
+
+def test_documents_are_the_top_k_of_each_query_over_both_modalities() -> None:
+    evidence = (
+        document("tall tower"), document("tall tall hat"), document("old stone", "kg"), document("old tall tower", "kg"),
+    )  # fmt: skip
+    asked = turn("q", evidence=evidence, queries=("tall tower", "old stone"))
+    reranker = WordOverlapReranker()
+    DocumentsStage().run([asked], context(settings(documents={"k": 1}), reranker=reranker))
+    assert reranker.calls == 1
+    assert [chunk.text for chunk in asked.ranked or ()] == ["tall tower", "old stone"]
+    DocumentsStage().run([asked], context(settings(documents={"k": 4, "modality": "image"}), reranker=reranker))
+    assert {chunk.source for chunk in asked.ranked or ()} == {"kg"}
+
+
+class Pictures(ScriptedPipeline):
+    """A search whose knowledge graph holds pictures in a folder."""
+
+    def __init__(self, folder: Any) -> None:
+        super().__init__({}, {})
+        self.picture_folder = folder
+
+
+def pictured(tmp_path: Any, url: str) -> Pictures:
+    from agents.search.images import cache_name
+
+    Image.new("RGB", (5, 7), "red").save(tmp_path / cache_name(url), "PNG")
+    return Pictures(tmp_path)
+
+
+def test_knowledge_is_extracted_without_question_or_photo_and_each_document_once(tmp_path: Any) -> None:
+    chat = ScriptedChat(lambda request: "none" if "soup" in request.messages[-1].content else "It is 330 m tall.")
+    url = "https://i.example/t.png"
+    ranked = (TOWER[0], document("height 330 m", "kg", url=url), document("soup"))
+    first, second = turn("A very particular question?", ranked=ranked), turn("Another?", ranked=ranked[:1])
+    KnowledgeStage().run([first, second], context(settings(), pictured(tmp_path, url), chat=chat))
+    assert chat.batches == [3]
+    assert not any("particular" in message.content for request in chat.requests for message in request.messages)
+    shown = [picture.size for request in chat.requests for message in request.messages for picture in message.images]
+    assert shown == [(5, 7)]  # the document's own picture, never that of the question
+    assert first.knowledge == {ranked[0]: "It is 330 m tall.", ranked[1]: "It is 330 m tall."}
+    assert second.knowledge == {ranked[0]: "It is 330 m tall."}
+
+
+def test_extraction_leaves_the_answer_its_time() -> None:
+    chat = ScriptedChat(lambda _: "fact")
+    asked = turn("q", ranked=TOWER)
+    KnowledgeStage().run([asked], context(settings(), seconds=2.5, chat=chat))
+    assert (chat.batches, dict(asked.knowledge)) == ([], {})
+
+
+def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictures(tmp_path: Any) -> None:
+    url = "https://i.example/t.png"
+    ranked = (TOWER[0], document("height 330 m", "kg", url=url))
+    search = pictured(tmp_path, url)
+
+    def ask(method: str, **fields: Any) -> ChatRequest:
+        chat = ScriptedChat(lambda _: "It is 330 m tall [1].")
+        asked = turn("How tall?", ranked=ranked, **fields)
+        CitedAnswer().run([asked], context(settings(cited_answer={"method": method}), search, chat=chat))
+        assert asked.candidate is not None
+        assert asked.candidate.text == "It is 330 m tall [1]."
+        return chat.requests[0]
+
+    plain = ask("vanilla")
+    assert [picture.size for picture in plain.messages[-1].images] == [(64, 48), (5, 7)]
+    assert "[2] T: height 330 m" in plain.messages[-1].content
+    assert "Picture 1 after the photo belongs to [2]" in plain.messages[-1].content
+    known = ask("vanilla", knowledge={ranked[1]: "A red square."})
+    assert [picture.size for picture in known.messages[-1].images] == [(64, 48)]
+    assert "[2] T: A red square." in known.messages[-1].content
+    assert "Relevant documents:" in ask("chain_of_thought").messages[-1].content
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ("Relevant documents: [1]\nInformation: tall\nAnswer: It is tall [1].\nIt is old [2].", "It is tall [1]. It is old [2]."),
+        ("Relevant documents: [1]\nInformation: ta", None),
+        ("It is tall [1].", "It is tall [1]."),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_the_answer_of_a_reasoned_reply(reply: str, text: str | None) -> None:
+    candidate = long_answer(ChatReply(reply, "stop"))
+    assert (candidate.text if candidate else None) == text
+
+
+def test_mavis_from_end_to_end_with_a_model_that_can(tmp_path: Any) -> None:
+    """All stages of the preset that need no index, with a scripted model in the place of a large one."""
+
+    def say(request: ChatRequest) -> str:
+        prompt = request.messages[0].content + request.messages[-1].content
+        if "search queries" in prompt:
+            return '{"queries": ["height of the tower"]}'
+        if "take down" in prompt:
+            return "The tower is 330 m tall."
+        return "The tower is 330 m tall [1]. It was sold twice [2]. Soup is hot [7]."
+
+    chat = ScriptedChat(say)
+    asked = turn("How tall is this?", evidence=TOWER)
+    made = load_settings("mavis", "gpu")
+    run = context(made, ScriptedPipeline({}, {}), chat=chat, reranker=WordOverlapReranker())
+    for name in ("queries", "documents", "knowledge", "cited_answer", "cite", "finalise"):
+        run_stage(STAGES[name](), [asked], run)
+    assert asked.error is None
+    assert asked.answer == "The tower is 330 m tall [1]."
+    assert chat.batches == [1, 3, 1]
+
+
+def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
+    class Exact:
+        name = "exact"
+
+        def score(self, pairs: Any) -> Any:
+            return np.asarray([1.0 if passage == "T: Soup is hot." else 0.1 for _, passage in pairs], dtype=np.float32)
+
+    asked = turn("q", ranked=TOWER, candidate=Candidate("Soups are hot [1].", None, "generate"))
+    Cite().run([asked], context(settings(cite={"attribute": False}), reranker=Exact()))
+    assert asked.cited is not None
+    assert asked.cited[0].citations == (1,)

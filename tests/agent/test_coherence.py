@@ -1,0 +1,253 @@
+"""Semantic coherence filtering: algorithms 1 and 2 on numbers worked out by hand, their properties, and the stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from agents.coherence import Metric, mean_pairwise, similarities, top
+from agents.entity_graph import Source, entity_graph, item_degrees, node_of, pruned
+from agents.models.base import ModelError
+from agents.models.entities import SpacyEntities
+from agents.search.types import Entity, ImageHit
+from agents.settings import Settings
+from agents.stages.coherence import CoherenceStage
+from agents.turn import Evidence, Turn
+from tests.agent.scripted import ScriptedPipeline, context, turn
+
+METRICS: tuple[Metric, ...] = ("l1", "euclidean", "cosine")
+
+
+def test_algorithm_1_by_hand() -> None:
+    """Cosines of (1, 0), (0.6, 0.8), (0, 1): 0.6, 0 and 0.8; so c = (0.6 + 0) / 2, (0.6 + 0.8) / 2, (0 + 0.8) / 2."""
+    vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+    scores = mean_pairwise(similarities(vectors, vectors, "cosine"))
+    assert scores == pytest.approx([0.3, 0.7, 0.4])
+    assert top(scores, 2) == [1, 2]
+
+
+def test_distances_become_similarities_by_hand() -> None:
+    """(0, 0) to (3, 4): L1 distance 7, Euclidean 5."""
+    assert similarities([[0.0, 0.0]], [[3.0, 4.0]], "l1")[0, 0] == pytest.approx(1 / 8)
+    assert similarities([[0.0, 0.0]], [[3.0, 4.0]], "euclidean")[0, 0] == pytest.approx(1 / 6)
+    assert similarities([[0.0, 0.0]], [[3.0, 4.0]], "cosine")[0, 0] == 0.0
+
+
+def test_an_item_alone_has_no_coherence_and_dimensions_must_agree() -> None:
+    assert mean_pairwise(similarities([[1.0]], [[1.0]], "cosine")) == pytest.approx([0.0])
+    assert mean_pairwise(np.zeros((0, 0))).shape == (0,)
+    with pytest.raises(ValueError, match="one dimension"):
+        similarities([[1.0]], [[1.0, 2.0]], "l1")
+
+
+def test_the_best_are_taken_in_order_and_nan_never() -> None:
+    assert top([0.5, float("nan"), 0.9, 0.5], 3) == [2, 0, 3]
+
+
+VECTORS = arrays(
+    np.float64, st.tuples(st.integers(2, 7), st.just(3)), elements=st.floats(-10, 10, allow_nan=False, width=32)
+)
+
+
+@given(VECTORS, st.sampled_from(METRICS), st.randoms())
+def test_coherence_does_not_depend_on_the_order_of_the_evidence(vectors: Any, metric: Metric, random: Any) -> None:
+    order = list(range(len(vectors)))
+    random.shuffle(order)
+    scores = mean_pairwise(similarities(vectors, vectors, metric))
+    shuffled = mean_pairwise(similarities(vectors[order], vectors[order], metric))
+    assert shuffled == pytest.approx(scores[order], abs=1e-9)
+
+
+@given(VECTORS, st.sampled_from(METRICS))
+def test_likeness_is_symmetric_and_bounded(vectors: Any, metric: Metric) -> None:
+    matrix = similarities(vectors, vectors, metric)
+    assert matrix == pytest.approx(matrix.T, abs=1e-9)
+    assert matrix.max() <= 1 + 1e-9
+    assert matrix.min() >= (-1 - 1e-9 if metric == "cosine" else 0.0)
+
+
+@given(VECTORS, st.sampled_from(METRICS))
+def test_coherence_is_the_mean_of_a_loop(vectors: Any, metric: Metric) -> None:
+    matrix = similarities(vectors, vectors, metric)
+    n = len(vectors)
+    loop = [sum(matrix[i, j] for j in range(n) if j != i) / (n - 1) for i in range(n)]
+    assert mean_pairwise(matrix) == pytest.approx(loop, abs=1e-9)
+
+
+EVIDENCE = [
+    Source("image", ("Junie Moon", "Liza Minnelli")),
+    Source("text", ("Liza Minnelli", "Junie Moon", "Otto Preminger")),
+    Source("table", ("Hanging Tree",)),
+    Source("text", ("Gary Cooper", "Montana")),
+]
+
+
+def test_algorithm_2_by_hand() -> None:
+    """Minnelli, Moon and Preminger form a triangle (degree 2 each). Hanging Tree has degree 0, Cooper and Montana degree 1 in one
+    modality with no other beside them: pruned. Items: 2 + 2, 2 + 2 + 2, and two with nothing left."""
+    graph = entity_graph(EVIDENCE)
+    assert dict(graph.degree()) == {
+        "junie moon": 2, "liza minnelli": 2, "otto preminger": 2, "hanging tree": 0, "gary cooper": 1, "montana": 1,
+    }  # fmt: skip
+    assert graph.nodes["liza minnelli"]["modalities"] == {"image", "text"}
+    assert item_degrees(pruned(graph), 4) == [4, 6, None, None]
+
+
+def test_a_leaf_that_is_tied_to_another_modality_stays() -> None:
+    """A - B in a text, B alone in a table: A has degree 1 and one modality, but its neighbour B occurs in the table too."""
+    graph = entity_graph([Source("text", ("A", "B")), Source("table", ("B",))])
+    assert set(pruned(graph)) == {"a", "b"}
+
+
+def test_an_entity_of_two_modalities_stays_even_alone() -> None:
+    graph = entity_graph([Source("image", ("A",)), Source("text", ("A",))])
+    assert item_degrees(pruned(graph), 2) == [0, 0]
+
+
+def test_names_are_found_in_whatever_case_in_the_texts_of_others() -> None:
+    graph = entity_graph([Source("image", ("The Eiffel Tower",)), Source("text", (), "painting the eiffel tower anew")])
+    assert graph.nodes["eiffel tower"]["items"] == {0, 1}
+    assert node_of("The Eiffel-Tower!") == "eiffel-tower"
+    assert node_of("?") == ""
+
+
+@given(st.lists(st.tuples(st.sampled_from(["image", "text", "table"]), st.sets(st.sampled_from("ABCDEF"))), max_size=7))
+def test_pruning_keeps_whatever_two_modalities_name(items: list[tuple[str, set[str]]]) -> None:
+    graph = entity_graph([Source(modality, tuple(sorted(names))) for modality, names in items])
+    kept = pruned(graph)
+    for node in graph:
+        if len(graph.nodes[node]["modalities"]) > 1:
+            assert node in kept
+    assert set(kept) <= set(graph)
+
+
+def test_names_by_rule() -> None:
+    texts = [
+        "The Eiffel Tower was designed by Gustave Eiffel's company near the Champ de Mars, beside USS Constitution.",
+        "Repainting takes months. In Rome it rains; Rome is old. The BMW M4 is fast.",
+        "nothing here",
+        "",
+    ]
+    assert SpacyEntities().find(texts) == [
+        ("Eiffel Tower", "Gustave Eiffel", "Champ de Mars", "USS Constitution"),
+        ("Rome", "BMW M4"),
+        (),
+        (),
+    ]
+
+
+def test_a_trained_pipeline_is_used_where_it_is_named_and_a_missing_one_says_so(tmp_path: Any) -> None:
+    import spacy
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns(
+        [{"label": "GPE", "pattern": "paris"}, {"label": "CARDINAL", "pattern": "seven"}]
+    )
+    nlp.to_disk(tmp_path / "pipeline")
+    assert SpacyEntities(str(tmp_path / "pipeline")).find(["seven days in paris"]) == [("paris",)]
+    with pytest.raises(ModelError, match="no_such_pipeline"):
+        SpacyEntities("no_such_pipeline").find(["x"])
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(ModelError, match="finds no entities"):
+        SpacyEntities(str(tmp_path / "blank")).find(["x"])
+
+
+class Axes:
+    """Embeds a text by the first word it knows; counts its calls."""
+
+    name = "axes"
+
+    def __init__(self, **axes: tuple[float, float]) -> None:
+        self.axes = axes
+        self.calls = 0
+
+    def encode(self, texts: Any) -> Any:
+        self.calls += 1
+        return np.asarray(
+            [
+                next((self.axes[word] for word in text.lower().split() if word in self.axes), (0.0, 0.0))
+                for text in texts
+            ]
+        )
+
+
+def settings(**coherence: Any) -> Settings:
+    return Settings.model_validate({"stages": ["finalise"], "coherence": {"rounds": 0, **coherence}})
+
+
+def page(text: str, score: float = 0.5) -> Evidence:
+    return Evidence(text, "web", "", retrieval=score)
+
+
+def texts(asked: Turn) -> list[str]:
+    assert asked.coherent is not None
+    return [chunk.text for chunk in asked.coherent]
+
+
+def test_what_disagrees_with_the_rest_is_dropped_although_it_is_relevant() -> None:
+    """Cosines: heart to hand 0.6, to fingers 0.55, to palm 0.5; the other three to each other about 0.99. So c(heart) = 0.55 and
+    c(hand) = 0.86, c(fingers) = 0.85, c(palm) = 0.83, although heart is nearest to the question (1, 0)."""
+    encoder = Axes(q=(1.0, 0.0), heart=(1.0, 0.0), hand=(0.6, 0.8), fingers=(0.55, 0.835), palm=(0.5, 0.866))
+    table = tuple(Evidence(word, "kg", "t", key="k", value=word) for word in ("fingers", "palm"))
+    asked = turn("q", None, evidence=(page("heart"), page("hand"), *table))
+    CoherenceStage().run([asked], context(settings(k=2), text_encoder=encoder))
+    assert texts(asked) == ["hand", "fingers"]
+
+
+def test_stage_1_keeps_the_best_of_each_modality_and_one_call_serves_the_batch() -> None:
+    encoder = Axes(q=(1.0, 0.0), near=(1.0, 0.1), far=(0.0, 1.0), further=(-1.0, 0.0))
+    evidence = (
+        page("near a"), page("far b"), page("further c"),
+        Evidence("far d", "kg", "t", key="k", value="v"), Evidence("near e", "kg", "t", key="k", value="v"),
+    )  # fmt: skip
+    batch = [turn("q", None, evidence=evidence), turn("q", None), turn("q", None, evidence=evidence[:1])]
+    CoherenceStage().run(batch, context(settings(k=1, candidates=3, second="none"), text_encoder=encoder))
+    assert sorted(texts(batch[0])) == ["near a", "near e"]
+    assert (texts(batch[1]), texts(batch[2])) == ([], ["near a"])
+    assert encoder.calls == 1
+
+
+def test_the_graph_drops_what_no_other_source_names() -> None:
+    encoder = Axes(q=(1.0, 0.0))
+    asked = turn("q", None)
+    asked.evidence = (
+        Evidence("It stands in Paris near the Seine.", "web", "Eiffel Tower"),
+        Evidence("The city of Eiffel Tower is Paris.", "kg", "Eiffel Tower", key="city", value="Paris"),
+        Evidence("in a heart shape", "web", "Album covers"),
+    )
+    CoherenceStage().run(
+        [asked], context(settings(k=5, second="graph"), text_encoder=encoder, entity_finder=SpacyEntities())
+    )
+    assert [chunk.title for chunk in asked.coherent or ()] == ["Eiffel Tower", "Eiffel Tower"]
+
+
+def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together() -> None:
+    pages = {f"p{i}": f"tower fact number {i}" for i in range(9)}
+    pipeline = ScriptedPipeline({(64, 48): ("Eiffel Tower", {"height": "330 m", "city": "Paris"})}, pages)
+    entity = Entity("Eiffel Tower", {"height": "330 m", "city": "Paris"})
+    short = turn("tower", entity=entity, image_hits=(ImageHit(0, 0.9, "u", (entity,)),), queries=("tower",))
+    short.evidence = (page("tower fact number 0"),)
+    full = turn("tower", None, evidence=tuple(page(f"tower x{i}") for i in range(3)), queries=("tower",))
+    encoder = Axes(tower=(1.0, 0.0))
+    made = settings(k=3, rounds=1, widen=2)
+    made = made.model_copy(update={"web_search": made.web_search.model_copy(update={"k": 2})})
+    CoherenceStage().run([short, full], context(made, pipeline, text_encoder=encoder))
+    assert len([query for query in pipeline.queries if isinstance(query, str)]) == 1  # the full turn is not asked for
+    notes = short._notes
+    assert notes["searched_again"] == 1
+    assert notes["pool"] == {"image": 1, "text": 3, "table": 2}
+    assert full._notes["searched_again"] == 0
+
+
+def test_a_picture_taken_to_show_something_else_gives_no_image_evidence() -> None:
+    hit = ImageHit(0, 0.9, "u", (Entity("Big Ben"),))
+    unknown = turn("q", image_hits=(hit,))
+    known = turn("q", image_hits=(hit,), entity=hit.entities[0])
+    CoherenceStage().run([unknown, known], context(settings(), text_encoder=Axes(q=(1.0, 0.0))))
+    assert texts(unknown) == []
+    assert texts(known) == ["This is Big Ben."]
