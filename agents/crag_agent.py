@@ -43,10 +43,10 @@ class CragAgent(BaseAgent):
         self, search_pipeline: Any, *, settings: Settings, models: ModelSet, trace_path: Path | None = None
     ) -> None:
         super().__init__(search_pipeline)
-        self._settings = settings
-        self._models = models
+        self.settings = settings
+        self.models = models
+        self.prompts = PromptLibrary(PROMPTS)
         self._search = SearchGateway(search_pipeline)
-        self._prompts = PromptLibrary(PROMPTS)
         self._stages = [STAGES[name]() for name in settings.stages]
         self._warm = False
         self.trace_to(trace_path)
@@ -55,22 +55,26 @@ class CragAgent(BaseAgent):
         """Write traces to another file from now on (None: to none), calls counted from 0 again."""
         self._trace = TraceWriter(path) if path is not None else None
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> list[tuple[str, float]]:
         """Load the models of the preset: a blank turn goes through all stages, each reply cut short, without a trace.
 
         What fails here fails again, and is noted, where a turn is really asked. Further calls do nothing.
+
+        Returns:
+            The stages and the seconds that each took.
         """
         if self._warm:
-            return
+            return []
         self._warm = True
         turns = [_open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
-        context = Context(self._settings, BriefModels(self._models), self._search, self._prompts, NO_DEADLINE)
+        context = Context(self.settings, BriefModels(self.models), self._search, self.prompts, NO_DEADLINE)
         for stage in self._stages:
             run_stage(stage, turns, context)
+        return [(entry["stage"], entry["seconds"]) for entry in turns[0].trace]
 
     def get_batch_size(self) -> int:
         """How many turns the evaluator passes in one call, 1 to 16."""
-        return self._settings.limits.batch_size
+        return self.settings.limits.batch_size
 
     def batch_generate_response(
         self,
@@ -80,7 +84,7 @@ class CragAgent(BaseAgent):
         **kwargs: Any,  # noqa: ARG002 - later evaluators pass rag_context_list and domains, which this agent finds for itself
     ) -> list[str]:
         """Answer each query; a turn that cannot be answered gets "I don't know", whatever went wrong with it."""
-        limits = self._settings.limits
+        limits = self.settings.limits
         deadline = Deadline(limits.seconds_per_turn * len(queries) - limits.margin_seconds)
         turns = [
             _open_turn(query, image, history or ())
@@ -90,7 +94,7 @@ class CragAgent(BaseAgent):
         ]
         if not turns:
             return []
-        context = Context(self._settings, self._models, self._search, self._prompts, deadline)
+        context = Context(self.settings, self.models, self._search, self.prompts, deadline)
         for stage in self._stages:
             run_stage(stage, turns, context)
         if self._trace is not None:

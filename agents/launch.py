@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Settings, load_profile, load_settings, names
+from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
 
 if TYPE_CHECKING:
     from agents.base_agent import BaseAgent
@@ -91,10 +91,11 @@ def digest(settings: Settings) -> str:
     return hashlib.sha256(settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
 
-def build_models(profile: str, cache: Path = DEFAULT_CACHE, registry: RegistryFactory | None = None) -> ModelSet:
+def build_models(profile: str | Profile, cache: Path = DEFAULT_CACHE, registry: RegistryFactory | None = None) -> ModelSet:
     """The models of a profile, each loaded when it is first asked for.
 
     Args:
+        profile: Its name, or the profile itself.
         registry: What makes the registry that loads them; ``ModelRegistry`` if None. Benchmarks pass one that counts.
 
     Raises:
@@ -111,7 +112,8 @@ def build_models(profile: str, cache: Path = DEFAULT_CACHE, registry: RegistryFa
         return sight.render(labels=labels, lines=lines)
 
     descriptions = {domain.name: domain.description for domain in load_domains().values()}
-    return ModelSet(load_profile(profile), cache, describe, domains=descriptions, registry=registry or ModelRegistry)
+    chosen = load_profile(profile) if isinstance(profile, str) else profile
+    return ModelSet(chosen, cache, describe, domains=descriptions, registry=registry or ModelRegistry)
 
 
 def build_agent(
@@ -132,11 +134,16 @@ def build_agent(
 
     Raises:
         agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
+        agents.memory_plan.MemoryPlanError: The models do not fit the GPU.
+        agents.runtime.architecture.ArchitectureError: What a model takes of the GPU cannot be told.
     """
     from agents.crag_agent import CragAgent
+    from agents.prompts import PromptLibrary
+    from agents.runtime.equipment import equip
 
     settings = settings_of(preset, profile, without=without, overrides=overrides)
-    return CragAgent(pipeline, settings=settings, models=build_models(profile, cache), trace_path=trace_path)
+    ready = equip(settings, load_profile(profile), PromptLibrary(PROMPTS))
+    return CragAgent(pipeline, settings=settings, models=build_models(ready, cache), trace_path=trace_path)
 
 
 def trace_to(agent: BaseAgent, path: Path) -> None:

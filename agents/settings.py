@@ -355,11 +355,19 @@ class Finalise(_Table):
     cite: bool = Field(False, description="answers carry [n]; the stage cite runs before this one, whatever the preset")
 
 
+class LoraSettings(_Table):
+    """A LoRA adapter for the chat model, where that runs in vLLM."""
+
+    name: str = Field(description="its name in the engine")
+    path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
+
+
 class Settings(_Table):
     """A preset as it runs under one profile."""
 
     description: str = ""
     stages: tuple[StageName, ...]
+    lora: LoraSettings | None = None
     limits: Limits = Limits()
     understand: Understand = Understand()
     draft: Draft = Draft()

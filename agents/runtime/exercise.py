@@ -1,0 +1,51 @@
+"""Lets a model work once on a little of what it is for: most adapters load their weights only then."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PIL import Image
+
+from agents.models.base import MultimodalPair
+from agents.models.reader import ReadRequest
+
+_TEXT = "The Eiffel Tower is 330 metres tall."
+_QUESTION = "How tall is the Eiffel Tower?"
+_SIZE = (960, 1280)  # pictures as the evaluator passes them
+
+
+def _picture() -> Image.Image:
+    return Image.new("RGB", _SIZE, "gray")
+
+
+EXERCISES: Sequence[tuple[str, Callable[[Any], object]]] = (
+    ("score", lambda model: model.score([(_QUESTION, _TEXT)])),
+    ("score_multimodal", lambda model: model.score_multimodal([MultimodalPair(_QUESTION, _picture(), _TEXT)])),
+    ("detect", lambda model: model.detect([_picture()], [["tower"]])),
+    ("classify", lambda model: model.classify([_picture()], [_QUESTION])),
+    ("recognise", lambda model: model.recognise([_picture()])),
+    ("find", lambda model: model.find([_TEXT])),
+    ("read", lambda model: model.read(_readable(model))),
+    ("encode", lambda model: model.encode([_TEXT])),
+)
+"""Methods of the protocols of ``models/base.py``, each with a small call; a chat model is loaded when it is made."""
+
+
+def _readable(model: Any) -> list[Any]:
+    """What ``read`` is for: pictures to an OCR reader, questions to a reader of passages."""
+    first = next(iter(inspect.signature(model.read).parameters))
+    return [_picture()] if first == "images" else [ReadRequest(_QUESTION, ())]
+
+
+def exercise(model: Any) -> None:
+    """Call a model once, small.
+
+    Raises:
+        Exception: Whatever the model raises.
+    """
+    for method, call in EXERCISES:
+        if callable(getattr(model, method, None)):
+            call(model)
+            return
