@@ -23,12 +23,13 @@ TASKS = {"single": "single-turn", "multi": "multi-turn"}
 
 @dataclass(frozen=True)
 class Result:
-    """What a variant reached on one data set."""
+    """What a variant reached on one data set; ``folder`` holds the run's files."""
 
     variant: Variant
     task: str
     figures: Figures
     turns: Sequence[JudgedTurn]
+    folder: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
             _run(arguments, variant, options.out / LOG)
             for task, folder in data_folders(parse_run(arguments)):
                 figures, turns = read_figures(folder)
-                made.append(Result(variant, task, figures, turns))
+                made.append(Result(variant, task, figures, turns, folder))
         except EvaluationError as error:
             failed.append(str(error))
             console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)

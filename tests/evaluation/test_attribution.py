@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ class Table:
     """Grades from a table: facts and sentences by name, support by sentence and numbers."""
 
     name = "table"
-    grades: dict[Any, float] = {
+    grades: ClassVar[dict[Any, float]] = {
         "g1": 1.0, "g2": 0.5, "g3": 0.0,
         "a": 1.0, "b": 0.5, "c": 0.0, "d": 0.0,
         ("a", (1, 2)): 1.0, ("a", (1,)): 1.0, ("a", (2,)): 0.5, ("b", (3,)): 0.5,
