@@ -34,7 +34,7 @@ PROMPTS_OF: Mapping[StageName, Names] = {
     "reconcile": lambda s: _when(s.reconcile.by == "model", "reconcile"),
     "verify": lambda s: _when(s.verify.model, "answer_verifier"),
     "consistency": lambda s: _when(s.consistency.by == "model", "consistency_judge"),
-    "chain_of_verification": lambda _: ("chain_of_verification",),
+    "chain_of_verification": lambda s: _when(s.chain_of_verification.by == "model", "chain_of_verification"),
 }
 """Prompts of the stages that ask a chat model; the front matter of a prompt names the role that reads it."""
 
