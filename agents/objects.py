@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Literal
 
 from agents.models.base import Box
@@ -57,7 +56,7 @@ def position_in(question: str) -> Position | None:
     return _POSITIONS[match.group("word").lower()] if match else None
 
 
-def _offset(box: Box, position: Position, width: int, height: int) -> float:
+def offset(box: Box, position: Position, width: int, height: int) -> float:
     """How far, as a fraction of the image, a box's centre lies from where ``position`` is; 0 is right there."""
     across = (box.left + box.right) / 2 / width
     down = (box.top + box.bottom) / 2 / height
@@ -68,12 +67,3 @@ def _offset(box: Box, position: Position, width: int, height: int) -> float:
         "bottom": 1 - down,
         "middle": abs(across - 0.5) + abs(down - 0.5),
     }[position]
-
-
-def nearest(boxes: Sequence[Box], position: Position, width: int, height: int) -> int:
-    """The index of the box that lies nearest to a position in an image of ``width`` x ``height`` pixels.
-
-    Raises:
-        ValueError: There are no boxes.
-    """
-    return min(range(len(boxes)), key=lambda index: _offset(boxes[index], position, width, height))

@@ -120,6 +120,12 @@ class SelectEntity(_Table):
     attributes: int = Field(6, ge=0, description="attributes of an entity that the choice sees")
     word_weight: float = Field(0.5, ge=0, description="rules: weight of the likeness of words against that of pictures")
     place_weight: float = Field(1.0, ge=0, description="rules: bonus of the entity at the place the question names")
+    place_regions: int = Field(3, ge=1, description="rules: best boxes among which a place is looked for")
+    place_tolerance: float = Field(
+        0.12,
+        ge=0,
+        description="rules: boxes this much farther than the nearest one, as a fraction of the image, count as near",
+    )
 
 
 class ImageSearch(_Table):

@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from agents.models.base import Detection
-from agents.objects import Position, nearest
+from agents.objects import Position, offset
 from agents.replies import json_object
 from agents.search.types import Entity
+from agents.settings import SelectEntity as SelectEntitySettings
 from agents.stage import Context
 from agents.turn import Turn, with_image
 from agents.wikitext import flatten
@@ -105,7 +106,7 @@ class SelectEntity:
         described = iter(vectors[len(questions) :])
         for (turn, choices), question in zip(found, vectors[: len(questions)], strict=True):
             words = [float(np.dot(question, next(described))) for _ in choices]
-            placed = _placed(turn, choices)
+            placed = _placed(turn, choices, settings)
             totals = [
                 choice.score + settings.word_weight * likeness + (settings.place_weight if choice is placed else 0.0)
                 for choice, likeness in zip(choices, words, strict=True)
@@ -114,11 +115,21 @@ class SelectEntity:
             turn.entity, turn.entity_score = best.entity, best.score
 
 
-def _placed(turn: Turn, choices: Sequence[Found]) -> Found | None:
-    """The candidate whose crop lies where the question points."""
-    cropped = [choice for choice in choices if choice.region is not None]
+def _placed(turn: Turn, choices: Sequence[Found], settings: SelectEntitySettings) -> Found | None:
+    """The candidate that the question points at by its place.
+
+    Only the best boxes count: lesser ones are often parts of objects. Of those that lie about as near to the place as the nearest one,
+    the crop that was recognised best is taken.
+    """
     position: Position | None = turn.target.position
-    if position is None or not cropped or turn.image is None:
+    if position is None or turn.image is None:
         return None
-    boxes = [choice.region.box for choice in cropped if choice.region is not None]
-    return cropped[nearest(boxes, position, *turn.image.size)]
+    best_regions = turn.regions[: settings.place_regions]
+    cropped = [choice for choice in choices if choice.region is not None and choice.region in best_regions]
+    if not cropped:
+        return None
+    offsets = [offset(choice.region.box, position, *turn.image.size) for choice in cropped if choice.region is not None]
+    near = [
+        choice for choice, away in zip(cropped, offsets, strict=True) if away <= min(offsets) + settings.place_tolerance
+    ]
+    return max(near, key=lambda choice: choice.score)

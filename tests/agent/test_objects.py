@@ -3,7 +3,7 @@
 import pytest
 
 from agents.models.base import Box
-from agents.objects import nearest, object_phrases, position_in
+from agents.objects import object_phrases, offset, position_in
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def test_positions_are_read(question: str, position: str | None) -> None:
     assert position_in(question) == position
 
 
-def test_the_nearest_box_to_a_position() -> None:
-    boxes = [Box(0, 0, 10, 10), Box(45, 45, 55, 55), Box(90, 90, 100, 100)]
-    assert [nearest(boxes, position, 100, 100) for position in ("left", "middle", "right", "top", "bottom")] == [
-        0,
-        1,
-        2,
-        0,
-        2,
+def test_offsets_are_fractions_of_the_image() -> None:
+    box = Box(10, 20, 30, 40)  # its centre lies at 20 %, 30 %
+    assert [round(offset(box, position, 100, 100), 3) for position in ("left", "right", "top", "bottom", "middle")] == [
+        0.2,
+        0.8,
+        0.3,
+        0.7,
+        0.5,
     ]
