@@ -16,7 +16,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
 from rich.console import Console
@@ -25,7 +24,6 @@ from evaluation.figures import truthfulness_change
 from evaluation.plain_text import content, plain
 from evaluation.records import EvaluationError
 from evaluation.result_tables import ResultTable, rate, with_interval
-from evaluation.run import TRACE
 from evaluation.run_log import read_run_log
 from evaluation.runs import Result, add_options, run_all
 from evaluation.scores import JudgedTurn
@@ -85,6 +83,8 @@ def holds(evidence: str, accept: Sequence[str]) -> bool:
 
 def measured(result: Result, accept: Mapping[str, Sequence[str]]) -> list[Measured]:
     """The questions of a run with what was measured of each."""
+    from evaluation.run import TRACE  # as in main
+
     turns = [judged.turn for judged in result.turns]
     traces = match_traces(turns, read_traces(result.folder / TRACE), read_run_log(result.folder))
     found = []
