@@ -13,6 +13,7 @@ from agents.stages.choose_entry import ChooseEntry
 from agents.stages.cite import Cite
 from agents.stages.cited_answer import CitedAnswer
 from agents.stages.coherence import CoherenceStage
+from agents.stages.confidence import Confidence
 from agents.stages.consistency import Consistency
 from agents.stages.documents import DocumentsStage
 from agents.stages.domain import DomainRouter
@@ -50,7 +51,7 @@ STAGES: dict[str, type[Stage]] = {
     for stage in (
         Understand, DomainRouter, DraftStage, RouteStage, Summarise, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText,
         Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, DocumentsStage, CoherenceStage, KnowledgeStage, EntriesStage,
-        FourStepsStage, ParametricAnswer, ChooseEntry, EntryAnswer, Answer, CitedAnswer, Extract, DualAnswer, Reconcile, Verify,
+        FourStepsStage, ParametricAnswer, ChooseEntry, EntryAnswer, Answer, CitedAnswer, Extract, Confidence, DualAnswer, Reconcile, Verify,
         Consistency, VerificationChain, Cite, Finalise,
     )
 }  # fmt: skip

@@ -21,7 +21,7 @@ PROMPTS = ROOT / "prompts"
 StageName = Literal[
     "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text",
     "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "documents", "coherence", "knowledge", "entries", "four_steps",
-    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "dual_answer", "reconcile", "verify",
+    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "confidence", "dual_answer", "reconcile", "verify",
     "consistency", "chain_of_verification", "cite", "finalise",
 ]  # fmt: skip
 
@@ -346,6 +346,12 @@ class Extract(_Table):
     evidence: int = Field(8, ge=1, description="chunks read")
 
 
+class Confidence(_Table):
+    """How likely an extracted answer is right (see agents/answer_confidence.py)."""
+
+    head: str | None = Field(None, description="fitted regression, a path below the repository; None: the reader's own score stands")
+
+
 class Finalise(_Table):
     """When an answer is given and when the agent abstains."""
 
@@ -402,6 +408,7 @@ class Settings(_Table):
     answer: Answer = Answer()
     verify: Verify = Verify()
     extract: Extract = Extract()
+    confidence: Confidence = Confidence()
     finalise: Finalise = Finalise()
 
     @model_validator(mode="after")

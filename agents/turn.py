@@ -61,6 +61,7 @@ class Candidate:
         maker: ``generate`` or ``extract``.
         logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
         sentence: The sentence an extracted answer stands in.
+        evidence: The chunk an extracted answer stands in.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Candidate:
     maker: Literal["generate", "extract"]
     logprobs: tuple[float, ...] | None = None
     sentence: str = ""
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True)

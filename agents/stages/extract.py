@@ -33,7 +33,8 @@ class Extract:
             if found is None:
                 continue
             if found.answer:
-                turn.candidate = Candidate(found.answer, found.score, "extract", sentence=found.sentence)
+                chunk = turn.best_evidence(most)[found.passage] if found.passage >= 0 else None
+                turn.candidate = Candidate(found.answer, found.score, "extract", sentence=found.sentence, evidence=chunk)
             turn.note(extracted=found.answer, sentence=found.sentence, confidence=round(found.score, 4))
 
 
