@@ -125,7 +125,11 @@ def test_pictures_are_shown_and_numbered_and_a_missing_one_leaves_the_text(tmp_p
         (ChatReply("Own answer: [Italy]\nReference: B\nReference answer: The Nether", "length"), "Italy", 1),
         (ChatReply("Own ans", "abort"), IDK, None),
         (ChatReply("", "error", error="boom"), IDK, None),
-        ("Own answer: [I don't know]\nReference: Q\nReference answer: I don't know\nFinal answer: I don't know", IDK, None),
+        (
+            "Own answer: [I don't know]\nReference: Q\nReference answer: I don't know\nFinal answer: I don't know",
+            IDK,
+            None,
+        ),
     ],
 )
 def test_replies_of_all_kinds(tmp_path: Path, reply: str | ChatReply, answer: str, entry: int | None) -> None:

@@ -149,7 +149,9 @@ def test_the_context_is_numbered(
 ) -> None:
     informed = [request for request in ran[2].requests if "[Info 1]" in request.messages[-1].content]
     assert informed
-    assert all("[Info 1] Eiffel: the tower is 330 m high" in request.messages[-1].content for request in informed)  # eq. 7
+    assert all(
+        "[Info 1] Eiffel: the tower is 330 m high" in request.messages[-1].content for request in informed
+    )  # eq. 7
 
 
 def test_both_answers_differ_by_the_evidence_alone_and_the_second_is_sampled_where_there_is_none() -> None:
@@ -226,7 +228,9 @@ def test_words_or_the_makers_confidence_stand_in_for_the_model() -> None:
     settings = Settings.model_validate(
         {"stages": ["finalise"], "consistency": {"by": "words"}, "chain_of_verification": {"by": "candidate"}}
     )
-    same = turn("a", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate("about 330 m", None, "generate"))
+    same = turn(
+        "a", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate("about 330 m", None, "generate")
+    )
     other = turn("b", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate("300 m", None, "generate"))
     shy = turn("c", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate(IDK, None, "generate"))
     for stage in (Consistency(), VerificationChain()):

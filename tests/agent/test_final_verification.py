@@ -15,7 +15,9 @@ WEAK, STRONG = 0.05, 0.4  # S_ret below and above tau_ret = 0.1
 LOW, MIDDLE, SURE = 0.89, 0.95, 1.0  # S_CoV below tau_low = 0.9, between both, and tau_high = 1.0
 
 
-def branch(real_time: bool, retrieval: float, context: bool, consistent: bool | None, confidence: float | None) -> Branch:
+def branch(
+    real_time: bool, retrieval: float, context: bool, consistent: bool | None, confidence: float | None
+) -> Branch:
     signals = Signals(real_time, retrieval, context, consistent, confidence)
     return final_branch(signals, least_retrieval=0.1, low=0.9, high=1.0)
 
@@ -100,9 +102,7 @@ def test_what_is_not_known_never_lets_an_answer_stand(context: bool) -> None:
     assert branch(True, math.nan, context, True, SURE) == "stale"
 
 
-@given(
-    st.booleans(), st.floats(0, 1), st.booleans(), st.sampled_from([True, False, None]), st.none() | st.floats(0, 1)
-)
+@given(st.booleans(), st.floats(0, 1), st.booleans(), st.sampled_from([True, False, None]), st.none() | st.floats(0, 1))
 def test_an_answer_stands_only_where_the_checks_agree(
     real_time: bool, retrieval: float, context: bool, consistent: bool | None, confidence: float | None
 ) -> None:
