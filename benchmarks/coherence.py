@@ -1,6 +1,7 @@
 """Semantic coherence filtering on questions that need one source and on those that need several: the layout of its paper's table 1.
 
 ``python -m benchmarks.coherence --dataset .cache/datasets --split validation --tasks single,multi --out results/coherence``
+(``--mixed-only``: only sessions with a question of several sources)
 
 Single Modality are the questions whose answer lies in one source (the knowledge graph, a page, or the picture), Multi Modality those whose
 answer takes both graph and pages (content_ids.json of the data set's folder). EM is the judge's verdict, since answers are sentences; F1
@@ -12,12 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+import pyarrow
+from pyarrow import parquet
 from rich.console import Console
 
 from evaluation.figures import truthfulness_change
@@ -125,6 +131,33 @@ def table(rows: Mapping[str, Sequence[Measured]], sources: Mapping[str, str]) ->
     return ResultTable(title, tuple(headings), tuple(headings), tuple(cells))
 
 
+def with_mixed_questions(dataset: Path, revision: str, mixed: Set[str], out: Path) -> Path:
+    """A copy of the data sets with only the sessions in which a question of these interaction ids is asked.
+
+    Raises:
+        EvaluationError: The folder holds no data set of the revision.
+    """
+    files = sorted(dataset.glob(f"crag-mm-*-public/{revision}/data/*.parquet"))
+    if not files:
+        raise EvaluationError(f"{dataset} holds no data set of revision {revision}")
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        table = parquet.read_table(file)
+        wanted = [any(name in mixed for name in _interaction_ids(turns)) for turns in table["turns"].to_pylist()]
+        target = out / file.relative_to(dataset)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(table.filter(pyarrow.array(wanted, pyarrow.bool_())), target)
+    for name in ("accept.json", "content_ids.json"):
+        shutil.copy(dataset / name, out / name)
+    shutil.copytree(dataset / "image_cache", out / "image_cache", dirs_exist_ok=True)
+    return out
+
+
+def _interaction_ids(turns: Any) -> list[str]:
+    """Of the turns of a row: a dict of columns (v0.1.2) or a list of dicts (v0.1.1)."""
+    return list(turns["interaction_id"]) if isinstance(turns, dict) else [turn["interaction_id"] for turn in turns]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the variants, print the table and write it; 0, 1 where a run failed, 2 for what cannot be done."""
     options = _parser().parse_args(arguments)
@@ -134,6 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise EvaluationError("which questions need both sources is known of the mini set alone: --dataset PATH")
         path = options.dataset / "content_ids.json"
         sources = {name: item["source"] for name, item in json.loads(path.read_text(encoding="utf-8")).items()}
+        if options.mixed_only:
+            mixed = {name for name, source in sources.items() if source == "both"}
+            options.dataset = with_mixed_questions(options.dataset, options.revision, mixed, options.out / "dataset")
         results = run_all(VARIANTS, options, console)
         from evaluation.datasets import (
             read_accept,
@@ -159,6 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--mixed-only", action="store_true", help="ask only sessions with a question of several sources"
+    )
     add_options(parser)
     return parser
 
