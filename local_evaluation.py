@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -92,6 +92,7 @@ def answer(options: argparse.Namespace, console: Console) -> int:
     except (SearchError, SettingsError) as error:
         raise EvaluationError(str(error)) from error
 
+    warm_up = cache(partial(launch.warm_up, agent, blank_turn=False))  # once, before the first question of all
     parts = []
     for dataset, folder in asked:
         launch.trace_to(agent, run.prepare_output(folder, options.resume))
@@ -105,7 +106,7 @@ def answer(options: argparse.Namespace, console: Console) -> int:
             tokenizer=options.tokenizer,
             resume=options.resume,
             progress=not options.no_progress,
-            warm_up=partial(launch.warm_up, agent),
+            warm_up=warm_up,
         )
         if made.interrupted:
             return INTERRUPTED

@@ -91,7 +91,9 @@ def digest(settings: Settings) -> str:
     return hashlib.sha256(settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
 
-def build_models(profile: str | Profile, cache: Path = DEFAULT_CACHE, registry: RegistryFactory | None = None) -> ModelSet:
+def build_models(
+    profile: str | Profile, cache: Path = DEFAULT_CACHE, registry: RegistryFactory | None = None
+) -> ModelSet:
     """The models of a profile, each loaded when it is first asked for.
 
     Args:
@@ -154,8 +156,11 @@ def trace_to(agent: BaseAgent, path: Path) -> None:
         agent.trace_to(path)
 
 
-def warm_up(agent: BaseAgent) -> StartUp | None:
+def warm_up(agent: BaseAgent, *, blank_turn: bool = True) -> StartUp | None:
     """Let an agent of ``build_agent`` load the models of its preset, so that its first call pays for answering alone.
+
+    Args:
+        blank_turn: Whether a blank turn goes through the stages too, which on a CPU costs more than it saves.
 
     Returns:
         How long each step took; None for agents of another make.
@@ -163,4 +168,4 @@ def warm_up(agent: BaseAgent) -> StartUp | None:
     from agents.crag_agent import CragAgent
     from agents.runtime.start_up import start_up
 
-    return start_up(agent) if isinstance(agent, CragAgent) else None
+    return start_up(agent, blank_turn=blank_turn) if isinstance(agent, CragAgent) else None

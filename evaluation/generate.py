@@ -84,7 +84,7 @@ def generate(
     *,
     resume: bool = False,
     progress: bool = True,
-    warm_up: Callable[[], None] | None = None,
+    warm_up: Callable[[], object] | None = None,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 

@@ -46,7 +46,7 @@ def answer_sessions(
     tokenizer: str | None = None,
     resume: bool = False,
     progress: bool = True,
-    warm_up: Callable[[], None] | None = None,
+    warm_up: Callable[[], object] | None = None,
 ) -> Generation:
     """Let the agent answer the sessions into ``output_dir``.
 

@@ -67,8 +67,8 @@ class StartUp:
         return tuple(step for step in self.steps if step.error is not None)
 
 
-def start_up(agent: CragAgent) -> StartUp:
-    """Load what the agent's preset can ask for, then send a blank turn through its stages.
+def start_up(agent: CragAgent, *, blank_turn: bool = True) -> StartUp:
+    """Load what the agent's preset can ask for, then send a blank turn through its stages unless that is not wanted.
 
     What fails is noted, not raised: the stage that needs it says so again where a turn is really asked.
     """
@@ -77,7 +77,7 @@ def start_up(agent: CragAgent) -> StartUp:
     began = time.perf_counter()
     steps = load_models(agent.models, roles_of(agent.settings, agent.prompts), began)
     start = time.perf_counter() - began
-    for name, seconds in agent.warm_up():
+    for name, seconds in agent.warm_up() if blank_turn else ():
         steps.append(Step(f"blank turn: {name}", "stages", start, seconds))
         start += seconds
     done = StartUp(tuple(steps), time.perf_counter() - began)

@@ -236,7 +236,7 @@ def test_both_sets_are_resumed_and_judged_again(
 
 def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[object] = []
-    monkeypatch.setattr(launch, "warm_up", warmed.append)
+    monkeypatch.setattr(launch, "warm_up", lambda agent, **_: warmed.append(agent))
     assert _main(world) == 0
     assert len(warmed) == 1
     assert _main(world, "--resume") == 0
