@@ -86,6 +86,14 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
     )
 
 
+def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
+    """Each sentence once, with all that it cites anywhere: a small model may say the same again until it is cut off."""
+    citations: dict[str, list[int]] = {}
+    for sentence in sentences:
+        citations.setdefault(sentence.text, []).extend(sentence.citations)
+    return tuple(CitedSentence(text, tuple(dict.fromkeys(numbers))) for text, numbers in citations.items())
+
+
 def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
     """The text without its markers, and for each the place where it stood and the numbers it holds."""
     pieces: list[str] = []

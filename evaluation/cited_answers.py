@@ -88,11 +88,12 @@ def _stage(record: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _sentences(cite: Mapping[str, Any], which: Which) -> tuple[Sentence, ...]:
-    return tuple(
+    sentences = (
         Sentence(str(item["text"]), tuple(item["citations"]))
         for item in cite["generated" if which == "generated" else "sentences"]
         if which == "generated" or item["given"]
     )
+    return tuple(dict.fromkeys(sentences))
 
 
 def _documents(cite: Mapping[str, Any]) -> tuple[Document, ...]:

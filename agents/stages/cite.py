@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import sentencex
 
-from agents.citations import CitedSentence, check, figures_supported, parse_cited, stands_in
+from agents.citations import CitedSentence, check, figures_supported, parse_cited, said_once, stands_in
 from agents.evidence_text import modality_of, passage_of
 from agents.knowledge_conflict import says_something
 from agents.settings import CiteSettings
@@ -36,7 +36,12 @@ class Cite:
         """Fill ``cited`` of the turns that have an answer."""
         settings = context.settings.cite
         concerned = [
-            Answered(turn, turn.candidate, parse_cited(turn.candidate.text), turn.best_evidence(settings.documents))
+            Answered(
+                turn,
+                turn.candidate,
+                said_once(parse_cited(turn.candidate.text)),
+                turn.best_evidence(settings.documents),
+            )
             for turn in turns
             if turn.candidate is not None and says_something(turn.candidate.text)
         ]

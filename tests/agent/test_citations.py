@@ -18,6 +18,7 @@ from agents.citations import (
     figures_supported,
     marked,
     parse_cited,
+    said_once,
     stands_in,
     written,
 )
@@ -315,3 +316,10 @@ def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
     Cite().run([asked], context(settings(cite={"attribute": False}), reranker=Exact()))
     assert asked.cited is not None
     assert asked.cited[0].citations == (1,)
+
+
+def test_what_is_said_again_and_again_is_said_once_with_all_its_citations() -> None:
+    assert said_once(parse_cited("It is old [1]. It is old [2]. It is tall. It is old.")) == (
+        CitedSentence("It is old.", (1, 2)),
+        CitedSentence("It is tall."),
+    )
