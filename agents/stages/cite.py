@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import sentencex
 
-from agents.citations import CitedSentence, check, figures_supported, parse_cited, said_once, stands_in
+from agents.citations import CitedSentence, check, figures_supported, marked, parse_cited, said_once, stands_in
 from agents.evidence_text import modality_of, passage_of
 from agents.knowledge_conflict import says_something
 from agents.settings import CiteSettings
@@ -60,6 +60,7 @@ class Cite:
                 sentence for sentence in checked if sentence.citations or settings.unsupported == "keep"
             )
             answered.turn.note(
+                cited=" ".join(marked(sentence) for sentence in answered.turn.cited),
                 documents=[
                     {
                         "number": number,
