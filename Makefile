@@ -51,7 +51,7 @@ lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
 	$(BIN)/lint-imports
 
 test: lint ## lint, then pytest
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2 --dist loadscope
 
 # The environment is made by a command of its own, so that a missing wheel (status 3) skips the tests and nothing else does.
 test-vllm: ## Test against a real vLLM engine on the CPU and transformers 5, in an environment of their own
