@@ -1,7 +1,7 @@
 """How likely an extracted answer is right: a logistic regression over what is known of question, picture and evidence.
 
-The reader knows only its passages. Whether the picture was recognised, or the question compares two things that one sentence cannot answer, is
-known elsewhere; the regression puts both together. It is fitted by ``python -m training.answer_confidence`` on a run's traces.
+The reader knows only its passages. Whether the picture was recognised, or the question compares two things that one sentence cannot
+answer, is known elsewhere; the regression puts both together. It is fitted by ``python -m training.answer_confidence`` on a run's traces.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from agents.question_kinds import question_kind
 from agents.turn import Turn
 
 _JOINT = re.compile(
-    r"\b(?:these (?:two|three|four)|both|which of|which one|than|together|altogether|in total|add|sum|if (?:i|you|she|he|the)|how much change|"
+    r"\b(?:these (?:two|three|four)|both|which of|which one|than|together|altogether|in total|add|sum|if (?:i|you|she|he|the)|"
+    r"how much change|"
     r"how many more|difference|older|newer|taller|heavier|bigger|longer|enough)\b",
     re.IGNORECASE,
 )
-_YES_NO = re.compile(r"^(?:and |so |but )?(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should)\b", re.IGNORECASE)
+_YES_NO = re.compile(
+    r"^(?:and |so |but )?(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should)\b", re.IGNORECASE
+)
 
 
 class ConfidenceError(ValueError):
@@ -109,12 +112,16 @@ class ConfidenceHead(BaseModel):
         try:
             head = cls.model_validate_json(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise ConfidenceError(f"there is no confidence file {path}; python -m training.answer_confidence makes one") from error
+            raise ConfidenceError(
+                f"there is no confidence file {path}; python -m training.answer_confidence makes one"
+            ) from error
         except (ValidationError, UnicodeDecodeError) as error:
             raise ConfidenceError(f"confidence file {path} is malformed: {error}") from error
         known = set(AnswerFeatures.__dataclass_fields__)
         if set(head.weights) != known:
-            raise ConfidenceError(f"confidence file {path} was fitted on other features than {', '.join(sorted(known))}; fit it anew")
+            raise ConfidenceError(
+                f"confidence file {path} was fitted on other features than {', '.join(sorted(known))}; fit it anew"
+            )
         return head
 
     def save(self, path: Path) -> None:

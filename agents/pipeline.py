@@ -61,7 +61,8 @@ STAGES: dict[str, type[Stage]] = {
 def run_stage(stage: Stage, turns: Sequence[Turn], context: Context) -> None:
     """Run one stage over all turns and close its trace entry on each.
 
-    Where too little time is left the stage is skipped (never one that needs none, so that what is known is still given); where it raises, the reason is noted and the batch goes on without it.
+    Where too little time is left the stage is skipped (never one that needs none, so that what is known is still given); where it raises,
+    the reason is noted and the batch goes on without it.
     """
     if stage.least_seconds > 0 and not context.deadline.allows(stage.least_seconds):
         for turn in turns:

@@ -21,8 +21,8 @@ PROMPTS = ROOT / "prompts"
 StageName = Literal[
     "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text",
     "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "documents", "coherence", "knowledge", "entries", "four_steps",
-    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "confidence", "dual_answer", "reconcile", "verify",
-    "consistency", "chain_of_verification", "cite", "finalise",
+    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "confidence", "dual_answer",
+    "reconcile", "verify", "consistency", "chain_of_verification", "cite", "finalise",
 ]  # fmt: skip
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -349,7 +349,9 @@ class Extract(_Table):
 class Confidence(_Table):
     """How likely an extracted answer is right (see agents/answer_confidence.py)."""
 
-    head: str | None = Field(None, description="fitted regression, a path below the repository; None: the reader's own score stands")
+    head: str | None = Field(
+        None, description="fitted regression, a path below the repository; None: the reader's own score stands"
+    )
 
 
 class Finalise(_Table):

@@ -210,7 +210,9 @@ class Turn:
     entries: tuple[KnowledgeEntry, ...] = ()  # entries: best picture first
     chosen: KnowledgeEntry | None = None  # choose_entry, four_steps: the entry that picture and text together point to
     parametric: Candidate | None = None  # dual_answer, parametric_answer, four_steps: the answer without any evidence
-    candidate: Candidate | None = None  # answer, cited_answer, extract, dual_answer, entry_answer, four_steps; reconcile replaces it
+    candidate: Candidate | None = (
+        None  # answer, cited_answer, extract, dual_answer, entry_answer, four_steps; reconcile replaces it
+    )
     consistent: bool | None = None  # consistency: whether candidate and parametric answer agree
     chain: ChainOfVerification | None = None  # chain_of_verification
     verification: Verification = Verification()  # verify

@@ -1,6 +1,6 @@
 """How fast SmolLM2-135M answers here: seconds an answer, tokens a second, by batch size and dtype.
 
-    python -m benchmarks.chat [--batch 1 4 8] [--dtype bfloat16 float32] [--prompt-words 300] [--tokens 40]
+python -m benchmarks.chat [--batch 1 4 8] [--dtype bfloat16 float32] [--prompt-words 300] [--tokens 40]
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", type=Path, default=Path(os.environ.get("CRAG_CACHE", ".cache")))
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    table = Table(title=f"SmolLM2-135M, {options.prompt_words} words in, {options.tokens} tokens out, {options.threads} threads")
+    table = Table(
+        title=f"SmolLM2-135M, {options.prompt_words} words in, {options.tokens} tokens out, {options.threads} threads"
+    )
     for column in ("dtype", "load s", "batch", "prompts s", "answers s", "s/answer", "tokens/s"):
         table.add_column(column, justify="right")
     for dtype in options.dtype:

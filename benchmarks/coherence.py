@@ -33,7 +33,7 @@ from evaluation.result_tables import ResultTable, rate, with_interval
 from evaluation.run_log import read_run_log
 from evaluation.runs import Result, add_options, run_all
 from evaluation.scores import JudgedTurn
-from evaluation.traces import match_traces, read_traces
+from evaluation.traces import TRACE, match_traces, read_traces
 from evaluation.variants import Variant
 
 PRESET = "coherence"
@@ -89,8 +89,6 @@ def holds(evidence: str, accept: Sequence[str]) -> bool:
 
 def measured(result: Result, accept: Mapping[str, Sequence[str]]) -> list[Measured]:
     """The questions of a run with what was measured of each."""
-    from evaluation.run import TRACE  # as in main
-
     turns = [judged.turn for judged in result.turns]
     traces = match_traces(turns, read_traces(result.folder / TRACE), read_run_log(result.folder))
     found = []

@@ -67,13 +67,16 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
     from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
     from agents.search.folders import hub_folder
     from agents.search.index_builder import build_image_index, build_web_index
-    from agents.search.index_sources import read_images, read_pages as read_page_files
+    from agents.search.index_sources import read_images
+    from agents.search.index_sources import read_pages as read_page_files
 
     tag = split.replace("_", "-")
     kg = kg_images(split, cache)
     files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split=split))]
     if background:
-        files.append(write_lines(cache / "pages" / f"background{background}.jsonl", sampled(background_pages(), background)))
+        files.append(
+            write_lines(cache / "pages" / f"background{background}.jsonl", sampled(background_pages(), background))
+        )
     common: dict[str, Any] = {"hub": hub_folder(cache), "progress": progress}
     with EmbeddingCache(cache / "embeddings") as embeddings:
         images = build_image_index(
@@ -84,7 +87,11 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
             **common,
         )
         web = build_web_index(
-            read_page_files(files), TextIndexEncoder.load(MINILM), dataset_id=WEB_ID.format(tag=tag), cache=embeddings, **common
+            read_page_files(files),
+            TextIndexEncoder.load(MINILM),
+            dataset_id=WEB_ID.format(tag=tag),
+            cache=embeddings,
+            **common,
         )
     tqdm.write(f"{split}: {images.manifest.count} pictures and {web.manifest.count} page chunks are indexed")
 
@@ -92,7 +99,11 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
 def fingerprint(datasets: Path) -> str:
     """What the indices are made of, in one hash: the knowledge graph, its photographs, the pages and the data sets."""
     paths = DemoPaths()
-    sources = [paths.kg(split) for split in get_args(Split)] + [paths.own_pages, paths.wiki_pages, *sorted(paths.photos.glob("*.webp"))]
+    sources = [paths.kg(split) for split in get_args(Split)] + [
+        paths.own_pages,
+        paths.wiki_pages,
+        *sorted(paths.photos.glob("*.webp")),
+    ]
     digest = hashlib.sha256((datasets / STAMP).read_bytes())
     for source in sources:
         digest.update(source.name.encode() + hashlib.sha256(source.read_bytes()).digest())
@@ -103,9 +114,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Prepare the splits that are asked for; 0 when everything stands."""
     from agents.launch import DEFAULT_CACHE
 
-    parser = argparse.ArgumentParser(prog="python -m demo.prepare", description="Build what the mini CRAG-MM needs, once.")
+    parser = argparse.ArgumentParser(
+        prog="python -m demo.prepare", description="Build what the mini CRAG-MM needs, once."
+    )
     parser.add_argument("--split", choices=(*get_args(Split), "all"), default="public_test", help="splits to index")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where everything is kept (default: %(default)s)")
+    parser.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="where everything is kept (default: %(default)s)"
+    )
     parser.add_argument(
         "--background",
         type=int,

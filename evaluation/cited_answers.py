@@ -12,9 +12,8 @@ from evaluation.attribution import Document, LongAnswer, Sentence
 from evaluation.generate import RESPONSES
 from evaluation.records import EvaluationError
 from evaluation.responses import read_responses
-from evaluation.run import TRACE
 from evaluation.run_log import read_run_log
-from evaluation.traces import match_traces, to_view
+from evaluation.traces import TRACE, match_traces, to_view
 
 Which = Literal["generated", "checked"]
 """The answer as the model wrote it, or what was left of it after its citations were checked."""

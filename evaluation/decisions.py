@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +10,12 @@ from pathlib import Path
 from evaluation.judge import Judge, judge_turns
 from evaluation.outputs import ALL_TURNS
 from evaluation.records import EvaluationError
-from evaluation.run import TRACE
 from evaluation.run_log import read_run_log
 from evaluation.scores import JudgedTurn, MissRule, is_miss, truthfulness_points
-from evaluation.traces import FinalView, match_traces, read_traces
+from evaluation.traces import TRACE, FinalView, match_traces, read_traces
 from evaluation.turn_table import read_turn_table
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ def read_decisions(
 ) -> list[Decision]:
     """The decisions of the run in a folder.
 
-    A candidate that was given has been judged already; one that was held back by a threshold is judged now.
+    A candidate that was given has been judged already; one that was held back by a threshold is judged now. Turns that the
+    deadline cut short are left out: they say nothing of thresholds.
 
     Args:
         judge: The judge of the run, for candidates that were held back.
@@ -80,12 +83,20 @@ def read_decisions(
     """
     turns = read_turn_table(run)
     matched = match_traces([judged.turn for judged in turns], read_traces(run / TRACE), read_run_log(run))
-    seen = [
-        (judged, trace.final)
+    traced = [
+        (judged, trace)
         for judged in turns
         if (trace := matched.get((judged.turn.session_id, judged.turn.interaction_id))) is not None
-        and trace.final is not None
     ]
+    seen = [(judged, trace.final) for judged, trace in traced if trace.final is not None and not trace.cut_short]
+    cut_short = sum(trace.cut_short for _, trace in traced)
+    if cut_short:
+        log.warning(
+            "%s: %d turns are left out, because the time was up before all stages had run; on a slow or busy machine run with "
+            "--set limits.seconds_per_turn=60",
+            run,
+            cut_short,
+        )
     if not seen:
         raise EvaluationError(f"{run / TRACE} holds no candidate answers; make the run again with this version")
     held_back = [

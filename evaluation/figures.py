@@ -19,6 +19,7 @@ from evaluation.scores import (
     score,
     truthfulness_points,
 )
+from evaluation.traces import TRACE, match_traces, read_traces
 from evaluation.turn_table import read_turn_table
 
 Interval = tuple[float, float]
@@ -31,6 +32,7 @@ class Figures:
     Attributes:
         overlap: See ``overlap.overlap``.
         seconds: Mean wall time a turn; None where no run log is there.
+        cut_short: Turns that went without some of their stages because the time was up.
         intervals: 95% bootstrap intervals by the names in ``scores.bootstrap_intervals``.
         conversation: Mean conversation score, with the early stop of dialogs.
     """
@@ -43,11 +45,12 @@ class Figures:
     truthfulness: float
     conversation: float
     seconds: float | None = None
+    cut_short: int = 0
     intervals: Mapping[str, Interval] = field(default_factory=dict)
 
 
-def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None) -> Figures:
-    """The figures of judged turns."""
+def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None, cut_short: int = 0) -> Figures:
+    """The figures of judged turns; what answering cost comes from outside."""
     scores = score(turns)
     return Figures(
         turns=scores.total,
@@ -58,6 +61,7 @@ def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None) -> Fig
         truthfulness=scores.truthfulness_score,
         conversation=scores.mean_multi_turn_conversation_score,
         seconds=seconds,
+        cut_short=cut_short,
         intervals=bootstrap_intervals(turns),
     )
 
@@ -69,8 +73,11 @@ def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
         EvaluationError: The folder holds no judged run.
     """
     turns = read_turn_table(run)
-    times = latency(costs_of([judged.turn for judged in turns], read_run_log(run)))
-    return figures_of(turns, times.mean_turn if times is not None else None), turns
+    answered, costs = [judged.turn for judged in turns], read_run_log(run)
+    times = latency(costs_of(answered, costs))
+    traces = match_traces(answered, read_traces(run / TRACE), costs).values()
+    cut_short = sum(trace.cut_short for trace in traces)
+    return figures_of(turns, times.mean_turn if times is not None else None, cut_short), turns
 
 
 def truthfulness_change(

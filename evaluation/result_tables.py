@@ -70,8 +70,9 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
 
 
 def seconds(figures: Figures) -> str:
-    """Seconds a turn, or a dash."""
-    return "-" if figures.seconds is None else f"{figures.seconds:.2f}"
+    """Seconds a turn, or a dash; with it how many turns were cut short by the deadline."""
+    said = "-" if figures.seconds is None else f"{figures.seconds:.2f}"
+    return f"{said} ({figures.cut_short} cut short)" if figures.cut_short else said
 
 
 def write_csv(path: Path, results: Sequence[Result]) -> None:

@@ -19,11 +19,8 @@ from evaluation.report import REPORT, ReportPart, photos_of, write_report
 from evaluation.run_log import read_run_log
 from evaluation.scores import MissRule
 from evaluation.tables import print_conversations, print_latency, print_scores
-from evaluation.traces import read_traces
+from evaluation.traces import TRACE, read_traces
 from evaluation.truncation import load_truncator
-
-TRACE = "trace.jsonl"
-"""Where the agent of a run writes its traces, in the output folder."""
 
 
 def prepare_output(output_dir: Path, resume: bool) -> Path:
@@ -130,6 +127,9 @@ def judge_answers(
         console.print(f"[red]{failed} answers count as wrong because the judge gave no usable reply[/]")
     if part.latency is not None:
         print_latency(console, part.latency)
+    cut_short = sum(trace.cut_short for trace in part.matched.values())
+    if cut_short:
+        console.print(f"[red]{cut_short} turns went without some of their stages, because the time was up[/]")
     errors = [trace.error for trace in part.matched.values() if trace.error]
     if errors:
         console.print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,12 @@ from typing import Any
 from evaluation.generate import RunLogLine
 from evaluation.records import AnsweredTurn
 from evaluation.run_log import Key
+
+TRACE = "trace.jsonl"
+"""Where the agent of a run writes its traces, in the output folder."""
+
+_NO_TIME = re.compile(r"^[\d.]+ s left, needs ")
+"""How the agent says that it skipped a stage for lack of time (agents/pipeline.py)."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,11 @@ class TraceView:
     boxes: tuple[BoxView, ...]
     final: FinalView | None = None
     conflicts: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a stage was skipped because the time was up: on a slow or busy machine that is no fault of the method."""
+        return any(stage.skipped is not None and _NO_TIME.match(stage.skipped) for stage in self.stages)
 
 
 _OWN_FIELDS = frozenset({"stage", "seconds", "skipped", "evidence", "boxes"})

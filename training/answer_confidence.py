@@ -31,7 +31,7 @@ from evaluation.datasets import read_accept
 from evaluation.judge import Judge, JudgeItem
 from evaluation.records import AnsweredTurn, EvaluationError
 from evaluation.responses import read_responses
-from evaluation.run import TRACE
+from evaluation.traces import TRACE
 from training.draft_labels import read_trace
 from training.logistic import Floats, TrainingError
 

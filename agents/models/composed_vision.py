@@ -58,8 +58,7 @@ class ComposedVisionChat:
         labels = self._recogniser.recognise(pictures, k=self._labels)
         lines = self._ocr.read(pictures)
         return {
-            key: self._describe(named, read).strip()
-            for key, named, read in zip(images, labels, lines, strict=True)
+            key: self._describe(named, read).strip() for key, named, read in zip(images, labels, lines, strict=True)
         }
 
 

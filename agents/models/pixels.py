@@ -65,7 +65,9 @@ def _opaque(image: Image.Image) -> Image.Image:
     if image.mode.startswith(_DEEP_MODES):
         return _eight_bit(image).convert("RGB")
     if image.has_transparency_data:
-        straight = image.convert("LA") if image.mode == "La" else image  # the one mode Pillow takes to RGBA in two steps
+        straight = (
+            image.convert("LA") if image.mode == "La" else image
+        )  # the one mode Pillow takes to RGBA in two steps
         layer = straight.convert("RGBA")
         ground = Image.new("RGBA", layer.size, (*GROUND, 255))
         return Image.alpha_composite(ground, layer).convert("RGB")

@@ -31,9 +31,7 @@ class ModelRegistry:
         domains: Domain to description; needed for kind ``domain-zero-shot`` only.
     """
 
-    def __init__(
-        self, cache: Path, describe: Describe | None = None, domains: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, cache: Path, describe: Describe | None = None, domains: Mapping[str, str] | None = None) -> None:
         self.cache = cache
         self.describe = describe
         self.domains = domains

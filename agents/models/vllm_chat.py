@@ -108,7 +108,7 @@ class VllmChat:
         max_image_side: int = MAX_IMAGE_SIDE,
         **options: Any,
     ) -> VllmChat:
-        """Start an engine.
+        """Start an engine and warm it up.
 
         Args:
             source: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
@@ -118,7 +118,7 @@ class VllmChat:
             options: Fields of ``EngineOptions``.
 
         Raises:
-            ModelError: The checkpoint or the adapter is missing, vLLM is, or the engine cannot start.
+            ModelError: The checkpoint or the adapter is missing, vLLM is, or the engine cannot start or answer.
         """
         adapter = find_lora(lora) if lora is not None else None
         settings = EngineOptions(str(source), lora_rank=lora_rank(adapter.rank) if adapter else None, **options)
@@ -130,7 +130,32 @@ class VllmChat:
             loop.close()
             raise
         request = lora_request(adapter.name, str(adapter.folder)) if adapter else None
-        return cls(engine, loop, template, name or Path(source).name, request, max_image_side)
+        model = cls(engine, loop, template, name or Path(source).name, request, max_image_side)
+        try:
+            model.warm_up()
+        except ModelError:
+            model.close()
+            raise
+        return model
+
+    def warm_up(self) -> None:
+        """Ask once what is slow the first time (log-probabilities and grammars are compiled, images processed).
+
+        Raises:
+            ModelError: The engine cannot answer even this.
+        """
+        hello = (ChatMessage("user", "Hello"),)
+        requests = [
+            ChatRequest(hello, max_tokens=2, logprobs=True),
+            ChatRequest(hello, max_tokens=8, schema={"type": "boolean"}),
+            ChatRequest(hello, max_tokens=2, temperature=1.0, seed=0),
+        ]
+        if self._template.sees:
+            sight = Image.new("RGB", (self._max_image_side, self._max_image_side), "grey")
+            requests.append(ChatRequest((ChatMessage("user", "What is this?", (sight,)),), max_tokens=2))
+        for reply in self.chat(requests):
+            if reply.error is not None:
+                raise ModelError(f"{self.name} starts, but cannot answer: {reply.error}")
 
     def __enter__(self) -> VllmChat:
         return self

@@ -103,11 +103,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--image-model", default=EFFICIENTNET, help="efficientnet-lite2, or a CLIP folder or id (default: %(default)s)"
     )
-    parser.add_argument("--text-model", default=MINILM, help="minilm, or an encoder's folder or id (default: %(default)s)")
+    parser.add_argument(
+        "--text-model", default=MINILM, help="minilm, or an encoder's folder or id (default: %(default)s)"
+    )
     parser.add_argument(
         "--batch-size", type=int, default=16, help="images or texts in one pass; 16 is fastest on a CPU (default: 16)"
     )
-    parser.add_argument("--cache", type=Path, default=default_cache(), help="embeddings (default: $CRAG_CACHE or .cache)")
+    parser.add_argument(
+        "--cache", type=Path, default=default_cache(), help="embeddings (default: $CRAG_CACHE or .cache)"
+    )
     parser.add_argument("--threads", type=int, help="threads of torch (default: its own choice)")
     parser.add_argument("--no-progress", action="store_true", help="no progress bars")
     return parser

@@ -120,9 +120,7 @@ class SearchGateway:
             raise ValueError(f"fetch ({fetch}) is below k ({k})")
         if not self.web_enabled:
             return [WebResults(error="web search is off")] * len(queries)
-        distinct: dict[Hashable, str] = {
-            query: query for query in queries if isinstance(query, str) and query.strip()
-        }
+        distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
         found = _each(distinct, self._web, k, fetch or k, WebResults)
         return [
             found[query] if isinstance(query, str) and query in found else WebResults(error="the query is empty")

@@ -33,4 +33,7 @@ class Confidence:
                 continue
             if self._head is not None:
                 turn.candidate = dataclasses.replace(turn.candidate, confidence=self._head.probability(features))
-            turn.note(answer_features={name: round(value, 4) for name, value in asdict(features).items()}, confidence=turn.candidate.confidence)
+            turn.note(
+                answer_features={name: round(value, 4) for name, value in asdict(features).items()},
+                confidence=turn.candidate.confidence,
+            )

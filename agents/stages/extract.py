@@ -34,7 +34,9 @@ class Extract:
                 continue
             if found.answer:
                 chunk = turn.best_evidence(most)[found.passage] if found.passage >= 0 else None
-                turn.candidate = Candidate(found.answer, found.score, "extract", sentence=found.sentence, evidence=chunk)
+                turn.candidate = Candidate(
+                    found.answer, found.score, "extract", sentence=found.sentence, evidence=chunk
+                )
             turn.note(extracted=found.answer, sentence=found.sentence, confidence=round(found.score, 4))
 
 

@@ -354,6 +354,9 @@ def test_both_verifiers_speak(
     assert (asked.verification.white_box, asked.verification.model) == approved
 
 
+BOTH = {"verified_by": ["white_box", "model"]}
+
+
 @pytest.mark.parametrize(
     ("fields", "table", "answer"),
     [
@@ -365,9 +368,9 @@ def test_both_verifiers_speak(
         ({"candidate": Candidate("330 m", None, "generate")}, {"min_confidence": 0.5}, IDK),
         ({"candidate": Candidate("330 m", 0.9, "extract"), "ranked": (evidence("x", 0.2),)}, {"min_evidence": 0.3}, IDK),
         ({"candidate": Candidate("330 m", 0.9, "extract"), "ranked": (evidence("x", 0.4),)}, {"min_evidence": 0.3}, "330 m"),
-        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, True)}, {"verified_by": ["white_box", "model"]}, "x"),
-        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, None)}, {"verified_by": ["white_box", "model"]}, IDK),
-        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(False, True)}, {"verified_by": ["white_box", "model"]}, IDK),
+        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, True)}, BOTH, "x"),
+        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, None)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(False, True)}, BOTH, IDK),
         ({"candidate": Candidate("x", 0.9, "generate"), "real_time": True}, {"abstain_real_time": True}, IDK),
     ],
 )  # fmt: skip

@@ -18,6 +18,7 @@ from evaluation.calibration import calibrate as run_calibration
 from evaluation.calibration import current_policy, signals_of, values_of
 from evaluation.calibration_plot import curve_of
 from evaluation.decisions import Decision, read_decisions, run_folders
+from evaluation.figures import read_figures
 from evaluation.outputs import write_outputs
 from evaluation.preset_file import table_of, with_values
 from evaluation.records import EvaluationError
@@ -289,6 +290,13 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     assert len(decisions) == 24
     assert [(made.points, made.given) for made in decisions[:4]] == [(1, True), (1, False), (1, True), (-1, False)]
     assert run_folders([tmp_path]) == [tmp_path / "run"]
+    trace = tmp_path / "run" / "trace.jsonl"
+    late = {"stage": "rerank", "seconds": 0.0, "skipped": "0.00 s left, needs 1.0 s"}
+    first, *others = [json.loads(line) for line in trace.read_text().splitlines()]
+    first["stages"].insert(0, late)
+    trace.write_text("".join(json.dumps(line) + "\n" for line in [first, *others]))
+    assert len(read_decisions(tmp_path / "run", RuleJudge())) == 23  # the deadline cut that turn short
+    assert read_figures(tmp_path / "run")[0].cut_short == 1
     with pytest.raises(EvaluationError, match="holds no judged run"):
         run_folders([tmp_path / "run" / "deeper"])
 

@@ -103,7 +103,9 @@ def rerankers(minilm: TransformerTextEncoder) -> list[Reranker]:
 
 
 @pytest.mark.parametrize("which", range(3))
-def test_the_passage_that_answers_comes_before_the_one_that_does_not(minilm: TransformerTextEncoder, which: int) -> None:
+def test_the_passage_that_answers_comes_before_the_one_that_does_not(
+    minilm: TransformerTextEncoder, which: int
+) -> None:
     reranker = rerankers(minilm)[which]
     assert isinstance(reranker, Reranker)
     scores = reranker.score([(QUERY, passage) for passage in PASSAGES])
@@ -124,7 +126,9 @@ def test_scores_do_not_depend_on_other_queries(minilm: TransformerTextEncoder, w
 
 @pytest.mark.parametrize("which", range(3))
 @pytest.mark.parametrize("pairs", [[], [("", "")], [("?", "..."), ("the of", "a the")]])
-def test_empty_texts_score_without_fuss(minilm: TransformerTextEncoder, which: int, pairs: list[tuple[str, str]]) -> None:
+def test_empty_texts_score_without_fuss(
+    minilm: TransformerTextEncoder, which: int, pairs: list[tuple[str, str]]
+) -> None:
     scores = rerankers(minilm)[which].score(pairs)
     assert scores.shape == (len(pairs),)
     assert np.isfinite(scores).all()

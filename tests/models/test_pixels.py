@@ -8,7 +8,26 @@ from PIL import Image
 
 from agents.models.pixels import GROUND, to_rgb
 
-MODES = ["1", "L", "P", "RGB", "RGBA", "RGBa", "LA", "La", "PA", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "I;16", "I;16B", "I;16L"]
+MODES = [
+    "1",
+    "L",
+    "P",
+    "RGB",
+    "RGBA",
+    "RGBa",
+    "LA",
+    "La",
+    "PA",
+    "CMYK",
+    "YCbCr",
+    "LAB",
+    "HSV",
+    "I",
+    "F",
+    "I;16",
+    "I;16B",
+    "I;16L",
+]
 
 
 @given(mode=st.sampled_from(MODES), width=st.integers(1, 5), height=st.integers(1, 5))

@@ -97,13 +97,18 @@ def test_taking_the_fact_away_lowers_the_score(reader: ExtractiveReader) -> None
 
 
 def test_another_entity_with_the_same_key_is_not_taken(reader: ExtractiveReader) -> None:
-    twins = (*attributes("Jefferson Memorial", {"architect": "John Russell Pope"}), *attributes("Lincoln Memorial", LINCOLN))
+    twins = (
+        *attributes("Jefferson Memorial", {"architect": "John Russell Pope"}),
+        *attributes("Lincoln Memorial", LINCOLN),
+    )
     assert read(reader, "Who designed the Lincoln Memorial?", twins).answer == "Henry Bacon"
     assert read(reader, "Who designed the Jefferson Memorial?", twins).answer == "John Russell Pope"
 
 
 def test_a_batch_reads_as_each_alone(reader: ExtractiveReader) -> None:
-    items = [ReadRequest(q, PASSAGES) for q in ("Who designed the Lincoln Memorial?", "How far is Saturn?", "Is it old?")]
+    items = [
+        ReadRequest(q, PASSAGES) for q in ("Who designed the Lincoln Memorial?", "How far is Saturn?", "Is it old?")
+    ]
     together, alone = reader.read(items), [reader.read([item])[0] for item in items]
     assert [found.answer for found in together] == [found.answer for found in alone]
     np.testing.assert_allclose([found.score for found in together], [found.score for found in alone], atol=1e-4)
@@ -127,7 +132,9 @@ def test_one_call_to_the_encoder_for_a_batch() -> None:
     assert encoder.calls == 1
 
 
-@pytest.mark.parametrize("question", ["", "???", "ok", "Who\x00?", "¿Cuándo?", "which " * 500, "How many (((", "What is it? ()"])
+@pytest.mark.parametrize(
+    "question", ["", "???", "ok", "Who\x00?", "¿Cuándo?", "which " * 500, "How many (((", "What is it? ()"]
+)
 def test_odd_questions_get_an_answer_or_none(reader: ExtractiveReader, question: str) -> None:
     found = read(reader, question)
     assert 0.0 <= found.score <= 1.0
@@ -135,7 +142,8 @@ def test_odd_questions_get_an_answer_or_none(reader: ExtractiveReader, question:
 
 
 @pytest.mark.parametrize(
-    "passages", [(), (Passage("", ""),), (Passage("x", "y", "key", None),), (Passage("\u00a0\n \n", "t", score=float("1e9")),)]
+    "passages",
+    [(), (Passage("", ""),), (Passage("x", "y", "key", None),), (Passage("\u00a0\n \n", "t", score=float("1e9")),)],
 )
 def test_nothing_to_read_gives_nothing(reader: ExtractiveReader, passages: tuple[Passage, ...]) -> None:
     assert read(reader, "How tall is the tower?", passages) == NOTHING

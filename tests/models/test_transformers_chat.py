@@ -46,7 +46,13 @@ def test_is_a_chat_model(chat: TransformersChat) -> None:
 
 
 def test_a_batch_says_what_each_request_alone_would_get(chat: TransformersChat) -> None:
-    requests = [ask("fox"), ask("How tall is the Eiffel Tower? " * 3), ask("dog " * 10, max_tokens=3), ask("The"), ask("a b")]
+    requests = [
+        ask("fox"),
+        ask("How tall is the Eiffel Tower? " * 3),
+        ask("dog " * 10, max_tokens=3),
+        ask("The"),
+        ask("a b"),
+    ]
     together = chat.chat(requests)
     alone = [chat.chat([request])[0] for request in requests]
     assert [reply.text for reply in together] == [reply.text for reply in alone]
@@ -209,7 +215,12 @@ def test_the_picture_changes_the_reply(vlm: TransformersChat) -> None:
 
 
 def test_a_vision_batch_says_what_each_request_alone_would_get(vlm: TransformersChat) -> None:
-    requests = [ask("fox", picture(1)), ask("lazy dog " * 5, picture(2), picture(3)), ask("The"), ask("fox", picture(4))]
+    requests = [
+        ask("fox", picture(1)),
+        ask("lazy dog " * 5, picture(2), picture(3)),
+        ask("The"),
+        ask("fox", picture(4)),
+    ]
     together = vlm.chat(requests)
     assert [reply.text for reply in together] == [vlm.chat([request])[0].text for request in requests]
 

@@ -134,7 +134,11 @@ def test_images_become_words_with_one_call_to_each_part() -> None:
         ChatRequest((ChatMessage("user", "No image."),)),
     ]
     replies = chat.chat(requests)
-    assert [reply.text for reply in replies] == ["w10 h20\n\nWhat?", "Picture 1: w30 h40\n\nPicture 2: w10 h20\n\nWhich?", "No image."]
+    assert [reply.text for reply in replies] == [
+        "w10 h20\n\nWhat?",
+        "Picture 1: w30 h40\n\nPicture 2: w10 h20\n\nWhich?",
+        "No image.",
+    ]
     assert eyes.calls == [2, 2]
     assert text.asked[0].max_tokens == 7
     assert not any(message.images for request in text.asked for message in request.messages)

@@ -31,11 +31,17 @@ ENTITIES: list[list[dict[str, Any]]] = [
 ]
 
 PAGES = [
-    ("https://x.example/tower", "Red Tower", "The Red Tower is 300 metres tall. It was opened in 1901 &amp; renovated."),
+    (
+        "https://x.example/tower",
+        "Red Tower",
+        "The Red Tower is 300 metres tall. It was opened in 1901 &amp; renovated.",
+    ),
     (
         "https://x.example/lake",
         "Blue Lake",
-        "\n\n".join(f"Paragraph {n}. The Blue Lake is {n} metres deep here. " + "Water is blue. " * 55 for n in range(4)),
+        "\n\n".join(
+            f"Paragraph {n}. The Blue Lake is {n} metres deep here. " + "Water is blue. " * 55 for n in range(4)
+        ),
     ),
     ("https://x.example/hill", "Green Hill", "Sheep graze on the Green Hill in summer."),
     ("https://x.example/bridge", "Żółty Most", "Most ma 870 metrów długości."),

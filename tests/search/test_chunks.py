@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 
 from agents.search.chunks import split_text
 
-TEXT = st.lists(st.sampled_from(["Tower", "is tall.", "Why?", "“Yes.”", "\n", "\n\n", "a", "1889", "(Paris.)"]), max_size=60).map(" ".join)
+TEXT = st.lists(
+    st.sampled_from(["Tower", "is tall.", "Why?", "“Yes.”", "\n", "\n\n", "a", "1889", "(Paris.)"]), max_size=60
+).map(" ".join)
 
 
 @given(text=TEXT, words=st.integers(1, 12))

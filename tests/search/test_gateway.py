@@ -65,7 +65,11 @@ def test_images_equal_one_at_a_time_calls(either: Any, numbers: list[int], k: in
 
 
 @MANY
-@given(queries=st.lists(st.sampled_from(QUERIES[:5]), min_size=1, max_size=6), k=st.integers(1, 12), batch=st.integers(1, 4))
+@given(
+    queries=st.lists(st.sampled_from(QUERIES[:5]), min_size=1, max_size=6),
+    k=st.integers(1, 12),
+    batch=st.integers(1, 4),
+)
 def test_web_equals_one_at_a_time_calls(either: Any, queries: list[str], k: int, batch: int) -> None:
     found = SearchGateway(either, text_batch_size=batch).search_web(queries, k)
     alone = {query: either(query, k=k) for query in set(queries)}
@@ -279,7 +283,14 @@ def test_what_an_unknown_pipeline_raises_or_returns_costs_one_query() -> None:
         "raises": RuntimeError("down"),
         "none": None,
         "text": "oops",
-        "mixed": [good, {**good, "score": "high"}, {"index": 1}, 7, {**good, "page_snippet": None}, {**good, "score": "0.25"}],
+        "mixed": [
+            good,
+            {**good, "score": "high"},
+            {"index": 1},
+            7,
+            {**good, "page_snippet": None},
+            {**good, "score": "0.25"},
+        ],
         "nan": [{**good, "score": float("nan")}],
         "too many": [good] * 9,
     }

@@ -69,6 +69,8 @@ def test_what_cannot_be_fetched_is_a_miss(tmp_path: Path, httpserver: HTTPServer
     assert pages.get(httpserver.url_for("/charset")) in (None, "x")
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "", "http://[broken", "\ud800", "http://127.0.0.1:1/"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ftp://x/y", "", "http://[broken", "\ud800", "http://127.0.0.1:1/"]
+)
 def test_odd_urls_are_misses(tmp_path: Path, url: str) -> None:
     assert PageCache(tmp_path, http=True, timeout=0.5).get(url) is None

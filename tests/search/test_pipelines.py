@@ -42,7 +42,9 @@ def test_text_finds_its_page_and_chunks_are_merged(pipeline: Any) -> None:
 def test_the_cosine_is_the_score(pipeline: Any) -> None:
     """With L2 distances the scores of identical texts would still be 1, those of others below -1."""
     assert all(-1.0 <= hit["score"] <= 1.0 for hit in pipeline("sheep", k=8))
-    assert pipeline("Green Hill Sheep graze on the Green Hill in summer.", k=1)[0]["score"] == pytest.approx(1, abs=1e-5)
+    assert pipeline("Green Hill Sheep graze on the Green Hill in summer.", k=1)[0]["score"] == pytest.approx(
+        1, abs=1e-5
+    )
 
 
 def test_without_a_web_index_text_is_refused(offline_web: Any) -> None:

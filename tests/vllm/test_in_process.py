@@ -16,9 +16,11 @@ from agents.models.lora import Lora
 from agents.models.registry import ModelRegistry
 from agents.models.transformers_chat import TransformersChat
 from agents.models.vllm_chat import VllmChat
-from tests.vllm.asking import SCHEMA, ask, picture
+from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.conftest import engine
 from tests.vllm.tiny import CONTEXT, save_lora
+
+SLACK = 2.0  # seconds, for a busy machine
 
 
 def test_a_batch_says_what_transformers_says(llama: VllmChat, llama_folder: Path) -> None:
@@ -99,10 +101,9 @@ def test_a_stop_string_ends_a_reply(llama: VllmChat) -> None:
 def test_at_the_deadline_the_text_that_has_come_is_kept(name: str, request: pytest.FixtureRequest) -> None:
     model: ChatModel = request.getfixturevalue(name)
     long = ask("Go on", max_tokens=CONTEXT - 100, logprobs=True)
-    model.chat([ask("Warm up", max_tokens=2)])
-    deadline = Deadline(0.5)
+    deadline = enough_for(model, ask("What?", max_tokens=2))
     short, *cut = model.chat([ask("What?", max_tokens=2), long, long], deadline)
-    assert deadline.elapsed() < 1.5
+    assert deadline.left() > -SLACK
     assert short.finish_reason == "length"
     for reply in cut:
         assert reply.finish_reason == "abort"

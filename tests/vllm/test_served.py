@@ -18,10 +18,11 @@ import pytest
 from agents.deadline import Deadline
 from agents.models.base import ModelError
 from agents.models.openai_chat import OpenAIChat
-from tests.vllm.asking import SCHEMA, ask, picture
+from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.tiny import CONTEXT
 
 SECONDS_TO_START = 300
+SLACK = 5.0  # seconds; the machine may be busy, but the whole reply would take longer
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,9 @@ def test_a_schema_is_followed(server: Server) -> None:
 
 def test_at_the_deadline_the_text_that_has_come_is_kept(server: Server) -> None:
     model = server.chat()
-    model.chat([ask("Warm up", picture(), max_tokens=2)])
-    deadline = Deadline(2.0)
+    deadline = enough_for(model, ask("What?", picture(), max_tokens=2))
     short, long = model.chat([ask("What?", max_tokens=2), ask("Go on", picture(), max_tokens=CONTEXT - 200)], deadline)
-    assert deadline.elapsed() < 3.0
+    assert deadline.left() > -SLACK
     assert short.finish_reason == "length"
     assert long.finish_reason == "abort"
     assert len(long.text) > 10

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 
 from tests.models.tiny import tokenizer
 
@@ -33,6 +34,7 @@ def save_llama(folder: Path) -> Path:
 def save_qwen2_vl(folder: Path) -> Path:
     """A vision-language model: an image of 112 x 112 pixels takes 16 tokens."""
     from transformers import (
+        Qwen2TokenizerFast,
         Qwen2VLConfig,
         Qwen2VLForConditionalGeneration,
         Qwen2VLImageProcessor,
@@ -41,6 +43,9 @@ def save_qwen2_vl(folder: Path) -> Path:
     )
 
     words = tokenizer(TEMPLATE)
+    if transformers.__version__.startswith("4."):  # where Qwen's processor takes no other class
+        named = {name: getattr(words, name) for name in ("bos_token", "eos_token", "pad_token", "chat_template")}
+        words = Qwen2TokenizerFast(tokenizer_object=words.backend_tokenizer, **named)
     words.add_tokens(list(VISION), special_tokens=True)
     start, end, image, video = words.convert_tokens_to_ids(list(VISION))
     config = Qwen2VLConfig(

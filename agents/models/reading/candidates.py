@@ -135,7 +135,9 @@ class CandidateFinder:
 
     def __init__(self, question: Question, sentences: Sequence[Sentence]) -> None:
         self._question = question
-        self._related_stems = {stem for relation in question.relations for phrase in relation.phrases for stem in phrase}
+        self._related_stems = {
+            stem for relation in question.relations for phrase in relation.phrases for stem in phrase
+        }
         self._asked = question.content - self._related_stems
         self._weights = _rarity(self._asked, sentences)
 

@@ -98,7 +98,9 @@ def load_lexicon() -> Lexicon:
     values = raw["values"]
     return Lexicon(
         types=tuple(
-            AnswerType(row["name"], _compiled(row["patterns"], 0), re.compile(row["unless"]) if "unless" in row else None)
+            AnswerType(
+                row["name"], _compiled(row["patterns"], 0), re.compile(row["unless"]) if "unless" in row else None
+            )
             for row in raw["type"]
         ),
         relations=relations,

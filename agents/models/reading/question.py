@@ -109,7 +109,19 @@ def _fits(type_: str, asked: str) -> bool:
 
 def _same_family(found: str, overruling: str) -> bool:
     """A relation may turn one measure into another ("how long do they live"), but not a person into a date."""
-    measures = {"length", "mass", "speed", "area", "temperature", "duration", "money", "count", "age", "energy", "percent"}
+    measures = {
+        "length",
+        "mass",
+        "speed",
+        "area",
+        "temperature",
+        "duration",
+        "money",
+        "count",
+        "age",
+        "energy",
+        "percent",
+    }
     return found in measures and overruling in measures
 
 

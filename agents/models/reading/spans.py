@@ -80,7 +80,9 @@ def _date() -> re.Pattern[str]:
 def _money() -> re.Pattern[str]:
     number = _number()
     after = r"(?i:(?:U\.?S\.? )?dollars?|cents?|euros?|pounds?(?: sterling)?|yen|francs?|USD|EUR|GBP|rupees?)"
-    return re.compile(rf"(?:US|A|C)?[$€£¥₹]\s?(?:{number})(?:\s?(?:million|billion))?|(?:{number})\s(?:U\.S\. )?{after}\b")
+    return re.compile(
+        rf"(?:US|A|C)?[$€£¥₹]\s?(?:{number})(?:\s?(?:million|billion))?|(?:{number})\s(?:U\.S\. )?{after}\b"
+    )
 
 
 @cache
