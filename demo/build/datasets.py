@@ -208,7 +208,7 @@ def _in_revision(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
 
 def _write_parquet(rows: list[dict[str, Any]], revision: Revision, target: Path) -> None:
     """Write one split; the features go into the file's metadata, from where load_dataset takes them."""
-    import pyarrow.parquet  # type: ignore[import-untyped]
+    import pyarrow.parquet
     from datasets import Dataset
 
     target.parent.mkdir(parents=True, exist_ok=True)
