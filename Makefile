@@ -18,7 +18,7 @@ INSTALLED_VLLM := $(VLLM_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
 
-.PHONY: help demo install test test-vllm lint clean lock
+.PHONY: help demo install test test-vllm lint clean lock lock-gpu constraints preflight
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -69,6 +69,15 @@ lock: requirements-cpu.in ## Write requirements-cpu.txt anew from requirements-c
 	{ echo "# Made by \`make lock\` from requirements-cpu.in: everything the embedded profile and the evaluation need, pinned."; \
 		$(VENV)-lock/bin/pip freeze | sed 's/+cpu$$//'; } > requirements-cpu.txt
 	rm -rf $(VENV)-lock
+
+lock-gpu: requirements.in $(INSTALLED_DEV) ## Write requirements.txt anew from requirements.in
+	tools/lock_gpu.sh $(BIN)/uv requirements.in requirements.txt
+
+constraints: $(INSTALLED_DEV) ## Hold both sets of requirements against a package index, nothing downloaded
+	$(RUN) -m agents.runtime.resolver requirements.txt requirements-cpu.txt
+
+preflight: $(INSTALLED_DEV) ## Say whether this repository would survive a submission
+	$(RUN) -m agents.preflight --preset $(PRESET)
 
 clean: ## Remove the virtual environment, the caches and the results
 	rm -rf $(VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,29 @@
+# The competition's image: the agent under the profile gpu. torch's wheels bring CUDA 12.8, the driver comes from the host.
+FROM python:3.11.13-slim-bookworm
+
+# hadolint ignore=DL3064
+ENV PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    ANONYMIZED_TELEMETRY=False \
+    VLLM_NO_USAGE_STATS=1 \
+    TOKENIZERS_PARALLELISM=false
+
+# Triton compiles small C files when a kernel is first used: that takes a compiler at run time.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --home-dir /home/aicrowd --uid 1001 --shell /bin/bash aicrowd
+
+# The layers that change least come first: engine and torch, then the rest, then the agent.
+COPY requirements.txt /tmp/requirements.txt
+RUN grep -E '^(torch|vllm)==' /tmp/requirements.txt > /tmp/engine.txt \
+    && pip install --no-cache-dir --requirement /tmp/engine.txt --constraint /tmp/requirements.txt
+RUN pip install --no-cache-dir --requirement /tmp/requirements.txt
+
+USER 1001
+WORKDIR /home/aicrowd
+ENV HOME=/home/aicrowd \
+    PATH=/home/aicrowd/.local/bin:$PATH
+COPY --chown=aicrowd:aicrowd . /home/aicrowd
