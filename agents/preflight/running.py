@@ -43,11 +43,10 @@ def check_import() -> Check:
     clock, worked, weights = done.stdout.rstrip("\n").split("\n")[-1].split(" ", 2)
     if weights:
         return failed(name, f"it opens {weights}", "load models in the constructor, not on import")
-    if float(seconds) > IMPORT_SECONDS:
-        return failed(
-            name, f"{float(seconds):.1f} s, more than {IMPORT_SECONDS:.0f}", "import heavy libraries inside functions"
-        )
-    return passed(name, f"{float(seconds):.2f} s, no weights")
+    said = f"{float(worked):.2f} s of the processor, {float(clock):.2f} s by the clock"
+    if float(worked) > IMPORT_SECONDS:
+        return failed(name, f"{said}, more than {IMPORT_SECONDS:.0f}", "import heavy libraries inside functions")
+    return passed(name, f"{said}, no weights")
 
 
 def check_rehearsal(preset: str, task: int, cache: Path | None) -> list[Check]:
