@@ -40,9 +40,9 @@ def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
     ("assignment", "said"),
     [
         ("queries.splt=none", "no setting 'queries.splt'; known in queries: fuse_entity, "),
-        ("querys.split=none", "no setting 'querys.split'; known: description, stages, limits"),
+        ("querys.split=none", "no setting 'querys.split'; known: description, stages, "),
         ("queries.split.deep=1", "no setting 'queries.split.deep'"),
-        ("split=none", "no setting 'split'; known: description, stages, limits"),
+        ("split=none", "no setting 'split'; known: description, stages, "),
         ("queries.split=often", "queries.split=often: input should be 'none'"),
         ("rerank.k=many", "rerank.k=many: input should be a valid integer"),
         ("rerank.k=0", "rerank.k=0: input should be greater than or equal to 1"),

@@ -324,7 +324,8 @@ def test_extract_reads_all_turns_in_one_call_and_leaves_those_without_evidence()
     batch = [turn("a", ranked=(evidence("t", 0.5, key="height", value="330 m"),)), turn("b", ranked=())]
     Extract().run(batch, context(settings(), reader=reader))
     assert reader.calls == 1
-    assert batch[0].candidate == Candidate("330 m", 0.9, "extract", sentence="t")
+    assert batch[0].ranked is not None
+    assert batch[0].candidate == Candidate("330 m", 0.9, "extract", sentence="t", evidence=batch[0].ranked[0])
     assert batch[1].candidate is None
 
 
