@@ -183,7 +183,11 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
 ) -> None:
     arguments = runs.arguments("--preset", "best", "--without", "reranking", "--without", "queries.fuse_entity=false")
     assert ablate.main(arguments) == 0
-    assert runs.built == [((), ()), (("rerank",), ()), ((), ("queries.fuse_entity=false",))]
+    assert runs.built == [
+        ((), ()),
+        (("rerank",), ("finalise.min_evidence=null",)),
+        ((), ("queries.fuse_entity=false",)),
+    ]
     table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
     assert table.loc[("single-turn", "best"), "accuracy"] == 1.0
     assert table.loc[("single-turn", "best w/o reranking"), "truthfulness"] == -1.0
