@@ -1,0 +1,106 @@
+"""Recall of the right page with and without query splitting, on the multi-hop questions of the mini set.
+
+Run: ``python -m benchmarks.splitting [--split validation]``. Needs ``python -m demo.prepare``. Asked are the single-turn questions that go
+from the picture to a page (source "both"), with the entity that the picture really shows, so that only the queries differ: the question
+as it stands, with the entity's name (fusion search), and with the hops that the rules bridge besides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from agents import launch
+from agents.bridging import hop_questions
+from agents.search.gateway import SearchGateway
+from agents.search.types import Entity, SearchError
+from demo.build.content import SPLITS, load_content
+from demo.build.kg import read_kg
+from demo.build.paths import DemoPaths
+
+RANKS = (1, 3, 5, 10)
+WAYS = ("question as it stands", "with the entity's name", "with its hops besides")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A multi-hop question: its queries for each of ``WAYS``, and the names of the pages that hold its answer."""
+
+    queries: tuple[tuple[str, ...], ...]
+    pages: frozenset[str]
+
+
+def questions(split: str) -> list[Asked]:
+    """The multi-hop questions of a split."""
+    content = load_content(DemoPaths().content)
+    entities: dict[str, Entity] = {}
+    for image in read_kg(split):  # type: ignore[arg-type]
+        for row in image["entities"]:
+            entities[row["entity_name"]] = Entity(row["entity_name"], row["entity_attributes"])
+    names = {page.id: page.name for page in content.pages.values()}
+    found = []
+    for question in content.questions.values():
+        if question.split != split or question.source != "both" or question.entity is None:
+            continue
+        entity = entities[content.entities[question.entity].name]
+        fused = f"{question.query} ({entity.name})"
+        pages = frozenset(
+            page.removeprefix("wiki:") if page.startswith("wiki:") else names[page] for page in question.pages
+        )
+        found.append(Asked(((question.query,), (fused,), (fused, *hop_questions(question.query, entity))), pages))
+    return found
+
+
+def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
+    """For each way the rank of the first right page of each question, from 0; a large number where it was not found."""
+    most = max(RANKS)
+    table: list[list[int]] = []
+    for way in range(len(WAYS)):
+        flat = [(index, query) for index, item in enumerate(asked) for query in item.queries[way]]
+        best: list[dict[str, float]] = [{} for _ in asked]
+        for (index, _), results in zip(
+            flat, search.search_web([query for _, query in flat], most, 3 * most), strict=True
+        ):
+            for hit in results.hits:
+                best[index][hit.page_name] = max(hit.score, best[index].get(hit.page_name, -1.0))
+        row = []
+        for item, pages in zip(asked, best, strict=True):
+            ordered = sorted(pages, key=lambda name: -pages[name])
+            row.append(next((rank for rank, name in enumerate(ordered) if name in item.pages), most * 100))
+        table.append(row)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 1 where an index is missing."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.splitting", description=__doc__)
+    parser.add_argument("--split", choices=SPLITS, default="validation", help="default: %(default)s")
+    parser.add_argument("--cache", type=Path, default=launch.DEFAULT_CACHE, help="default: %(default)s")
+    options = parser.parse_args(arguments)
+    console = Console()
+    try:
+        launch.prepare(options.cache, "embedded")
+        pipeline: Any = launch.build_pipeline("embedded", split=options.split, cache=options.cache)
+    except SearchError as error:
+        console.print(str(error), style="red", markup=False)
+        return 1
+    asked = questions(options.split)
+    table = Table(title=f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}")
+    table.add_column("queries")
+    for k in RANKS:
+        table.add_column(f"@{k}", justify="right")
+    for way, row in zip(WAYS, ranks(asked, SearchGateway(pipeline)), strict=True):
+        table.add_row(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS))
+    console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
