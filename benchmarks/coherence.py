@@ -1,63 +1,71 @@
 """Semantic coherence filtering on questions that need one source and on those that need several: the layout of its paper's table 1.
 
-``python -m benchmarks.coherence --dataset .cache/datasets --split validation --tasks single,multi --out results/coherence``
-(``--mixed-only``: only sessions with a question of several sources)
+``python -m benchmarks.coherence --dataset .cache/datasets --split validation``
 
-Single Modality are the questions whose answer lies in one source (the knowledge graph, a page, or the picture), Multi Modality those whose
-answer takes both graph and pages (content_ids.json of the data set's folder). EM is the judge's verdict, since answers are sentences; F1
-is that of words, the best over the ground truth and its accept forms. Evidence is the share of the questions with an accept form in
-what the reader was given. What nothing answers is left out.
+Every question is searched for once, and each variant filters and reads the same evidence: the paper's fixed corpus. Earlier turns of
+a dialog are answered by the ground truth. Single Modality are the questions whose answer lies in one source (the knowledge graph, a
+page, or the picture), Multi Modality those whose answer takes both graph and pages (content_ids.json of the data set's folder); what
+nothing answers is left out. EM is the judge's verdict, since answers are sentences; F1 is that of words, the best over the ground truth
+and its accept forms. Evidence is the share of the questions with an accept form in what was given to the reader.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
-import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow
-from pyarrow import parquet
 from rich.console import Console
+from tqdm import tqdm
 
+from agents import launch
+from agents.search.types import SearchError
+from agents.settings import Settings, SettingsError
 from evaluation.figures import truthfulness_change
+from evaluation.judge import judge_turns
 from evaluation.plain_text import content, plain
-from evaluation.records import EvaluationError
+from evaluation.records import AnsweredTurn, EvaluationError, QuestionTurn, Session, answered
 from evaluation.result_tables import ResultTable, rate, with_interval
-from evaluation.run_log import read_run_log
-from evaluation.runs import Result, add_options, run_all
+from evaluation.rule_judge import RuleJudge
 from evaluation.scores import JudgedTurn
-from evaluation.traces import TRACE, match_traces, read_traces
-from evaluation.variants import Variant
+
+if TYPE_CHECKING:
+    from agents.turn import Turn
+    from evaluation.datasets import CragDataset
 
 PRESET = "coherence"
-GROUPS = {
-    "Single Modality": ("kg", "web", "image"),
-    "Multi Modality": ("both",),
-    "Overall": ("kg", "web", "image", "both"),
+STAGE = "coherence"
+_BATCH = 8
+SINGLE, MIXED = "Single Modality", "Multi Modality"
+GROUPS = {SINGLE: ("kg", "web", "image"), MIXED: ("both",), "Overall": ("kg", "web", "image", "both")}
+_METRICS = {"L1": "l1", "Euclidean": "euclidean", "cosine": "cosine"}
+VARIANTS: dict[str, tuple[str, ...] | None] = {
+    "Baseline (no filtering)": None,
+    **{f"Stage 1 ({name})": ("coherence.second=none", f"coherence.metric={key}") for name, key in _METRICS.items()},
+    **{
+        f"Stage 2 ({name} + pairwise)": ("coherence.second=pairwise", f"coherence.metric={key}")
+        for name, key in _METRICS.items()
+    },
+    "Stage 2 (graph)": ("coherence.second=graph",),
 }
-_STAGE_1 = tuple(
-    Variant(f"Stage 1 ({name})", PRESET, settings=("coherence.second=none", f"coherence.metric={metric}"))
-    for name, metric in (("L1", "l1"), ("Euclidean", "euclidean"), ("cosine", "cosine"))
-)
-_STAGE_2 = tuple(
-    Variant(
-        f"Stage 2 ({name} + pairwise)", PRESET, settings=("coherence.second=pairwise", f"coherence.metric={metric}")
-    )
-    for name, metric in (("L1", "l1"), ("Euclidean", "euclidean"), ("cosine", "cosine"))
-)
-VARIANTS = (
-    Variant("Baseline (no filtering)", PRESET, without=("coherence",)),
-    *_STAGE_1,
-    *_STAGE_2,
-    Variant("Stage 2 (graph)", PRESET, settings=("coherence.second=graph",)),
-)
+"""Settings of each row; None leaves the stage out."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with the folder's knowledge of it."""
+
+    session: Session
+    turn: QuestionTurn
+    source: str
+    accept: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class Measured:
     """What a variant reached on one question."""
 
     judged: JudgedTurn
+    source: str
     f1: float
     in_evidence: bool | None
 
@@ -87,116 +96,172 @@ def holds(evidence: str, accept: Sequence[str]) -> bool:
     return any(form and f" {form} " in given for form in map(plain, accept))
 
 
-def measured(result: Result, accept: Mapping[str, Sequence[str]]) -> list[Measured]:
-    """The questions of a run with what was measured of each."""
-    turns = [judged.turn for judged in result.turns]
-    traces = match_traces(turns, read_traces(result.folder / TRACE), read_run_log(result.folder))
-    found = []
-    for judged in result.turns:
-        turn = judged.turn
-        forms = accept.get(turn.interaction_id, ())
-        trace = traces.get((turn.session_id, turn.interaction_id))
-        shown = "\n".join(chunk.text for chunk in trace.evidence) if trace is not None else ""
-        f1 = 0.0 if judged.miss else word_f1(turn.agent_response, (turn.ground_truth, *forms))
-        found.append(Measured(judged, f1, holds(shown, forms) if trace is not None and forms else None))
+def questions_of(data: CragDataset, sources: Mapping[str, str], groups: Sequence[str]) -> Iterator[Question]:
+    """The questions of some groups, in the order of the data set."""
+    wanted = {source for group in groups for source in GROUPS[group]}
+    for session in data:
+        for turn in session.turns:
+            source = sources.get(turn.interaction_id, "")
+            if source in wanted:
+                yield Question(session, turn, source, data.accept.get(turn.interaction_id, ()))
+
+
+def run(
+    asked: Sequence[tuple[Question, Turn]], settings: Mapping[str, Settings], **parts: Any
+) -> dict[str, list[Measured]]:
+    """What each variant makes of one batch of questions.
+
+    Args:
+        asked: Questions with fresh turns.
+        settings: Of each variant, by label; all have the same stages before the one that is compared.
+        parts: The other fields of ``agents.stage.Context``.
+    """
+    from agents.pipeline import STAGES, run_stage
+    from agents.stage import Context
+
+    names = next(made.stages for made in settings.values() if STAGE in made.stages)
+    before, after = names[: names.index(STAGE)], names[names.index(STAGE) + 1 :]
+    turns = [turn for _, turn in asked]
+    for name in before:
+        run_stage(STAGES[name](), turns, Context(settings=next(iter(settings.values())), **parts))
+    found = {}
+    for label, made in settings.items():
+        own = [dataclasses.replace(turn, trace=[], _notes={}) for turn in turns]
+        for name in (STAGE, *after) if STAGE in made.stages else after:
+            run_stage(STAGES[name](), own, Context(settings=made, **parts))
+        replies = [
+            answered(question.session, question.turn, turn.answer)
+            for (question, _), turn in zip(asked, own, strict=True)
+        ]
+        shown = made.extract.evidence if "extract" in made.stages else made.answer.evidence
+        for turn in own:
+            if turn.error is not None:
+                print(f"{label}: {turn.error}", file=sys.stderr)
+        found[label] = [
+            _measured(question, turn, reply, shown)
+            for (question, _), turn, reply in zip(asked, own, replies, strict=True)
+        ]
     return found
 
 
-def table(rows: Mapping[str, Sequence[Measured]], sources: Mapping[str, str]) -> ResultTable:
-    """One row a variant; F1, EM and evidence for each group, and the change of truthfulness against the first row."""
-    headings = ["Scoring Strategy"]
-    for group in GROUPS:
-        headings += [f"{group} F1", f"{group} EM", f"{group} evidence"]
-    headings.append("Multi Modality truthfulness, change")
+def _measured(question: Question, turn: Turn, reply: AnsweredTurn, shown: int) -> Measured:
+    [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
+    evidence = "\n".join(chunk.text for chunk in turn.best_evidence(shown))
+    return Measured(
+        judged,
+        question.source,
+        0.0 if judged.miss else word_f1(reply.agent_response, (question.turn.ground_truth, *question.accept)),
+        holds(evidence, question.accept) if question.accept else None,
+    )
+
+
+def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
+    """One row a variant; F1, EM and evidence of each group, and the change of truthfulness against the first row."""
+    first = next(iter(rows.values()), ())
+    groups = {name: sources for name, sources in GROUPS.items() if any(item.source in sources for item in first)}
+    headings = [
+        "Scoring Strategy",
+        *(f"{group} {what}" for group in groups for what in ("F1", "EM", "evidence")),
+        "truthfulness, change",
+    ]
     cells = []
-    base: list[JudgedTurn] | None = None
     for label, items in rows.items():
         row = [label]
-        for names in GROUPS.values():
-            own = [item for item in items if sources.get(item.judged.turn.interaction_id) in names]
+        for sources in groups.values():
+            own = [item for item in items if item.source in sources]
             known = [item.in_evidence for item in own if item.in_evidence is not None]
-            row += [
-                rate(fmean(item.f1 for item in own)) if own else "-",
-                rate(fmean(item.judged.correct for item in own)) if own else "-",
-                rate(fmean(known)) if known else "-",
-            ]
-        mixed = [item.judged for item in items if sources.get(item.judged.turn.interaction_id) == "both"]
-        row.append("" if base is None else with_interval(*truthfulness_change(base, mixed), signed=True))
-        base = mixed if base is None else base
+            row += [rate(fmean(item.f1 for item in own)), rate(fmean(item.judged.correct for item in own))]
+            row.append(rate(fmean(known)) if known else "-")
+        change = truthfulness_change([item.judged for item in first], [item.judged for item in items])
+        row.append("" if items is first else with_interval(*change, signed=True))
         cells.append(tuple(row))
-    counts = Counter(sources.get(item.judged.turn.interaction_id) for item in next(iter(rows.values()), ()))
-    title = f"{sum(counts[name] for name in GROUPS['Single Modality'])} single, {counts['both']} mixed questions (%)"
+    counts = Counter(item.source for item in first)
+    title = f"{sum(counts[name] for name in GROUPS[SINGLE])} questions of one source, {counts['both']} of several (%)"
     return ResultTable(title, tuple(headings), tuple(headings), tuple(cells))
 
 
-def with_mixed_questions(dataset: Path, revision: str, mixed: Set[str], out: Path) -> Path:
-    """A copy of the data sets with only the sessions in which a question of these interaction ids is asked.
-
-    Raises:
-        EvaluationError: The folder holds no data set of the revision.
-    """
-    files = sorted(dataset.glob(f"crag-mm-*-public/{revision}/data/*.parquet"))
-    if not files:
-        raise EvaluationError(f"{dataset} holds no data set of revision {revision}")
-    out.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        table = parquet.read_table(file)
-        wanted = [any(name in mixed for name in _interaction_ids(turns)) for turns in table["turns"].to_pylist()]
-        target = out / file.relative_to(dataset)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        parquet.write_table(table.filter(pyarrow.array(wanted, pyarrow.bool_())), target)
-    for name in ("accept.json", "content_ids.json"):
-        shutil.copy(dataset / name, out / name)
-    shutil.copytree(dataset / "image_cache", out / "image_cache", dirs_exist_ok=True)
-    return out
-
-
-def _interaction_ids(turns: Any) -> list[str]:
-    """Of the turns of a row: a dict of columns (v0.1.2) or a list of dicts (v0.1.1)."""
-    return list(turns["interaction_id"]) if isinstance(turns, dict) else [turn["interaction_id"] for turn in turns]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the variants, print the table and write it; 0, 1 where a run failed, 2 for what cannot be done."""
+    """Ask, print the table and write it; 2 for what cannot be done."""
     options = _parser().parse_args(arguments)
-    console = Console(width=220)
     try:
-        if options.dataset is None:
-            raise EvaluationError("which questions need both sources is known of the mini set alone: --dataset PATH")
-        path = options.dataset / "content_ids.json"
-        sources = {name: item["source"] for name, item in json.loads(path.read_text(encoding="utf-8")).items()}
-        if options.mixed_only:
-            mixed = {name for name, source in sources.items() if source == "both"}
-            options.dataset = with_mixed_questions(options.dataset, options.revision, mixed, options.out / "dataset")
-        results = run_all(VARIANTS, options, console)
-        from evaluation.datasets import (
-            read_accept,
-        )  # imports Hugging Face's libraries, which the runs have to set up first
-
-        accept = read_accept([options.dataset])
-        rows: dict[str, list[Measured]] = {}
-        for result in results.made:
-            rows.setdefault(result.variant.label, []).extend(measured(result, accept))
-    except (EvaluationError, OSError) as error:
+        launch.prepare(options.cache, options.profile)
+        rows = _measure(options)
+    except (EvaluationError, SearchError, SettingsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here")
-        return 130
-    if not rows:
-        return 1
-    made = table(rows, sources)
-    made.show(console)
-    (options.out / "coherence.md").write_text(made.markdown(), encoding="utf-8")
-    return 1 if results.failed else 0
+    made = table(rows)
+    made.show(Console(width=200))
+    if options.out is not None:
+        options.out.write_text(made.markdown(), encoding="utf-8")
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
+    # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
+    from agents.deadline import NO_DEADLINE
+    from agents.models.pixels import to_rgb
+    from agents.prompts import PromptLibrary
+    from agents.search.gateway import SearchGateway
+    from agents.settings import PROMPTS
+    from agents.turn import Turn
+    from evaluation import datasets
+
+    settings = {
+        label: launch.settings_of(
+            PRESET,
+            options.profile,
+            without=() if overrides is not None else (STAGE,),
+            overrides=[*(overrides or ()), *options.set],
+        )
+        for label, overrides in VARIANTS.items()
+    }
+    known = json.loads((options.dataset / "content_ids.json").read_text(encoding="utf-8"))
+    sources = {name: item["source"] for name, item in known.items()}
+    groups = [MIXED] if options.mixed_only else list(GROUPS)
+    parts = {
+        "models": launch.build_models(options.profile, options.cache),
+        "search": SearchGateway(launch.build_pipeline(options.profile, split=options.split, cache=options.cache)),
+        "prompts": PromptLibrary(PROMPTS),
+        "deadline": NO_DEADLINE,
+    }
+    rows: dict[str, list[Measured]] = {label: [] for label in settings}
+    for kind in ("single-turn", "multi-turn"):
+        data = datasets.load(kind, options.split, options.revision, options.dataset, options.cache)
+        questions = list(questions_of(data, sources, groups))[: options.questions or None]
+        with tqdm(total=len(questions), desc=kind, unit="question") as bar:
+            for start in range(0, len(questions), _BATCH):
+                batch = questions[start : start + _BATCH]
+                asked = []
+                for question in batch:
+                    image = data.image(question.session).image
+                    asked.append((question, Turn(question.turn.query, image and to_rgb(image), _history(question))))
+                for label, found in run(asked, settings, **parts).items():
+                    rows[label] += found
+                bar.update(len(batch))
+    return rows
+
+
+def _history(question: Question) -> tuple[Any, ...]:
+    """The earlier turns of the dialog, answered rightly."""
+    earlier = question.session.turns[: question.turn.index]
+    return tuple(
+        message
+        for turn in earlier
+        for message in ({"role": "user", "content": turn.query}, {"role": "assistant", "content": turn.ground_truth})
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--mixed-only", action="store_true", help="ask only sessions with a question of several sources"
-    )
-    add_options(parser)
+    parser.add_argument("--dataset", type=Path, required=True, help="folder of the mini set: it tells the sources")
+    parser.add_argument("--split", default="validation", help="split of the data sets")
+    parser.add_argument("--revision", default="v0.1.2", help="revision of the data sets")
+    parser.add_argument("--profile", default="embedded", help="where models run")
+    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for indices and models")
+    parser.add_argument("--mixed-only", action="store_true", help="only questions of several sources")
+    parser.add_argument("--questions", type=int, default=0, metavar="N", help="first N of each data set; 0: all")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all variants")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there, in Markdown")
     return parser
 
 
