@@ -58,6 +58,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     who = parser.add_argument_group("who answers and judges")
     who.add_argument("--profile", default="embedded", help="where models run: embedded (CPU), gpu or server")
+    who.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="setting replaced in every run, such as "
+                     "limits.seconds_per_turn=60 where a busy machine would cut turns short; may be repeated")  # fmt: skip
     who.add_argument("--suppress-web-search-api", action="store_true", help="no web search, as in task 1")
     who.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
     who.add_argument("--eval-model", metavar="MODEL", help="judge (see local_evaluation.py)")
@@ -123,6 +125,7 @@ def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespa
         "--num-workers", str(options.num_workers),
         "--cache", str(options.cache),
         *(() if options.anew else ("--resume",)), "--no_progress", "--no-report",
+        *(word for setting in options.set for word in ("--set", setting)),
         *variant.arguments(),
     ]  # fmt: skip
     for flag, value in (

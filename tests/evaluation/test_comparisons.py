@@ -182,6 +182,7 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = runs.arguments("--preset", "best", "--without", "reranking", "--without", "queries.fuse_entity=false")
+    arguments += ["--set", "limits.batch_size=2"]
     assert ablate.main(arguments) == 0
     assert runs.built == [
         ((), ()),
