@@ -184,10 +184,11 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     arguments = runs.arguments("--preset", "best", "--without", "reranking", "--without", "queries.fuse_entity=false")
     arguments += ["--set", "limits.batch_size=2"]
     assert ablate.main(arguments) == 0
+    every = "limits.batch_size=2"
     assert runs.built == [
-        ((), ()),
-        (("rerank",), ("finalise.min_evidence=null",)),
-        ((), ("queries.fuse_entity=false",)),
+        ((), (every,)),
+        (("rerank",), (every, "finalise.min_evidence=null")),
+        ((), (every, "queries.fuse_entity=false")),
     ]
     table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
     assert table.loc[("single-turn", "best"), "accuracy"] == 1.0
