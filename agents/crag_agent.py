@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,18 @@ from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
 from agents.brief_models import BriefModels
-from agents.deadline import NO_DEADLINE, Deadline
+from agents.deadline import NO_DEADLINE, Clock
+from agents.latency.guard import Guard
 from agents.model_set import ModelSet
-from agents.models.pixels import to_rgb
+from agents.opening import open_turn, open_turns
 from agents.pipeline import STAGES, run_stage
 from agents.prompts import PromptLibrary
+from agents.retrieved import safe_page, safe_picture
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
 from agents.stage import Context
 from agents.trace import TraceWriter
-from agents.turn import Turn
-
-_log = logging.getLogger(__name__)
+from agents.turn import IDK
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
@@ -37,23 +36,34 @@ class CragAgent(BaseAgent):
         settings: The preset as it runs.
         models: The models of the profile, by role.
         trace_path: Where to append a JSON line a turn; None for no trace.
+        clock: A monotonic clock in seconds; tests pass a faster one.
     """
 
     def __init__(
-        self, search_pipeline: Any, *, settings: Settings, models: ModelSet, trace_path: Path | None = None
+        self,
+        search_pipeline: Any,
+        *,
+        settings: Settings,
+        models: ModelSet,
+        trace_path: Path | None = None,
+        clock: Clock = time.monotonic,
     ) -> None:
         super().__init__(search_pipeline)
         self.settings = settings
         self.models = models
         self.prompts = PromptLibrary(PROMPTS)
-        self._search = SearchGateway(search_pipeline)
+        guarded = settings.guard.injection
+        self._search = SearchGateway(
+            search_pipeline, each_picture=safe_picture if guarded else None, each_page=safe_page if guarded else None
+        )
         self._stages = [STAGES[name]() for name in settings.stages]
+        self._guard = Guard(self._stages, settings.limits, clock)
         self._warm = False
         self.trace_to(trace_path)
 
     def trace_to(self, path: Path | None) -> None:
         """Write traces to another file from now on (None: to none), calls counted from 0 again."""
-        self._trace = TraceWriter(path) if path is not None else None
+        self._trace = TraceWriter(path, self.settings.trace) if path is not None else None
 
     def warm_up(self) -> list[tuple[str, float]]:
         """Load the models of the preset: a blank turn goes through all stages, each reply cut short, without a trace.
@@ -66,7 +76,7 @@ class CragAgent(BaseAgent):
         if self._warm:
             return []
         self._warm = True
-        turns = [_open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
+        turns = [open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
         context = Context(self.settings, BriefModels(self.models), self._search, self.prompts, NO_DEADLINE)
         for stage in self._stages:
             run_stage(stage, turns, context)
@@ -83,39 +93,17 @@ class CragAgent(BaseAgent):
         message_histories: Sequence[Sequence[Message]] | None = None,
         **kwargs: Any,  # noqa: ARG002 - later evaluators pass rag_context_list and domains, which this agent finds for itself
     ) -> list[str]:
-        """Answer each query; a turn that cannot be answered gets "I don't know", whatever went wrong with it."""
-        limits = self.settings.limits
-        deadline = Deadline(limits.seconds_per_turn * len(queries) - limits.margin_seconds)
-        turns = [
-            _open_turn(query, image, history or ())
-            for query, image, history in zip_longest(
-                queries, images[: len(queries)], (message_histories or ())[: len(queries)]
-            )
-        ]
+        """Answer each query in time; a turn that cannot be answered gets "I don't know", whatever went wrong with it."""
+        call = self._guard.start(len(queries))
+        turns = self._guard.within(call, lambda: open_turns(queries, images, message_histories))
         if not turns:
-            return []
+            return [IDK] * len(queries)
+        deadline = self._guard.deadline(call, turns)
+        seconds = deadline.left()
         context = Context(self.settings, self.models, self._search, self.prompts, deadline)
         for stage in self._stages:
-            run_stage(stage, turns, context)
+            self._guard.run(stage, turns, context, seconds)
+        self._guard.finish(turns, call)
         if self._trace is not None:
-            self._trace.write(turns, deadline.elapsed())
+            self._trace.write(turns, call.elapsed())
         return [turn.answer for turn in turns]
-
-
-def _open_turn(query: Any, image: Any, history: Sequence[Any]) -> Turn:
-    """A turn from what the evaluator passed; a broken image or history is noted and left out."""
-    turn = Turn(
-        query=query if isinstance(query, str) else "",
-        image=None,
-        history=tuple(
-            message for message in history if isinstance(message, dict) and isinstance(message.get("content"), str)
-        ),
-    )
-    turn.question = turn.query
-    if isinstance(image, Image.Image):
-        try:
-            turn.image = to_rgb(image)
-        except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
-            turn.error = f"image: {type(error).__name__}: {error}"
-            _log.warning("an image could not be read: %s", error)
-    return turn

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from agents.models.base import ModelError
 from agents.stage import Context, Stage
 from agents.stages.answer import Answer
 from agents.stages.chain_of_verification import VerificationChain
@@ -45,6 +46,7 @@ from agents.stages.web_search import WebSearch
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
+_LONGEST_REASON = 500  # characters; an error may quote megabytes of what it choked on
 
 STAGES: dict[str, type[Stage]] = {
     stage.name: stage
@@ -61,26 +63,62 @@ STAGES: dict[str, type[Stage]] = {
 def run_stage(stage: Stage, turns: Sequence[Turn], context: Context) -> None:
     """Run one stage over all turns and close its trace entry on each.
 
-    Where too little time is left the stage is skipped (never one that needs none, so that what is known is still given); where it raises,
-    the reason is noted and the batch goes on without it.
+    Where less time is left than the stage needs at least it is skipped (never one that needs none). A stage that raises is noted, and the
+    batch goes on. Calls of the evaluator go through ``agents.latency.guard``, which plans more finely.
     """
     if stage.least_seconds > 0 and not context.deadline.allows(stage.least_seconds):
+        reason = f"{max(0.0, context.deadline.left()):.2f} s left, needs {stage.least_seconds} s"
         for turn in turns:
-            turn.close_stage(
-                stage.name,
-                0.0,
-                skipped=f"{max(0.0, context.deadline.left()):.2f} s left, needs {stage.least_seconds} s",
-            )
+            turn.close_stage(stage.name, 0.0, skipped=reason)
         return
+    perform(stage, turns, context)
+
+
+def perform(stage: Stage, turns: Sequence[Turn], context: Context, *, reduced: str | None = None) -> bool:
+    """Run one stage, whatever time is left; where it fails for the batch, each turn is tried alone.
+
+    Args:
+        reduced: Why the stage runs reduced, for the trace; None where it runs whole.
+
+    Returns:
+        Whether it failed for any turn.
+    """
     started = time.perf_counter()
-    failed: str | None = None
-    try:
-        stage.run(turns, context)
-    except Exception as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
-        _log.exception("stage %s failed", stage.name)
-        failed = f"{type(error).__name__}: {error}"
+    failures = _failures(stage, turns, context)
     seconds = time.perf_counter() - started
     for turn in turns:
+        failed = failures.get(id(turn))
         if failed is not None:
             turn.error = turn.error or f"{stage.name}: {failed}"
+        if reduced is not None:
+            turn.note(reduced=reduced)
         turn.close_stage(stage.name, seconds, skipped=failed and f"failed: {failed}")
+    return bool(failures)
+
+
+def _failures(stage: Stage, turns: Sequence[Turn], context: Context) -> dict[int, str]:
+    """What went wrong, by id of the turn."""
+    reason, engine = _attempt(stage, turns, context)
+    if reason is None:
+        return {}
+    if engine or len(turns) == 1:
+        return dict.fromkeys(map(id, turns), reason)
+    alone: dict[int, str] = {}
+    for turn in turns:  # one of them may be to blame
+        if not context.deadline.allows(stage.least_seconds):
+            alone[id(turn)] = reason
+            continue
+        own, engine = _attempt(stage, [turn], context)
+        if own is not None:
+            alone[id(turn)] = own
+    return alone
+
+
+def _attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> tuple[str | None, bool]:
+    """Why a stage failed, None where it did not; and whether an engine said that it cannot answer anyone."""
+    try:
+        stage.run(turns, context)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
+        _log.exception("stage %s failed", stage.name)
+        return f"{type(error).__name__}: {error}"[:_LONGEST_REASON], isinstance(error, ModelError)
+    return None, False

@@ -18,6 +18,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agents.injection import without_special_tokens
 from agents.models.base import ChatMessage, ChatRequest
 
 _SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*\n", re.MULTILINE)
@@ -40,6 +41,11 @@ class FrontMatter(BaseModel):
     stop: tuple[str, ...] = ()
 
 
+def _filled_in(value: Any) -> Any:
+    """A value as it goes into a prompt: wherever it comes from, it cannot end a message or begin another."""
+    return without_special_tokens(value) if isinstance(value, str) else value
+
+
 class Prompt:
     """One template, ready to be filled in.
 
@@ -55,7 +61,9 @@ class Prompt:
         try:
             header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
             self.settings = FrontMatter.model_validate(header)
-            environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+            environment = SandboxedEnvironment(
+                undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
+            )
             pieces = _SECTION.split(post.content + "\n")
             self._sections = [
                 (role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)

@@ -47,7 +47,36 @@ class Limits(_Table):
     batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
     seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
     margin_seconds: float = Field(1.0, ge=0, description="kept back from the limit of a call")
+    seconds_per_dialog: float = Field(30.0, gt=0, description="all turns of a dialog together")
+    verification_share: float = Field(
+        0.15, ge=0, le=1, description="of the time of a call, kept for the stages that verify answers at most"
+    )
     answer_tokens: int = Field(75, gt=0, description="an answer is cut here by the evaluator")
+
+
+class Reduced(_Table):
+    """What a stage is cut down to where there is no time for all of it (``agents/latency/reduction.py``)."""
+
+    crops: int = Field(1, ge=1, description="boxes searched with")
+    queries: int = Field(1, ge=1, description="web queries of a turn")
+    chunks: int = Field(24, ge=1, description="chunks reranked")
+    entries: int = Field(2, ge=1, description="knowledge entries looked at")
+    tokens: float = Field(0.5, gt=0, le=1, description="share of the tokens that a reply may have")
+
+
+class GuardSettings(_Table):
+    """Protection against what is retrieved."""
+
+    injection: bool = Field(
+        True, description="orders to the model are taken out of what was retrieved; off only to measure what that changes"
+    )
+
+
+class TraceSettings(_Table):
+    """What a trace may hold."""
+
+    queries: bool = Field(True, description="texts: questions, replies, evidence; without them names of stages, numbers and reasons remain")
+    images: bool = Field(True, description="what is said of the picture: text read in it, boxes, hits, entities")
 
 
 class Understand(_Table):
@@ -383,6 +412,9 @@ class Settings(_Table):
     stages: tuple[StageName, ...]
     lora: LoraSettings | None = None
     limits: Limits = Limits()
+    reduced: Reduced = Reduced()
+    guard: GuardSettings = GuardSettings()
+    trace: TraceSettings = TraceSettings()
     understand: Understand = Understand()
     draft: Draft = Draft()
     route: RouteSettings = RouteSettings()

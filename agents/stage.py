@@ -34,11 +34,13 @@ class Stage(Protocol):
 
     Attributes:
         name: The name used in presets and traces.
-        least_seconds: The stage is skipped when less time than this is left.
+        least_seconds: The stage is skipped when less time than this is left for a batch; 0 for one that is never skipped.
+        wanted_seconds: Below this it runs reduced. Both count until its own times are known (``agents.latency.estimates``).
     """
 
     name: ClassVar[str]
     least_seconds: ClassVar[float]
+    wanted_seconds: ClassVar[float]
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Work on the turns of one batch."""

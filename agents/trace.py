@@ -4,44 +4,98 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from agents.secrets import scrubbed
+from agents.settings import TraceSettings
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
 
+_LONGEST = 2_000  # characters of one text; a note may quote a page
+_OF_THE_PICTURE = frozenset(
+    {"image_text", "boxes", "hits", "entity", "entities", "summary", "objects", "target", "entries", "chosen"}
+)
+_NO_TEXT = frozenset({"stage", "finish_reason", "branch", "maker", "reduced", "domain", "route"})
+"""Fields whose words are ours, not the user's."""
+
 
 class TraceWriter:
-    """Appends traces to a file; a disk that is full costs the trace, not the answer."""
+    """Appends traces to a file; a disk that is full costs the trace, not the answer.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The file; its folder is made.
+        settings: What may be written.
+    """
+
+    def __init__(self, path: Path, settings: TraceSettings = TraceSettings()) -> None:  # noqa: B008 - it is frozen
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
+        self._settings = settings
         self._batch = 0
 
     def write(self, turns: Sequence[Turn], seconds: float) -> None:
         """Append the turns of one batch; ``seconds`` is the wall time of the whole batch."""
-        lines = [
-            json.dumps(
-                {
-                    "batch": self._batch,
-                    "turn": index,
-                    "query": turn.query,
-                    "question": turn.question,
-                    "answer": turn.answer,
-                    "stages": turn.trace,
-                    "error": turn.error,
-                    "seconds": round(seconds, 4),
-                },
-                ensure_ascii=False,
-                default=str,
-            )
-            for index, turn in enumerate(turns)
-        ]
+        batch = self._batch
         self._batch += 1
         try:
-            with self._path.open("a", encoding="utf-8") as file:
+            lines = [self._line(turn, batch, index, seconds) for index, turn in enumerate(turns)]
+            with self._path.open("a", encoding="utf-8", errors="replace") as file:
                 file.write("".join(line + "\n" for line in lines))
-        except OSError as error:
+        except (OSError, TypeError, ValueError, RecursionError) as error:
             _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
+
+    def _line(self, turn: Turn, batch: int, index: int, seconds: float) -> str:
+        texts = (
+            {"query": turn.query, "question": turn.question, "answer": turn.answer} if self._settings.queries else {}
+        )
+        record = {
+            "batch": batch,
+            "turn": index,
+            **texts,
+            "stages": [self._stage(entry) for entry in turn.trace],
+            "error": self._reason(turn.error),
+            "seconds": round(seconds, 4),
+        }
+        return scrubbed(json.dumps(_short(record), ensure_ascii=False, default=str))
+
+    def _stage(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {key: value for key, value in entry.items() if self._settings.images or key not in _OF_THE_PICTURE}
+        if self._settings.queries:
+            return kept
+        return {
+            key: self._reason(value)
+            if key in ("skipped", "decision")
+            else value
+            if key in _NO_TEXT
+            else _numbers(value)
+            for key, value in kept.items()
+        }
+
+    def _reason(self, reason: Any) -> Any:
+        """Why something went wrong; without texts only up to where an error begins to quote what it choked on."""
+        if self._settings.queries or not isinstance(reason, str):
+            return reason
+        return ":".join(reason.split(":")[:2])[:80]
+
+
+def _numbers(value: Any) -> Any:
+    """The numbers and truth values of a note; None for the rest."""
+    if isinstance(value, Mapping):
+        return {str(key): _numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers(inner) for inner in value]
+    return value if isinstance(value, bool | int | float) else None
+
+
+def _short(value: Any) -> Any:
+    """The record with its texts cut."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else value[:_LONGEST] + "…"
+    if isinstance(value, Mapping):
+        return {str(key): _short(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(inner) for inner in value]
+    return value

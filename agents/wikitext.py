@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import mwparserfromhell
@@ -16,6 +17,11 @@ from mwparserfromhell.wikicode import Wikicode
 from agents.text import clean, one_line
 
 _MOST_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
+_MOST_MARKS = 150  # beginnings of markup in one value; the parser's time grows with their square
+_MARKS = re.compile(r"\{\{|\[\[?|<|\{\||\n[*#:;=|!]|''")
+_MARKUP = re.compile(r"<[^<>]{0,200}>|[\[\]{}<>|*#=']+")
+_MOST_PAIRS = 400  # of one attribute
+_MOST_STEPS = 4_000  # through one attribute: nested lists may hold themselves
 _MOST_DEPTH = 6
 _HIDDEN_TAGS = frozenset({"ref", "gallery", "math", "score", "style", "script", "noinclude"})
 _BREAK_TAGS = frozenset({"br", "li", "p", "hr"})
@@ -134,29 +140,38 @@ def _text(code: Wikicode) -> str:
 
 def plain(value: str) -> str:
     """One raw infobox string as plain text on one line; list items and line breaks are set off by semicolons."""
+    value = value[:_MOST_CHARACTERS]
     if not any(mark in value for mark in "[{<&'|*#\n"):
         return one_line(clean(value))
-    lines = _text(mwparserfromhell.parse(value[:_MOST_CHARACTERS])).replace("\n*", _SEPARATOR).replace("\n", _SEPARATOR)
+    if len(_MARKS.findall(value)) > _MOST_MARKS:  # no infobox value: the marks go, the words stay
+        return one_line(clean(_MARKUP.sub(" ", value)))
+    lines = _text(mwparserfromhell.parse(value)).replace("\n*", _SEPARATOR).replace("\n", _SEPARATOR)
     items = (one_line(clean(item)).strip("*# ") for item in lines.split(";"))
     return _SEPARATOR.join(item for item in items if item)
 
 
-def flatten(key: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+def flatten(key: str, value: Any) -> Iterator[tuple[str, str]]:
     """An infobox attribute as (key, plain value) pairs: dicts give a pair an entry, lists one joined value, empty values none.
 
     Keys are spelled with blanks (``built_in`` -> ``built in``). Nesting deeper than six levels is left out.
     """
-    if value is None or depth > _MOST_DEPTH:
+    return islice(_pairs(key, value, 0, iter(range(_MOST_STEPS))), _MOST_PAIRS)
+
+
+def _pairs(key: str, value: Any, depth: int, steps: Iterator[int]) -> Iterator[tuple[str, str]]:
+    if value is None or depth > _MOST_DEPTH or next(steps, None) is None:
         return
     if isinstance(value, Mapping):
         for inner_key, inner in value.items():
-            yield from flatten(f"{key} {inner_key}" if key else str(inner_key), inner, depth + 1)
+            yield from _pairs(f"{key} {inner_key}" if key else str(inner_key), inner, depth + 1, steps)
     elif isinstance(value, (list, tuple)):
         if any(isinstance(item, (Mapping, list, tuple)) for item in value):
             for item in value:
-                yield from flatten(key, item, depth + 1)
+                yield from _pairs(key, item, depth + 1, steps)
         else:
-            joined = _SEPARATOR.join(text for text in (plain(str(item)) for item in value if item is not None) if text)
+            joined = _SEPARATOR.join(
+                text for text in (plain(str(item)) for item in value[:_MOST_PAIRS] if item is not None) if text
+            )
             if joined:
                 yield one_line(key.replace("_", " ")), joined
     else:

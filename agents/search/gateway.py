@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +17,7 @@ from agents.search.folders import default_cache
 from agents.search.images import PictureCache
 from agents.search.parts import ImageParts, WebParts
 from agents.search.plain import PlainImages, PlainWeb, reason
-from agents.search.types import ImageResults, WebResults
+from agents.search.types import ImageHit, ImageResults, WebHit, WebResults
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +42,23 @@ class SearchGateway:
         pipeline: The organiser's ``UnifiedSearchPipeline``, another callable of its contract, or None for no search.
         image_batch_size: Images in one pass of the image model.
         text_batch_size: Queries in one pass of the text model.
+        each_picture: What is made of every picture found; None for as it is.
+        each_page: The same of every page.
     """
 
-    def __init__(self, pipeline: Any, image_batch_size: int = 32, text_batch_size: int = 64) -> None:
+    def __init__(
+        self,
+        pipeline: Any,
+        image_batch_size: int = 32,
+        text_batch_size: int = 64,
+        *,
+        each_picture: Callable[[ImageHit], ImageHit] | None = None,
+        each_page: Callable[[WebHit], WebHit] | None = None,
+    ) -> None:
         if image_batch_size < 1 or text_batch_size < 1:
             raise ValueError("batch sizes have to be at least 1")
         self._pipeline = pipeline
+        self._each_picture, self._each_page = each_picture, each_page
         self._pictures = PictureCache(_picture_folder(pipeline))
         self._images: _Search[Image.Image, ImageResults] = ImageParts.of(pipeline, image_batch_size) or PlainImages(
             pipeline
@@ -100,6 +112,8 @@ class SearchGateway:
                 key = keys[id(image)] = (rgb.size, hashlib.sha1(rgb.tobytes(), usedforsecurity=False).digest())
                 distinct[key] = rgb
         found = _each(distinct, self._images, k, k, ImageResults)
+        if self._each_picture is not None:
+            found = {key: replace(one, hits=tuple(map(self._each_picture, one.hits))) for key, one in found.items()}
         return [
             ImageResults(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images
         ]
@@ -122,6 +136,8 @@ class SearchGateway:
             return [WebResults(error="web search is off")] * len(queries)
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
         found = _each(distinct, self._web, k, fetch or k, WebResults)
+        if self._each_page is not None:
+            found = {key: replace(one, hits=tuple(map(self._each_page, one.hits))) for key, one in found.items()}
         return [
             found[query] if isinstance(query, str) and query in found else WebResults(error="the query is empty")
             for query in queries

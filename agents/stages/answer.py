@@ -16,6 +16,7 @@ class Answer:
 
     name: ClassVar[str] = "answer"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""

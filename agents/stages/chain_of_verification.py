@@ -19,6 +19,7 @@ class VerificationChain:
 
     name: ClassVar[str] = "chain_of_verification"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""

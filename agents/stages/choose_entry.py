@@ -16,6 +16,7 @@ class ChooseEntry:
 
     name: ClassVar[str] = "choose_entry"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chosen`` and, from it, ``entity`` and ``entity_score``; a reply that names no entry leaves it to the scores."""

@@ -31,6 +31,7 @@ class Cite:
 
     name: ClassVar[str] = "cite"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``cited`` of the turns that have an answer."""

@@ -26,6 +26,7 @@ class CitedAnswer:
 
     name: ClassVar[str] = "cited_answer"
     least_seconds: ClassVar[float] = 2.0
+    wanted_seconds: ClassVar[float] = 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``, with its markers."""

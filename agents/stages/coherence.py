@@ -52,6 +52,7 @@ class CoherenceStage:
 
     name: ClassVar[str] = "coherence"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``coherent``, the most coherent chunk first."""

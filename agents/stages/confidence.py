@@ -18,6 +18,7 @@ class Confidence:
 
     name: ClassVar[str] = "confidence"
     least_seconds: ClassVar[float] = 0.0
+    wanted_seconds: ClassVar[float] = 0.0
 
     def __init__(self) -> None:
         self._head: ConfidenceHead | None = None

@@ -16,6 +16,7 @@ class Consistency:
 
     name: ClassVar[str] = "consistency"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``consistent`` of the turns that have an answer from the evidence and one without it."""

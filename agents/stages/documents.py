@@ -20,6 +20,7 @@ class DocumentsStage:
 
     name: ClassVar[str] = "documents"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most K documents for each query, each once, best first."""

@@ -14,6 +14,7 @@ class DomainRouter:
 
     name: ClassVar[str] = "domain"
     least_seconds: ClassVar[float] = 0.3
+    wanted_seconds: ClassVar[float] = 0.6
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``domain``."""

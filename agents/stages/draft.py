@@ -45,6 +45,7 @@ class DraftStage:
 
     name: ClassVar[str] = "draft"
     least_seconds: ClassVar[float] = 2.0
+    wanted_seconds: ClassVar[float] = 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""

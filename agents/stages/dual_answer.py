@@ -17,6 +17,7 @@ class DualAnswer:
 
     name: ClassVar[str] = "dual_answer"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""

@@ -31,6 +31,7 @@ class EntriesStage:
 
     name: ClassVar[str] = "entries"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entries``, best picture first, and note whether picture and text point to different ones (VTKI, eq. 4)."""

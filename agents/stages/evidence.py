@@ -20,6 +20,7 @@ class EvidenceStage:
 
     name: ClassVar[str] = "evidence"
     least_seconds: ClassVar[float] = 0.2
+    wanted_seconds: ClassVar[float] = 0.4
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``evidence``, best retrieval score first."""

@@ -15,6 +15,7 @@ class Extract:
 
     name: ClassVar[str] = "extract"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""

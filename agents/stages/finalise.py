@@ -88,6 +88,7 @@ class Finalise:
 
     name: ClassVar[str] = "finalise"
     least_seconds: ClassVar[float] = 0.0
+    wanted_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``answer``."""

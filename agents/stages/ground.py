@@ -15,6 +15,7 @@ class Ground:
 
     name: ClassVar[str] = "ground"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``regions`` of the turns whose picture is to be searched."""

@@ -18,14 +18,16 @@ class ImageSearch:
 
     name: ClassVar[str] = "image_search"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         settings = context.settings.image_search
+        crops = context.settings.ground.most_crops  # fewer where time is short
         if not context.search.image_enabled:
             return
         asked: list[tuple[Turn, Detection | None]] = [
-            (turn, region) for turn in with_image(turns) if turn.tools.image for region in (None, *turn.regions)
+            (turn, region) for turn in with_image(turns) if turn.tools.image for region in (None, *turn.regions[:crops])
         ]
         images = [
             turn.image if region is None else crop(turn.image, region.box)

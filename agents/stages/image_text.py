@@ -14,6 +14,7 @@ class ImageText:
 
     name: ClassVar[str] = "image_text"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``image_text``."""

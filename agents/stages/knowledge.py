@@ -17,6 +17,7 @@ class KnowledgeStage:
 
     name: ClassVar[str] = "knowledge"
     least_seconds: ClassVar[float] = 2.0
+    wanted_seconds: ClassVar[float] = 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words."""

@@ -23,6 +23,7 @@ class Objects:
 
     name: ClassVar[str] = "objects"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``target`` of the turns whose picture is to be searched."""

@@ -15,6 +15,7 @@ class ParametricAnswer:
 
     name: ClassVar[str] = "parametric_answer"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``."""

@@ -16,6 +16,7 @@ class Queries:
 
     name: ClassVar[str] = "queries"
     least_seconds: ClassVar[float] = 0.0
+    wanted_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""

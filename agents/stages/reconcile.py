@@ -16,6 +16,7 @@ class Reconcile:
 
     name: ClassVar[str] = "reconcile"
     least_seconds: ClassVar[float] = 0.0
+    wanted_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``candidate``, the retrieved answer, by the reconciled one."""

@@ -18,10 +18,12 @@ class Rerank:
 
     name: ClassVar[str] = "rerank"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most k chunks that reach the threshold, best first."""
-        settings = context.settings.rerank
+        settings, most = context.settings.rerank, context.settings.evidence.most_chunks
+        asked_of = [(turn, turn.evidence[:most]) for turn in turns]
 
         def asked(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=settings.fuse_entity, summary=settings.fuse_summary),)
@@ -29,7 +31,7 @@ class Rerank:
         def score(items: Sequence[ToScore]) -> Sequence[float]:
             return [float(value) for value in context.models.reranker.score([item.pair for item in items])]
 
-        for turn, scored in best_scores([(turn, turn.evidence) for turn in turns], asked, score):
+        for turn, scored in best_scores(asked_of, asked, score):
             chunks = [chunk.scored(value) for chunk, value in scored]
             threshold = self._threshold(chunks, settings)
             passing = [

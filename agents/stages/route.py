@@ -58,6 +58,7 @@ class RouteStage:
 
     name: ClassVar[str] = "route"
     least_seconds: ClassVar[float] = 0.0
+    wanted_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""

@@ -54,6 +54,7 @@ class SelectEntity:
 
     name: ClassVar[str] = "select_entity"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entity`` and ``entity_score``; both are cleared where none of the entities is taken to be shown."""

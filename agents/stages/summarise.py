@@ -15,6 +15,7 @@ class Summarise:
 
     name: ClassVar[str] = "summarise"
     least_seconds: ClassVar[float] = 2.0
+    wanted_seconds: ClassVar[float] = 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""

@@ -35,6 +35,7 @@ class ToolRouter:
 
     name: ClassVar[str] = "tools"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``tools`` of the turns that are not answered directly."""

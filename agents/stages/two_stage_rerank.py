@@ -33,11 +33,12 @@ class TwoStageRerank:
 
     name: ClassVar[str] = "two_stage_rerank"
     least_seconds: ClassVar[float] = 1.0
+    wanted_seconds: ClassVar[float] = 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``."""
         settings = context.settings.two_stage_rerank
-        everything = [(turn, turn.evidence) for turn in turns]
+        everything = [(turn, turn.evidence[: context.settings.evidence.most_chunks]) for turn in turns]
         coarse = best_scores(everything, _asked, self._coarse(context) if settings.coarse else _indifferent)
         left = [(turn, coarse_cut(scored, settings)) for turn, scored in coarse]
         fine = best_scores(

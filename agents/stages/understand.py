@@ -16,6 +16,7 @@ class Understand:
 
     name: ClassVar[str] = "understand"
     least_seconds: ClassVar[float] = 0.0
+    wanted_seconds: ClassVar[float] = 0.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``question`` and ``needs_image``."""

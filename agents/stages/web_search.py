@@ -15,6 +15,7 @@ class WebSearch:
 
     name: ClassVar[str] = "web_search"
     least_seconds: ClassVar[float] = 0.5
+    wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""
@@ -22,7 +23,11 @@ class WebSearch:
         if not context.search.web_enabled:
             return
         asked = [
-            (turn, query) for turn in turns if turn.tools.text for query in (turn.queries or (turn.question,)) if query
+            (turn, query)
+            for turn in turns
+            if turn.tools.text
+            for query in (turn.queries[: context.settings.queries.most] or (turn.question,))
+            if query
         ]
         if not asked:
             return

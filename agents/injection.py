@@ -1,0 +1,111 @@
+"""What was retrieved is data: special tokens, headers of our prompts and orders to the model are taken out of it.
+
+The threat is indirect prompt injection (Greshake et al., 2023, arXiv 2302.12173). A list of phrases does not find every order; it finds
+the plain ones at next to no cost in honest text (``python -m benchmarks.injection`` measures both). What gets through still stands in a
+section of the prompt that is marked as quoted material, and the verifiers judge the answer.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SPECIAL_TOKEN = re.compile(
+    r"<[|｜][^|｜<>]{0,40}[|｜]>"  # Llama, Qwen, DeepSeek: <|eot_id|>
+    r"|</?(?:s|bos|eos|pad|unk|mask|image|img|video|start_of_turn|end_of_turn|start_of_image|think|tool_call|vision_start|vision_end)>"
+    r"|\[/?(?:INST|IMG|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>",
+    re.IGNORECASE,
+)
+_FAKE_INFO = re.compile(r"\[\s*((?:info|doc|document|source|passage|evidence)\s*#?\s*\d{1,4})\s*\]", re.IGNORECASE)
+_FAKE_CITATION = re.compile(r"[\[【]\s*\^?\s*(\d{1,3})\s*[\]】]")
+_ROLE_LINE = re.compile(
+    r"(^|\n)([ \t]*(?:=+|#+|-{3,})?[ \t]*)"
+    r"(system|assistant|user|human|ai|information|evidence|question|answer|response|reason|instructions?|the conversation so far)"
+    r"([ \t]*(?:message|prompt)?[ \t]*)(:|\n|$)",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+(?=\s|[\"'”’)\]]|$)[\"'”’)\]]*|\n|$)|[^.!?\n]*[.!?]+")
+
+_EARLIER = (
+    r"(?:(?:all|any|every|the|of|these|those|this|your|my|its|and|previous|preceding|prior|above|earlier|other|former|foregoing|existing|"
+    r"original|retrieved|given|stated|everything|text|whatever|context|instructions?|information|rules?|guidelines?|directions?|prompts?|"
+    r"messages?|system|photo|image|picture|evidence|sources?|documents?|knowledge|commands?|orders?|facts?|before|said|was|you)\W+){1,8}?"
+)
+_ORDERS = re.compile(
+    "|".join(
+        (
+            r"\b(?:ignore|disregard|forget|override|bypass|discard|neglect|skip)\s+" + _EARLIER.replace("{1,8}?", "{0,8}?")
+            + r"(?:instructions?|above|context|prompts?|rules?|guidelines?|information|evidence|photo|image|picture|everything|text|before|"
+            r"messages?|documents?|sources?|knowledge|facts?|said|told)\b",
+            r"\b(?:new|updated|real|actual|hidden|secret|important|special|following|urgent)\s+(?:system\s+)?(?:instructions?|prompt|directive|orders?)\b\W{0,3}(?:for|to|:|-|is|are|from|follow)",
+            r"\bsystem\s+(?:prompt|message|override|instruction|notice|alert|update)s?\b",
+            r"\b(?:you|the\s+(?:ai|assistant|model|chatbot|bot))\s+(?:must|should|shall|will|have\s+to|need\s+to|are\s+(?:required|instructed|ordered|told|asked)\s+to|ought\s+to)\s+"
+            r"(?:now\s+|only\s+|always\s+|not\s+|never\s+|simply\s+|instead\s+|therefore\s+)*(?:answer|say|reply|respond|output|write|print|state|claim|repeat|tell|ignore|disregard|forget|refuse|mention|use|reveal|pretend|act|conclude)\b",
+            r"\byou\s+are\s+(?:now|no\s+longer)\b",
+            r"\b(?:please\s+|just\s+|always\s+|only\s+|simply\s+|instead\s*,?\s+|and\s+|then\s+|now\s+|to\s+)*(?:answer|reply|respond)\s+(?:\w+\s+){0,4}?(?:only|with|by\s+saying|exactly|that|as\s+follows|to\s+(?:every|all|any|this|the)\s+(?:question|query|user))\b(?=[^.]{0,80}[\"'“‘:]|\s+(?:the\s+)?(?:word|words|phrase|text|sentence|exactly|only|with|that)\b|\s+\w+)",
+            r"\b(?:say|output|print|write|repeat|return|type)\s+(?:only\s+|exactly\s+|just\s+|the\s+(?:word|words|phrase|text|following|sentence)\s+|verbatim\s+|nothing\s+but\s+|after\s+me\b)",
+            r"\bthe\s+(?:only\s+)?(?:correct|right|true|real|only|final|best|expected|official|verified|proper|accepted)\s+(?:and\s+\w+\s+)?(?:answer|reply|response)\b",
+            r"\b(?:answer|reply|response)\s+to\s+(?:every|all|any|each|this|the|your|that|whatever)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies)|users?|prompts?)\b",
+            r"\b(?:answer|respond\s+to)\s+(?:every|all|any|each)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies))\b",
+            r"\b(?:attention|note|message|notice|instructions?|warning|memo|dear|hello|hey|hi)\s*,?\s*(?:to|for)?\s*(?:all\s+|any\s+|the\s+|every\s+)*(?:ais?|a\.i\.|llms?|(?:large\s+)?language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|assistants?|chatbots?|bots?|models?)\b",
+            r"\b(?:ais?|llms?|language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|chatbots?|assistants?)\s+(?:reading|processing|that\s+reads?|who\s+reads?|parsing|seeing|summari[sz]ing|must|should|shall)\b",
+            r"\bas\s+an?\s+(?:ai|language\s+model|assistant)\b",
+            r"\b(?:do\s+not|don'?t|never)\s+(?:answer|mention|use|reveal|trust|follow|cite|rely|say|tell|respond|reply|believe)\b[^.]{0,60}\b(?:question|user|instructions?|evidence|photo|image|picture|context|information|sources?|documents?|prompt|anything|don'?t\s+know|i\s+don)",
+            r"\b(?:begin|start|end|finish|prefix|replace)\s+(?:your|the|every|each|any)\s+(?:answer|reply|response)s?\b",
+            r"\byour\s+(?:answer|reply|response|output|task|new\s+task|only\s+task|job)\s+(?:must|should|is|has\s+to|shall|will)\b",
+            r"\b(?:pretend|act|behave|role-?play)\s+(?:that\s+you|as\s+if\s+you|to\s+be|like\s+you|as\s+though\s+you)\b",
+            r"\b(?:developer|debug|admin|maintenance|jailbreak|dan|god)\s+mode\b",
+            r"\bend\s+of\s+(?:the\s+)?(?:information|evidence|context|documents?|instructions?|prompt|quoted\s+material|user\s+(?:input|message))\b",
+            r"\bwhen\s+(?:you\s+are\s+|you're\s+)?asked\b[^.]{0,80}\b(?:answer|say|reply|respond|state)\b",
+            r"\bif\s+(?:you\s+are|you're)\s+(?:an?\s+)?(?:ai|llm|(?:large\s+)?language\s+model|assistant|chatbot|bot|asked)\b",
+        )
+    ),
+    re.IGNORECASE,
+)  # fmt: skip
+_WORDS = (
+    "ignor disregard forget overrid bypass discard neglect skip instruct prompt directive order system answer repl respon you "
+    "assistant model chatbot bot llm ai ais a.i. output print repeat say write return type pretend act mode end do not don't don’t never"
+).split()
+_MOST_CHARACTERS = 200_000
+
+
+def without_special_tokens(text: str) -> str:
+    """The text without what chat templates take for their own marks; doing it twice changes nothing more."""
+    if "<" not in text and "[" not in text:
+        return text
+    while (shorter := _SPECIAL_TOKEN.sub(" ", text)) != text:  # what is left may close up to a new one: <|<|x|>eot|>
+        text = shorter
+    return text
+
+
+def gives_orders(sentence: str) -> bool:
+    """Whether a sentence speaks to the model rather than of a thing."""
+    return _ORDERS.search(sentence) is not None
+
+
+def neutral(text: str, *, citations: bool = True) -> str:
+    """Retrieved text that cannot be taken for a part of the prompt: special tokens and orders are gone, headers are plain words.
+
+    Args:
+        citations: Whether bare ``[3]``, as encyclopedias have them, goes too: the model is to cite our documents, not theirs.
+    """
+    text = without_special_tokens(text[:_MOST_CHARACTERS])
+    text = _FAKE_INFO.sub(r"(\1)", text)
+    if citations:
+        text = _FAKE_CITATION.sub("", text)
+    if not _mentions_orders(text):
+        return _ROLE_LINE.sub(r"\1\3\4 -", text)
+    text = _ROLE_LINE.sub(r"\1\3\4 -", text)
+    if not gives_orders(" ".join(text.split())):
+        return text
+    return "".join(part for part in _sentences(text) if not gives_orders(" ".join(part.split()))).strip()
+
+
+def _mentions_orders(text: str) -> bool:
+    """Whether any of the words is there without which no order is given; next to no cost."""
+    lowered = text.lower()
+    return any(word in lowered for word in _WORDS)
+
+
+def _sentences(text: str) -> list[str]:
+    """The text cut behind its sentences; put together again it is the same text."""
+    return [part for part in _SENTENCE.findall(text) if part]

@@ -1,0 +1,1 @@
+"""The latency guard: what is run, how far, and until when, so that a call always ends in time."""

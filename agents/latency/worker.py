@@ -1,0 +1,94 @@
+"""A thread that does the work while another watches the clock: what hangs is left behind."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_POLL_SECONDS = 0.02  # how late a hang may be noticed; the end of work is noticed at once
+
+
+class HungError(RuntimeError):
+    """The work had not ended when its time was over; ``thread`` is where it still runs."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        super().__init__("it did not end in time")
+        self.thread = thread
+
+
+class _Job:
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work: Callable[[], Any] | None = work
+        self.done = threading.Event()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            if self._work is not None:
+                self.result = self._work()
+        except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
+            self.error = error
+        self._work = None
+        self.done.set()
+
+
+_Jobs = queue.SimpleQueue[_Job | None]
+
+
+class Worker:
+    """Runs one piece of work at a time in a thread of its own, always the same one until a piece hangs.
+
+    One lasting thread: OpenMP keeps a pool of threads for each thread that ever computed, so that a new one each time would cost.
+    A thread that hangs cannot be ended from outside; it is a daemon, given nothing more to do, and ends when what it waits for does.
+    A library that hangs without letting go of Python's interpreter lock stops every thread: nothing inside the process helps then.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: _Jobs | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:
+        """Do the work; ``over`` says when it has taken too long.
+
+        Raises:
+            HungError: It took too long; a new thread does the next work.
+            BaseException: Whatever the work raised.
+        """
+        job = _Job(work)
+        thread = self._give(job)
+        try:
+            while not job.done.wait(_POLL_SECONDS):
+                if over():
+                    raise HungError(thread)
+        finally:
+            if not job.done.is_set():  # too late, or the waiting thread was interrupted
+                self._abandon()
+        if job.error is not None:
+            raise job.error
+        result: T = job.result
+        return result
+
+    def _give(self, job: _Job) -> threading.Thread:
+        if self._jobs is None or self._thread is None or not self._thread.is_alive():  # not alive: after a fork
+            self._jobs = queue.SimpleQueue()
+            self._thread = threading.Thread(target=_serve, args=(self._jobs,), name="crag-worker", daemon=True)
+            self._thread.start()
+            weakref.finalize(self, self._jobs.put, None)
+        self._jobs.put(job)
+        return self._thread
+
+    def _abandon(self) -> None:
+        if self._jobs is not None:
+            self._jobs.put(None)  # it ends once it is free
+        self._jobs = self._thread = None
+
+
+def _serve(jobs: _Jobs) -> None:
+    while (job := jobs.get()) is not None:
+        job.run()
+        del job  # or its turns would live until the next one comes

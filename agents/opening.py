@@ -1,0 +1,105 @@
+"""From what the evaluator passes to turns: whatever is broken costs its own turn alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from PIL import Image
+
+from agents.base_agent import Message
+from agents.injection import without_special_tokens
+from agents.models.pixels import to_rgb
+from agents.text import without_controls
+from agents.turn import Turn
+
+_log = logging.getLogger(__name__)
+
+MOST_QUERY = 4_000
+"""Characters of a question, or of a message, that are read; a 75-token answer needs no more."""
+
+MOST_MESSAGES = 40
+"""Messages of a history that are read, the latest ones and the first; dialogs have at most six turns."""
+
+MOST_PIXELS = 178_956_970
+"""Larger pictures are not decoded: Pillow's own limit against decompression bombs (2 x 2^30 / 12 pixels)."""
+
+KEPT_PIXELS = 25_000_000
+"""Larger pictures are made smaller at once: 16 of them at full size would take the memory that models need."""
+
+_ROLES = ("user", "assistant")
+_LONGEST_REASON = 300
+
+
+def open_turns(queries: Sequence[Any], images: Any, histories: Any) -> list[Turn]:
+    """A turn for each query; images and histories that are missing or too many are taken as missing or left out."""
+    count = len(queries)
+    return [
+        open_turn(query, image, history)
+        for query, image, history in zip_longest(queries, _listed(images)[:count], _listed(histories)[:count])
+    ]
+
+
+def open_turn(query: Any, image: Any, history: Any) -> Turn:
+    """A turn from a query, a PIL image and a dialog; what cannot be read is noted and left out."""
+    turn = Turn(query=tidy(query), image=None, history=_messages(history))
+    turn.question = turn.query
+    if image is None:
+        return turn
+    try:
+        turn.image = opened(image)
+    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files; the question can still be asked
+        turn.error = f"image: {type(error).__name__}: {error}"[:_LONGEST_REASON]
+        _log.warning("an image could not be read: %s", turn.error)
+    return turn
+
+
+def opened(image: Any) -> Image.Image:
+    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large.
+
+    Raises:
+        ValueError: It is no picture, has no pixels, is larger than ``MOST_PIXELS`` or cannot be decoded.
+    """
+    if not isinstance(image, Image.Image):
+        raise ValueError(f"not a PIL image: {type(image).__name__}")
+    pixels = image.width * image.height
+    if pixels > MOST_PIXELS:
+        raise ValueError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS}")
+    if pixels <= KEPT_PIXELS:
+        return to_rgb(image)
+    scale = (KEPT_PIXELS / pixels) ** 0.5
+    size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
+    smaller = image.copy() if getattr(image, "fp", None) is None else image
+    smaller.draft(None, size)  # a JPEG is decoded at a fraction of its size; others ignore it
+    if smaller.width * smaller.height > KEPT_PIXELS:
+        smaller = smaller.resize(size, Image.Resampling.NEAREST) if smaller.mode in ("P", "1") else smaller.reduce(2)
+    rgb = to_rgb(smaller)
+    if rgb.width * rgb.height > KEPT_PIXELS:
+        rgb = rgb.copy()
+        rgb.thumbnail(size)
+    return rgb
+
+
+def tidy(text: Any) -> str:
+    """A question or a message without control characters and special tokens, at most ``MOST_QUERY`` characters; ordinary text as it is."""
+    if not isinstance(text, str):
+        return ""
+    return without_special_tokens(without_controls(text[:MOST_QUERY]))
+
+
+def _messages(history: Any) -> tuple[Message, ...]:
+    found = [
+        Message(role=message["role"], content=tidy(message["content"]))
+        for message in _listed(history)
+        if isinstance(message, dict) and message.get("role") in _ROLES and isinstance(message.get("content"), str)
+    ]
+    return tuple(found if len(found) <= MOST_MESSAGES else [found[0], *found[1 - MOST_MESSAGES :]])
+
+
+def _listed(value: Any) -> list[Any]:
+    """What should be a list; text and what cannot be listed hold nothing."""
+    if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
+        return []
+    return list(value)
