@@ -61,6 +61,8 @@ class Vision:
         positions: Positions in the picture encoder, padding included.
         hidden: Width of the encoder.
         intermediate: Width inside its MLPs.
+        layers: Layers of the encoder.
+        readers: Share of the language model's layers that read the picture's keys and values.
         kept: Width of all that is kept of a position until the encoder is done: intermediate outputs and their concatenation.
         masked: Whether attention takes a full mask, positions x positions, of each picture.
     """
@@ -69,6 +71,8 @@ class Vision:
     positions: int
     hidden: int
     intermediate: int
+    layers: int = 0
+    readers: float = 1.0
     kept: int = 0
     masked: bool = False
 
@@ -82,6 +86,7 @@ class Architecture:
         dtype: The type its weights were saved in.
         parameters: All parameters, shared ones once.
         vision_parameters: Those of the picture encoder among them.
+        lookup_parameters: Those of a table of embeddings that is only looked up, not multiplied with.
         positions: Positions of one input of an encoder; for models without a decoder.
         hidden: Width of an encoder; 0 for a model with a decoder.
         intermediate: Width inside its MLPs.
@@ -93,6 +98,7 @@ class Architecture:
     dtype: str
     parameters: int
     vision_parameters: int
+    lookup_parameters: int
     decoder: Decoder | None
     vision: Vision | None
     positions: int = 0
@@ -108,7 +114,7 @@ def architecture_of(model: str) -> Architecture:
         ArchitectureError: None of these has it, or transformers does not know its class.
     """
     config, source = _config(model)
-    parameters, vision_parameters = _count(config, model)
+    parameters, vision_parameters, lookup_parameters = _count(config, model)
     dtype = str(getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or "float32").removeprefix(
         "torch."
     )
@@ -122,6 +128,7 @@ def architecture_of(model: str) -> Architecture:
         dtype=dtype if dtype in BYTES else "float32",
         parameters=parameters,
         vision_parameters=vision_parameters,
+        lookup_parameters=lookup_parameters,
         decoder=decoder,
         vision=_vision(config),
         positions=0 if decoder else _positions(config, text),
@@ -163,8 +170,8 @@ def _shipped(path: Path) -> tuple[Any, str]:
     return AutoConfig.for_model(model_type, **fields), str(table["source"])
 
 
-def _count(config: Any, model: str) -> tuple[int, int]:
-    """Parameters of the model class, and of its picture encoder."""
+def _count(config: Any, model: str) -> tuple[int, int, int]:
+    """Parameters of the model class, of its picture encoder, and of embeddings that are no output layer too."""
     import torch
     import transformers
 
@@ -180,7 +187,18 @@ def _count(config: Any, model: str) -> tuple[int, int]:
         seen[id(parameter)] = parameter.numel()
         if path.startswith(_VISION_PARTS):
             in_vision.add(id(parameter))
-    return sum(seen.values()), sum(seen[key] for key in in_vision)
+    return sum(seen.values()), sum(seen[key] for key in in_vision), _looked_up(network)
+
+
+def _looked_up(network: Any) -> int:
+    try:
+        table, output = network.get_input_embeddings(), network.get_output_embeddings()
+    except (NotImplementedError, AttributeError):  # models without text, or with several parts of their own
+        return 0
+    weight = getattr(table, "weight", None)
+    if weight is None or weight.dim() != 2 or getattr(output, "weight", None) is weight:  # patches have 4
+        return 0
+    return int(weight.numel())
 
 
 def _decoder(text: Any) -> Decoder:
@@ -210,6 +228,8 @@ def _vision(config: Any) -> Vision | None:
             positions=vision.max_num_tiles * (-(-tile // 8) * 8),
             hidden=vision.hidden_size,
             intermediate=vision.intermediate_size,
+            layers=vision.num_hidden_layers + vision.num_global_layers,
+            readers=len(config.text_config.cross_attention_layers) / config.text_config.num_hidden_layers,
             kept=2 * collected + vision.vision_output_dim + config.text_config.hidden_size,
             masked=True,
         )
@@ -217,7 +237,8 @@ def _vision(config: Any) -> Vision | None:
     intermediate = _first(vision, "intermediate_size", default=4 * hidden)
     side = getattr(vision, "image_size", None) or 1120  # models of any picture size get at most this (kind "vllm")
     positions = (side // vision.patch_size) ** 2
-    return Vision(positions // getattr(vision, "spatial_merge_size", 1) ** 2, positions, hidden, intermediate)
+    layers = _first(vision, "num_hidden_layers", "depth")
+    return Vision(positions // getattr(vision, "spatial_merge_size", 1) ** 2, positions, hidden, intermediate, layers)
 
 
 def _positions(config: Any, text: Any) -> int:

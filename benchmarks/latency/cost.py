@@ -1,0 +1,105 @@
+"""The token-cost model: seconds of a call on a GPU, from a model's architecture and the GPU's rates.
+
+Prompts and encoders are bound by arithmetic, 2 operations a parameter and token; decoding is bound by the bandwidth at which weights
+and caches are read, once a step for all requests of the batch (Pope et al., arXiv 2211.05102, section 2).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.runtime.architecture import BYTES, Architecture
+
+FIGURES = Path(__file__).with_name("l40s.toml")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Rates and overheads of ``l40s.toml``; operations and bytes a second, seconds, characters a token."""
+
+    bandwidth: float
+    rates: dict[str, float]
+    decode_efficiency: float
+    prefill_efficiency: float
+    overhead: dict[str, float]
+    characters: float
+    query_tokens: int
+    published: tuple[float, ...]
+
+    @classmethod
+    def read(cls, path: Path = FIGURES) -> Machine:
+        """The figures of a file.
+
+        Raises:
+            OSError: There is none.
+            KeyError: It lacks a figure.
+        """
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        gpu = table["gpu"]
+        return cls(
+            bandwidth=gpu["bandwidth"],
+            rates={"bfloat16": gpu["bfloat16"], "float16": gpu["bfloat16"], "float32": gpu["float32"]},
+            decode_efficiency=table["efficiency"]["decode"],
+            prefill_efficiency=table["efficiency"]["prefill"],
+            overhead=table["overhead"],
+            characters=table["tokens"]["characters"],
+            query_tokens=table["tokens"]["query"],
+            published=tuple(table["published"]["qa_dragon"]),
+        )
+
+    def computed(self, operations: float, dtype: str) -> float:
+        """Seconds of arithmetic."""
+        return operations / (self.rates[dtype] * self.prefill_efficiency)
+
+    def read_from_memory(self, count: float) -> float:
+        """Seconds for bytes."""
+        return count / (self.bandwidth * self.decode_efficiency)
+
+
+def text_parameters(model: Architecture) -> int:
+    """Parameters that each token of text is multiplied with."""
+    return model.parameters - model.vision_parameters - model.lookup_parameters
+
+
+def text_operations(model: Architecture, tokens: float) -> float:
+    """Operations for tokens of text."""
+    return 2.0 * text_parameters(model) * tokens
+
+
+def picture_operations(model: Architecture, pictures: float) -> float:
+    """Operations for pictures: the encoder's parameters on each position, and attention of all positions to all."""
+    vision = model.vision
+    if vision is None:
+        return 0.0
+    linear = 2.0 * model.vision_parameters * vision.positions
+    attention = 4.0 * vision.layers * vision.positions**2 * vision.hidden
+    return pictures * (linear + attention)
+
+
+def prefill_seconds(model: Architecture, machine: Machine, dtype: str, *, tokens: float, pictures: float) -> float:
+    """Seconds until the prompts of a batch, ``tokens`` and ``pictures`` in all, have been read."""
+    return machine.computed(text_operations(model, tokens) + picture_operations(model, pictures), dtype)
+
+
+def decode_seconds(
+    model: Architecture,
+    machine: Machine,
+    dtype: str,
+    *,
+    steps: int,
+    batch: int,
+    tokens: float,
+    pictures: float,
+    overhead: float,
+) -> float:
+    """Seconds for ``steps`` tokens of each of ``batch`` requests, whose prompts have ``tokens`` and ``pictures`` in all."""
+    if model.decoder is None or batch == 0:
+        return 0.0
+    kept = tokens + batch * steps / 2  # the cache grows by a token a step: half of them on average
+    if model.vision is not None:
+        kept += pictures * model.vision.cached * model.vision.readers
+    weights = text_parameters(model) * BYTES[dtype]
+    step = machine.read_from_memory(weights + kept * model.decoder.kv_bytes(dtype))
+    return steps * (max(step, machine.computed(text_operations(model, batch), dtype)) + overhead)

@@ -1,0 +1,131 @@
+"""Notes what stages ask of models and of the search: how often, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.model_set import ModelSet
+from agents.models.base import ChatModel, ChatRequest
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of one stage for one batch.
+
+    Attributes:
+        stage: Of the preset.
+        role: The role asked, or ``search``.
+        method: What of it.
+        items: Requests, pairs, pictures or queries.
+        characters: Of text that goes in, all items together.
+        pictures: Pictures that go in.
+        reply: Tokens that may come back of one item.
+    """
+
+    stage: str
+    role: str
+    method: str
+    items: int
+    characters: int = 0
+    pictures: int = 0
+    reply: int = 0
+
+
+@dataclass
+class CallLog:
+    """Calls in the order in which they were made; ``stage`` is set from outside."""
+
+    stage: str = ""
+    calls: list[Call] = field(default_factory=list)
+
+    def take(self) -> list[Call]:
+        """The calls since the last time."""
+        taken, self.calls = self.calls, []
+        return taken
+
+
+class Metered:
+    """A model, or the search, that notes its calls; all else is that of the one behind it."""
+
+    def __init__(self, behind: Any, role: str, log: CallLog) -> None:
+        self._behind, self._role, self._log = behind, role, log
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._behind, name)
+        size = SIZES.get(name)
+        if size is None:
+            return value
+
+        def noted(items: Sequence[Any], *more: Any, **named: Any) -> Any:
+            measured = size(items, more) if items else {}
+            if items:
+                self._log.calls.append(Call(self._log.stage, self._role, name, len(items), **measured))
+            return value(items, *more, **named)
+
+        return noted
+
+
+class MeteredModels(ModelSet):
+    """The models of another set, each metered."""
+
+    def __init__(self, models: ModelSet, log: CallLog) -> None:  # nothing of its own to load: it asks the other
+        self._models, self._log = models, log
+
+    def get(self, role: str) -> Any:
+        """The metered model of a role (see ``ModelSet.get``)."""
+        return Metered(self._models.get(role), role, self._log)
+
+    def chat(self, role: str = "chat") -> ChatModel:
+        """The metered chat model of a role."""
+        model: ChatModel = self.get(role)
+        return model
+
+
+def _chat(requests: Sequence[ChatRequest], _: tuple[Any, ...]) -> dict[str, int]:
+    return {
+        "characters": sum(len(message.content) for request in requests for message in request.messages),
+        "pictures": sum(len(message.images) for request in requests for message in request.messages),
+        "reply": max(request.max_tokens for request in requests),
+    }
+
+
+def _texts(texts: Sequence[str], _: tuple[Any, ...]) -> dict[str, int]:
+    return {"characters": sum(map(len, texts))}
+
+
+def _pairs(pairs: Sequence[tuple[str, str]], _: tuple[Any, ...]) -> dict[str, int]:
+    return {"characters": sum(len(query) + len(passage) for query, passage in pairs)}
+
+
+def _multimodal(items: Sequence[Any], _: tuple[Any, ...]) -> dict[str, int]:
+    pictures = {id(item.image) for item in items if item.image is not None}  # each is encoded once
+    return {"characters": sum(len(item.question) + len(item.passage) for item in items), "pictures": len(pictures)}
+
+
+def _pictures(images: Sequence[Any], _: tuple[Any, ...]) -> dict[str, int]:
+    return {"pictures": len(images)}
+
+
+def _nothing(_: Sequence[Any], __: tuple[Any, ...]) -> dict[str, int]:
+    return {}
+
+
+def _classify(_: Sequence[Any], more: tuple[Any, ...]) -> dict[str, int]:
+    return {"characters": sum(map(len, more[0])) if more else 0}
+
+
+SIZES: dict[str, Callable[[Sequence[Any], tuple[Any, ...]], dict[str, int]]] = {
+    "chat": _chat,
+    "encode": _texts,
+    "score": _pairs,
+    "score_multimodal": _multimodal,
+    "detect": _pictures,
+    "classify": _classify,
+    "read": _nothing,
+    "find": _nothing,
+    "search_images": _pictures,
+    "search_web": _texts,
+}
+"""How the size of a call is told, by method."""

@@ -1,0 +1,155 @@
+"""Replays recorded calls in batches through the token-cost model."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.memory_plan import plan_memory
+from agents.prompts import PromptLibrary
+from agents.runtime.architecture import Architecture
+from agents.runtime.checkpoints import SEARCH_PICTURES, SEARCH_WEB
+from agents.settings import Profile, Settings
+from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
+from benchmarks.latency.meter import Call
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A model as the profile loads it.
+
+    Attributes:
+        at_once: Requests in one pass.
+        engine: Whether it is a vLLM engine.
+    """
+
+    architecture: Architecture
+    dtype: str
+    at_once: int
+    engine: bool
+
+
+def placed_models(settings: Settings, profile: Profile, prompts: PromptLibrary) -> dict[str, Placed]:
+    """The models of a preset on the GPU by role, those of the search among them.
+
+    Raises:
+        agents.settings.SettingsError: The profile names no model for a role of the preset.
+        agents.runtime.architecture.ArchitectureError: The configuration of a model is not to be had.
+    """
+    found: dict[str, Placed] = {}
+    for row in plan_memory(settings, profile, prompts).rows:
+        size = row.batch or int(row.checkpoint.options.get("batch_size", 1))
+        for role in row.checkpoint.roles:
+            found[role] = Placed(row.architecture, row.dtype, size, row.engine)
+    return found
+
+
+def batches(records: Sequence[Sequence[Call]], size: int, stages: Sequence[str]) -> Iterator[tuple[int, list[Call]]]:
+    """Turns ``size`` by ``size``: how many, and their calls put together, stage by stage."""
+    for start in range(0, len(records), size):
+        turns = records[start : start + size]
+        merged: dict[tuple[str, str, str, int], Call] = {}
+        for calls in turns:
+            seen: dict[tuple[str, str, str], int] = {}
+            for call in calls:
+                kind = (call.stage, call.role, call.method)
+                seen[kind] = seen.get(kind, 0) + 1
+                key = (*kind, seen[kind])  # the second call of a stage to a model waits for its first
+                merged[key] = together(merged[key], call) if key in merged else call
+        order = {name: place for place, name in enumerate(stages)}
+        yield len(turns), sorted(merged.values(), key=lambda call: order.get(call.stage, 0))
+
+
+def together(one: Call, other: Call) -> Call:
+    """Two calls as one of both turns."""
+    return dataclasses.replace(
+        one,
+        items=one.items + other.items,
+        characters=one.characters + other.characters,
+        pictures=one.pictures + other.pictures,
+        reply=max(one.reply, other.reply),
+    )
+
+
+def seconds_of(call: Call, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0) -> float:
+    """Seconds of one call.
+
+    Args:
+        reply_share: Share of its limit that a reply takes; 1 is the worst case.
+    """
+    if call.role == "search":
+        return _search(call, models, machine)
+    model = models.get(call.role)
+    if model is None:  # it runs on the CPU beside the GPU: rules over text
+        return machine.overhead["call"]
+    if call.method == "chat":
+        return _chat(call, model, machine, reply_share)
+    tokens = call.characters / machine.characters
+    if call.method == "detect":
+        tokens, pictures = float(model.architecture.positions * call.pictures), 0.0
+    else:
+        pictures = float(call.pictures)
+    passes = math.ceil(call.items / model.at_once)
+    work = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures)
+    return work + passes * machine.overhead["call"]
+
+
+def _chat(call: Call, model: Placed, machine: Machine, reply_share: float) -> float:
+    """Requests wait for one another where there are more than go at once."""
+    waves = math.ceil(call.items / model.at_once)
+    share = 1 / waves
+    tokens, pictures = call.characters / machine.characters * share, call.pictures * share
+    wave = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures) + decode_seconds(
+        model.architecture,
+        machine,
+        model.dtype,
+        steps=math.ceil(call.reply * reply_share),
+        batch=math.ceil(call.items * share),
+        tokens=tokens,
+        pictures=pictures,
+        overhead=machine.overhead["step" if model.engine else "transformers_step"],
+    )
+    return waves * wave + call.items * machine.overhead["request"] + call.pictures * machine.overhead["picture"]
+
+
+def _search(call: Call, models: Mapping[str, Placed], machine: Machine) -> float:
+    model = models.get(SEARCH_PICTURES if call.method == "search_images" else SEARCH_WEB)
+    if model is None:
+        return call.items * machine.overhead["vector_query"]
+    tokens = 0 if call.method == "search_images" else call.items * machine.query_tokens
+    work = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=call.pictures)
+    return work + machine.overhead["call"] + call.items * machine.overhead["vector_query"]
+
+
+def turn_seconds(
+    records: Sequence[Sequence[Call]],
+    size: int,
+    stages: Sequence[str],
+    models: Mapping[str, Placed],
+    machine: Machine,
+    reply_share: float = 1.0,
+) -> list[float]:
+    """Seconds of each turn as the challenge counts them: those of its batch, divided by the turns in it."""
+    found: list[float] = []
+    for turns, calls in batches(records, size, stages):
+        total = sum(seconds_of(call, models, machine, reply_share) for call in calls) + turns * machine.overhead["turn"]
+        found += [total / turns] * turns
+    return found
+
+
+def stage_seconds(
+    records: Sequence[Sequence[Call]],
+    size: int,
+    stages: Sequence[str],
+    models: Mapping[str, Placed],
+    machine: Machine,
+    reply_share: float = 1.0,
+) -> dict[str, float]:
+    """Mean seconds a turn by stage."""
+    found = dict.fromkeys(stages, 0.0)
+    for _, calls in batches(records, size, stages):
+        for call in calls:
+            found[call.stage] += seconds_of(call, models, machine, reply_share) / len(records)
+    return {stage: seconds for stage, seconds in found.items() if seconds}
