@@ -21,7 +21,9 @@ def _two(_: int) -> int:
 class BriefModels(ModelSet):
     """The same models, loaded where they were not; a chat model says no more than ``shorten`` lets it, two tokens by default."""
 
-    def __init__(self, models: ModelSet, shorten: Shorten = _two) -> None:  # nothing of its own to load: it asks the other
+    def __init__(
+        self, models: ModelSet, shorten: Shorten = _two
+    ) -> None:  # nothing of its own to load: it asks the other
         self._models = models
         self._shorten = shorten
 

@@ -64,7 +64,9 @@ class ModelSet:
         Raises:
             ModelError: The profile names no model for the role, or it cannot be loaded.
         """
-        if role in self._loaded:  # without the lock: a load that hangs must not keep the models that are there from anyone
+        if (
+            role in self._loaded
+        ):  # without the lock: a load that hangs must not keep the models that are there from anyone
             return self._loaded[role]
         with self._lock:
             if role not in self._loaded:

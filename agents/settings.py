@@ -68,14 +68,18 @@ class GuardSettings(_Table):
     """Protection against what is retrieved."""
 
     injection: bool = Field(
-        True, description="orders to the model are taken out of what was retrieved; off only to measure what that changes"
+        True,
+        description="orders to the model are taken out of what was retrieved; off only to measure what that changes",
     )
 
 
 class TraceSettings(_Table):
     """What a trace may hold."""
 
-    queries: bool = Field(True, description="texts: questions, replies, evidence; without them names of stages, numbers and reasons remain")
+    queries: bool = Field(
+        True,
+        description="texts: questions, replies, evidence; without them names of stages, numbers and reasons remain",
+    )
     images: bool = Field(True, description="what is said of the picture: text read in it, boxes, hits, entities")
 
 

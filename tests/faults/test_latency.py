@@ -114,7 +114,9 @@ def test_dialogs_are_known_by_picture_and_first_question() -> None:
     first = turn("Who built it?")
     assert times.allowance(first, 10.0) == 10.0
     times.charge([first], 24.0)
-    second = turn("When?", history=({"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "Eiffel"}))
+    second = turn(
+        "When?", history=({"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "Eiffel"})
+    )
     assert times.allowance(second, 10.0) == pytest.approx(3.0)  # half of the 6 s left
     other = turn("When?", size=(30, 30), history=second.history)
     assert times.allowance(other, 10.0) == 10.0
