@@ -10,12 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from agents.memory_plan import MemoryPlanError, plan_memory, require_fit
+from agents.memory_plan import MemoryPlanError, require_fit
 from agents.preflight.check import Check, failed, guarded, passed
 from agents.preflight.image import check_dockerfile, check_requirements
 from agents.preflight.running import check_import, check_rehearsal
 from agents.preflight.submission import CHALLENGES, check_preset, check_submission, wanted_models, write
 from agents.prompts import PromptLibrary
+from agents.runtime.plan import plan_memory
 from agents.runtime.revisions import pins
 from agents.settings import PROMPTS, ROOT, Profile, Settings, SettingsError, load_profile, load_settings
 

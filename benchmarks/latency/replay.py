@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.memory_plan import plan_memory
 from agents.prompts import PromptLibrary
 from agents.runtime.architecture import Architecture
 from agents.runtime.checkpoints import SEARCH_PICTURES, SEARCH_WEB
+from agents.runtime.plan import plan_memory
 from agents.settings import Profile, Settings
 from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
 from benchmarks.latency.meter import Call

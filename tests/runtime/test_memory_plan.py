@@ -9,15 +9,7 @@ import safetensors
 
 from agents import memory_plan
 from agents.launch import preset_names
-from agents.memory_plan import (
-    L40S_BYTES,
-    PLANNED,
-    MemoryPlanError,
-    plan_memory,
-    require_fit,
-    what_would_fit,
-    with_planned_memory,
-)
+from agents.memory_plan import MemoryPlanError, require_fit, with_planned_memory
 from agents.prompts import PromptLibrary
 from agents.runtime.architecture import ArchitectureError, Decoder, Vision, architecture_of, known_models
 from agents.runtime.memory import (
@@ -27,6 +19,8 @@ from agents.runtime.memory import (
     vision_activation_bytes,
     weight_bytes,
 )
+from agents.runtime.plan import L40S_BYTES, PLANNED, plan_memory
+from agents.runtime.plan_changes import what_would_fit
 from agents.settings import PROMPTS, Profile, SearchModels, Settings, load_profile, load_settings
 from tests.models.tiny import save_llama, save_mllama
 
