@@ -8,6 +8,8 @@ from agents.text import one_line
 from agents.turn import Candidate
 from agents.white_box import token_probabilities
 
+_LONGEST = 8_000  # characters of a reply that are read; an endless one must not cost endless time
+
 
 def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
@@ -17,9 +19,10 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     """
     if reply.finish_reason in ("error", "abort"):
         return None
-    text = labelled(reply.text, "answer")
+    said = reply.text[:_LONGEST]
+    text = labelled(said, "answer")
     if text is None:
-        text = "" if labelled(reply.text, "reason") is not None else reply.text
+        text = "" if labelled(said, "reason") is not None else said
     if not text.strip():
         return None
     statistics = token_probabilities(reply.logprobs)

@@ -14,7 +14,7 @@ from agents.brief_models import BriefModels
 from agents.deadline import NO_DEADLINE, Clock
 from agents.latency.guard import Guard
 from agents.model_set import ModelSet
-from agents.opening import open_turn, open_turns
+from agents.opening import open_turn, open_turns, opened
 from agents.pipeline import STAGES, run_stage
 from agents.prompts import PromptLibrary
 from agents.retrieved import safe_page, safe_picture
@@ -22,7 +22,6 @@ from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
 from agents.stage import Context
 from agents.trace import TraceWriter
-from agents.turn import IDK
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
@@ -95,9 +94,11 @@ class CragAgent(BaseAgent):
     ) -> list[str]:
         """Answer each query in time; a turn that cannot be answered gets "I don't know", whatever went wrong with it."""
         call = self._guard.start(len(queries))
-        turns = self._guard.within(call, lambda: open_turns(queries, images, message_histories))
+        turns = open_turns(
+            queries, images, message_histories, lambda image: self._guard.within(call, lambda: opened(image))
+        )
         if not turns:
-            return [IDK] * len(queries)
+            return []
         deadline = self._guard.deadline(call, turns)
         seconds = deadline.left()
         context = Context(self.settings, self.models, self._search, self.prompts, deadline)

@@ -18,9 +18,9 @@ _SPECIAL_TOKEN = re.compile(
 _FAKE_INFO = re.compile(r"\[\s*((?:info|doc|document|source|passage|evidence)\s*#?\s*\d{1,4})\s*\]", re.IGNORECASE)
 _FAKE_CITATION = re.compile(r"[\[【]\s*\^?\s*(\d{1,3})\s*[\]】]")
 _ROLE_LINE = re.compile(
-    r"(^|\n)([ \t]*(?:=+|#+|-{3,})?[ \t]*)"
+    r"(^|\n)([ \t]{0,8}(?:[=#-]{1,8}[ \t]{0,8})?)"
     r"(system|assistant|user|human|ai|information|evidence|question|answer|response|reason|instructions?|the conversation so far)"
-    r"([ \t]*(?:message|prompt)?[ \t]*)(:|\n|$)",
+    r"((?:[ \t]{1,4}(?:message|prompt))?[ \t]{0,4})(:|\n|$)",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+(?=\s|[\"'”’)\]]|$)[\"'”’)\]]*|\n|$)|[^.!?\n]*[.!?]+")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -33,27 +33,8 @@ _ROLES = ("user", "assistant")
 _LONGEST_REASON = 300
 
 
-def open_turns(queries: Sequence[Any], images: Any, histories: Any) -> list[Turn]:
-    """A turn for each query; images and histories that are missing or too many are taken as missing or left out."""
-    count = len(queries)
-    return [
-        open_turn(query, image, history)
-        for query, image, history in zip_longest(queries, _listed(images)[:count], _listed(histories)[:count])
-    ]
-
-
-def open_turn(query: Any, image: Any, history: Any) -> Turn:
-    """A turn from a query, a PIL image and a dialog; what cannot be read is noted and left out."""
-    turn = Turn(query=tidy(query), image=None, history=_messages(history))
-    turn.question = turn.query
-    if image is None:
-        return turn
-    try:
-        turn.image = opened(image)
-    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files; the question can still be asked
-        turn.error = f"image: {type(error).__name__}: {error}"[:_LONGEST_REASON]
-        _log.warning("an image could not be read: %s", turn.error)
-    return turn
+Decode = Callable[[Any], Image.Image]
+"""From what the evaluator passes as an image to a picture; see ``opened``."""
 
 
 def opened(image: Any) -> Image.Image:
@@ -80,6 +61,29 @@ def opened(image: Any) -> Image.Image:
         rgb = rgb.copy()
         rgb.thumbnail(size)
     return rgb
+
+
+def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Decode = opened) -> list[Turn]:
+    """A turn for each query; images and histories that are missing or too many are taken as missing or left out."""
+    count = len(queries)
+    return [
+        open_turn(query, image, history, decode)
+        for query, image, history in zip_longest(queries, _listed(images)[:count], _listed(histories)[:count])
+    ]
+
+
+def open_turn(query: Any, image: Any, history: Any, decode: Decode = opened) -> Turn:
+    """A turn from a query, a PIL image and a dialog; what cannot be read is noted and left out."""
+    turn = Turn(query=tidy(query), image=None, history=_messages(history))
+    turn.question = turn.query
+    if image is None:
+        return turn
+    try:
+        turn.image = decode(image)
+    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files; the question can still be asked
+        turn.error = f"image: {type(error).__name__}: {error}"[:_LONGEST_REASON]
+        _log.warning("an image could not be read: %s", turn.error)
+    return turn
 
 
 def tidy(text: Any) -> str:

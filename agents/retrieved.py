@@ -15,12 +15,12 @@ from agents.wikitext import plain
 MOST_VALUES = 400
 """Values of an entity that are read; real infoboxes have some dozens."""
 
-MOST_CHARACTERS = 20_000
+MOST_CHARACTERS = 8_000
 """Characters of one raw value that are read."""
 
 _MOST_NAME = 300
 _MOST_DEPTH = 6
-_TORN = re.compile(r"<!--.*?-->|<[^<>]{0,200}>|&#?\w{1,8};", re.DOTALL)
+_TORN = re.compile(r"<!--.{0,300}?-->|<[^<>]{0,200}>|&#?\w{1,8};", re.DOTALL)
 
 
 def safe_page(hit: WebHit) -> WebHit:

@@ -11,6 +11,8 @@ from bs4 import BeautifulSoup, Tag
 from agents.injection import without_special_tokens
 
 _MOST_PAGE = 400_000  # characters of a page that are looked at; what answers a question stands in far less
+_INLINE = ["a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "mark", "s", "small", "span", "strong", "sub", "sup",
+           "u", "wbr"]  # fmt: skip
 _HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])|"
     r"text-indent\s*:\s*-\d{3,}|(?:left|top)\s*:\s*-\d{3,}|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*(?:;|$)",
@@ -45,6 +47,9 @@ def visible_text(page: str) -> str:
     for tag in soup(_is_hidden):
         if not tag.decomposed:
             tag.decompose()
+    for inline in soup(_INLINE):  # they tear no word: <p>an <b>exa</b>mple</p> is one line
+        inline.unwrap()
+    soup.smooth()
     return soup.get_text("\n" if soup.find(["p", "li", "h1", "h2", "h3", "tr", "div"]) else " ")
 
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _GRACE_SHARE = 0.5  # of the margin: how long work that should have ended by itself is waited for
+_OPENING_SHARE = 0.5  # of a call: for pictures to be decoded
 _LAST_SHARE = 0.4  # of the margin: the last stage, which gives the answers, has so long even when all time was spent
 _MOST_MARGIN = 0.25  # of a call: where a dialog has little time left the margin may not eat all of it
 
@@ -55,14 +56,20 @@ class Guard:
         """The clock of a call of so many turns, by its hard limit."""
         return Deadline(self._limits.seconds_per_turn * turns, self._clock)
 
-    def within(self, call: Deadline, work: Callable[[], T]) -> T | None:
-        """The result of work that the call cannot do without; None where it does not end in time."""
-        over = self._limits.margin_seconds
+    def within(self, call: Deadline, work: Callable[[], T]) -> T:
+        """The result of work that comes before the stages, and may take half of the call's time altogether.
+
+        Raises:
+            TimeoutError: It did not end in time, or there was none left.
+            Exception: Whatever the work raises.
+        """
+        until = _OPENING_SHARE * (call.elapsed() + call.left())
+        if call.elapsed() >= until:
+            raise TimeoutError("no time left")
         try:
-            return self._worker.run(work, lambda: not call.allows(over))
+            return self._worker.run(work, lambda: call.elapsed() >= until)
         except HungError:
-            _log.error("the turns of a call could not be opened in time")
-            return None
+            raise TimeoutError(f"no end after {call.elapsed():.2f} s") from None
 
     def deadline(self, call: Deadline, turns: Sequence[Turn]) -> Deadline:
         """When the turns have to be answered: the limits of turns and dialogs less the margin."""

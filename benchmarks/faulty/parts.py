@@ -1,0 +1,141 @@
+"""Scripted models and a search that answer at once, so that what a fault costs is seen and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, TextLine
+from agents.models.reader import Extraction, ReadRequest
+
+ANSWER = "The Eiffel Tower is 330 metres high."
+_TOKENS = (-0.01,) * 9
+_REPLY = f"""Reason: the photo shows it, and [Info 1] gives it.
+Answer: {ANSWER}
+Response: Correct Answer
+Confidence: 1.0
+Final answer: {ANSWER}"""
+
+
+class Chat:
+    """Says the same to every request, in a form that most prompts can read."""
+
+    name = "scripted"
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """A reply for each request."""
+        del deadline
+        return [self.reply(request) for request in requests]
+
+    def reply(self, request: ChatRequest) -> ChatReply:
+        """The reply to one request."""
+        return ChatReply(_REPLY, "stop", _TOKENS if request.logprobs else None)
+
+
+class Reranker:
+    """Every passage speaks to every question."""
+
+    name = "scripted"
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+        """0.9 for each pair."""
+        return np.full(len(pairs), 0.9, dtype=np.float32)
+
+
+class Encoder:
+    """Vectors by the words' digests."""
+
+    name = "scripted"
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """Shape (len(texts), 16), each of length 1."""
+        rows = [np.frombuffer(hashlib.sha256(text.encode()).digest()[:16], dtype=np.uint8) for text in texts]
+        vectors = np.asarray(rows, dtype=np.float32).reshape(len(texts), 16) + 1.0
+        unit: FloatArray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
+        """One vector a word."""
+        return [self.encode(text.split() or [""]) for text in texts]
+
+
+class Reader:
+    """Takes the first passage."""
+
+    def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
+        """An answer for each request."""
+        return [Extraction(item.passages[0].text, item.passages[0].text, 0, 0.9) for item in items]
+
+
+class Sight:
+    """Reads a line, names a class, finds a box and a domain in every picture."""
+
+    name = "scripted"
+
+    def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
+        """A line in each image."""
+        return [[TextLine("EIFFEL", Box(0, 0, 9, 9), 0.9)] for _ in images]
+
+    def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
+        """A class for each image."""
+        return [[Label("tower", 0.9)][:k] for _ in images]
+
+    def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
+        """A box in each image."""
+        del phrases
+        return [[Detection(Box(4, 4, 120, 120), "tower", 0.9)] for _ in images]
+
+    def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """A name in each text."""
+        return [("Eiffel Tower",) for _ in texts]
+
+    def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
+        """A domain for each question."""
+        del images
+        return [[Label("sightseeing (local)", 0.9)] for _ in questions]
+
+
+class Search:
+    """The organiser's contract: a tower for each picture, two pages for each text."""
+
+    attributes: Any = {"height": "{{convert|330|m|ft}}", "architect": "[[Stephen Sauvestre]]"}  # noqa: RUF012 - replaced whole, never changed
+
+    def __call__(self, query: Any, k: int = 5) -> Any:
+        """Results of one query."""
+        return self.pages(query)[:k] if isinstance(query, str) else self.pictures()[:k]
+
+    def pictures(self) -> Any:
+        """What an image finds."""
+        entity = {"entity_name": "Eiffel Tower", "entity_attributes": self.attributes}
+        return [{"index": 0, "score": 0.9, "url": "https://i.example/1.jpg", "entities": [entity]}]
+
+    def pages(self, query: str) -> Any:
+        """What a text finds."""
+        del query
+        return [
+            {
+                "index": f"https://p.example/{n}_chunk_0",
+                "score": 0.9 - n / 10,
+                "page_name": "Eiffel Tower",
+                "page_snippet": f"The Eiffel Tower is 330 metres high. It has {n + 3} floors.",
+                "page_url": f"https://p.example/{n}",
+            }
+            for n in range(2)
+        ]
+
+
+def ready(chat: Any = None, reranker: Any = None, sight: Any = None, reader: Any = None) -> dict[str, Any]:
+    """Models for every role that a preset may ask for."""
+    talk, order, see = chat or Chat(), reranker or Reranker(), sight or Sight()
+    return {
+        **dict.fromkeys(("chat", "small_chat"), talk),
+        **dict.fromkeys(("reranker", "coarse_reranker", "fine_reranker"), order),
+        **dict.fromkeys(("ocr", "recogniser", "detector", "entity_finder", "domain_classifier"), see),
+        "text_encoder": Encoder(),
+        "reader": reader or Reader(),
+    }
