@@ -24,8 +24,6 @@ from agents.text import one_line
 from benchmarks.injections import Case, PoisonedSearch, load_cases, mini_pages
 from evaluation.records import EvaluationError
 
-_UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -74,7 +72,7 @@ def ask(options: argparse.Namespace) -> list[Asked]:
             options.profile,
             search,
             cache=options.cache,
-            overrides=[f"guard.injection={str(guard).lower()}", *_UNHURRIED],
+            overrides=[f"guard.injection={str(guard).lower()}"],
         )
         for guard in (False, True)
     }
