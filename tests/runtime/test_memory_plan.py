@@ -79,7 +79,7 @@ def test_activations_by_hand() -> None:
 @pytest.mark.parametrize(
     ("model", "parameters"),
     [
-        # Totals of the safetensors files that the repositories' pages show.
+        # Totals as published with the models' safetensors files; quoted, not read off them here.
         ("meta-llama/Llama-3.2-1B-Instruct", 1_235_814_400),
         ("meta-llama/Llama-3.2-3B-Instruct", 3_212_749_824),
         ("openai/clip-vit-large-patch14-336", 427_944_193),
