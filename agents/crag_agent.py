@@ -17,10 +17,10 @@ from agents.model_set import ModelSet
 from agents.opening import open_turn, open_turns, opened
 from agents.pipeline import STAGES, run_stage
 from agents.prompts import PromptLibrary
-from agents.retrieved import safe_page, safe_picture
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
 from agents.stage import Context
+from agents.texts.retrieved import safe_page, safe_picture
 from agents.trace import TraceWriter
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"

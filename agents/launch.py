@@ -103,7 +103,7 @@ def build_models(
     Raises:
         agents.settings.SettingsError: There is no such profile, or it is malformed.
     """
-    from agents.domains import load_domains
+    from agents.methods.domains import load_domains
     from agents.model_set import ModelSet
     from agents.models.registry import ModelRegistry
     from agents.prompts import PromptLibrary

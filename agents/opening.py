@@ -10,9 +10,9 @@ from typing import Any
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.injection import without_special_tokens
 from agents.models.pixels import to_rgb
-from agents.text import without_controls
+from agents.texts.injection import without_special_tokens
+from agents.texts.text import without_controls
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)

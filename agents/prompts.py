@@ -18,8 +18,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.injection import without_special_tokens
 from agents.models.base import ChatMessage, ChatRequest
+from agents.texts.injection import without_special_tokens
 
 _SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*\n", re.MULTILINE)
 

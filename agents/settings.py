@@ -347,7 +347,7 @@ class ReconcileSettings(_Table):
 
 
 class FinalVerification(_Table):
-    """Algorithm 1 of CRUISE; see ``agents/final_verification.py``. Thresholds have no default: they belong to a model."""
+    """Algorithm 1 of CRUISE; see ``agents/methods/final_verification.py``. Thresholds have no default: they belong to a model."""
 
     least_retrieval: float = Field(description="tau_ret: least score of the best chunk for questions about the present")
     low: float = Field(description="tau_low: confidence that suffices with context")
@@ -380,7 +380,7 @@ class Extract(_Table):
 
 
 class Confidence(_Table):
-    """How likely an extracted answer is right (see agents/answer_confidence.py)."""
+    """How likely an extracted answer is right (see agents/methods/answer_confidence.py)."""
 
     head: str | None = Field(
         None, description="fitted regression, a path below the repository; None: the reader's own score stands"

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.citations import CheckedSentence
-from agents.cov import ChainOfVerification
+from agents.methods.citations import CheckedSentence
+from agents.methods.cov import ChainOfVerification
+from agents.methods.objects import Position
 from agents.models.base import Detection, TextLine
-from agents.objects import Position
 from agents.search.types import Entity, ImageHit, WebHit
 
 IDK = "I don't know"

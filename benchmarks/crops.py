@@ -22,8 +22,8 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from agents.boxes import crop, overlap, pad
-from agents.fusion import fuse
+from agents.methods.boxes import crop, overlap, pad
+from agents.methods.fusion import fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder, ModelError
 from agents.models.registry import ModelRegistry
 from demo.build.compose import read_layout

@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.injection import gives_orders
 from agents.search.types import SearchError
-from agents.text import one_line
+from agents.texts.injection import gives_orders
+from agents.texts.text import one_line
 from benchmarks.injections import Case, PoisonedSearch, load_cases, mini_pages
 from evaluation.records import EvaluationError
 

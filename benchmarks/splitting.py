@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.bridging import hop_questions
+from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.types import Entity, SearchError
 from demo.build.content import SPLITS, load_content

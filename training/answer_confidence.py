@@ -1,4 +1,4 @@
-"""Fits the confidence of extracted answers (``agents/answer_confidence.py``) to runs whose candidates are judged.
+"""Fits the confidence of extracted answers (``agents/methods/answer_confidence.py``) to runs whose candidates are judged.
 
     python -m training.answer_confidence --run results/validation/single-turn --run results/validation/multi-turn \\
         --dataset .cache/datasets --out presets/heads/confidence_embedded.json
@@ -24,8 +24,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
-from agents.answer_confidence import AnswerFeatures, ConfidenceHead
 from agents.launch import DEFAULT_CACHE
+from agents.methods.answer_confidence import AnswerFeatures, ConfidenceHead
 from evaluation.choose_judge import choose_judge
 from evaluation.datasets import read_accept
 from evaluation.judge import Judge, JudgeItem

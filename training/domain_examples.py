@@ -10,8 +10,8 @@ from pathlib import Path
 from PIL import Image
 
 from agents.base_agent import Message
+from agents.methods.references import resolve
 from agents.models.pixels import to_rgb
-from agents.references import resolve
 from evaluation.datasets import DatasetType, load
 
 

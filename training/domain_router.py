@@ -17,8 +17,8 @@ from typing import get_args
 import numpy as np
 from tqdm import tqdm
 
-from agents.domains import load_domains
 from agents.launch import DEFAULT_CACHE
+from agents.methods.domains import load_domains
 from agents.models.base import FloatArray, ModelError
 from agents.models.domain_classifier import DomainClassifier
 from agents.models.domain_features import QuestionImageFeatures

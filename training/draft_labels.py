@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.routing import TraceFeatures
+from agents.methods.routing import TraceFeatures
 from agents.turn import Route
 from evaluation.judge import Judge, JudgeItem
 from evaluation.records import AnsweredTurn

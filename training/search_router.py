@@ -20,8 +20,8 @@ import numpy as np
 from tqdm import tqdm
 
 from agents.launch import DEFAULT_CACHE
-from agents.routing import FEATURE_NAMES, RuleRouter
-from agents.trained_router import RouterWeights, TrainedRouter
+from agents.methods.routing import FEATURE_NAMES, RuleRouter
+from agents.methods.trained_router import RouterWeights, TrainedRouter
 from agents.turn import Route
 from evaluation.choose_judge import choose_judge
 from evaluation.datasets import read_accept

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from agents.boxes import crop, pad, suppress
+from agents.methods.boxes import crop, pad, suppress
 from agents.models.base import Box, Detection, FloatArray, TextEncoder
 from agents.models.box_proposals import Proposal, ProposalSettings, propose
 from agents.models.efficientnet import STRIDE, EfficientNetLite2

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.candidates import candidate_of
+from agents.methods.candidates import candidate_of
+from agents.methods.white_box import token_probabilities
 from agents.stage import Context
 from agents.turn import IDK, Candidate, Turn
-from agents.white_box import token_probabilities
 
 
 class Answer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.cov import ChainOfVerification, parse_chain
-from agents.knowledge_conflict import says_something
+from agents.methods.cov import ChainOfVerification, parse_chain
+from agents.methods.knowledge_conflict import says_something
 from agents.stage import Context
 from agents.turn import Turn
 

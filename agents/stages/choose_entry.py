@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.four_steps import LETTERS, entry_letter
-from agents.knowledge_conflict import joint_choice
+from agents.methods.four_steps import LETTERS, entry_letter
+from agents.methods.knowledge_conflict import joint_choice
 from agents.stage import Context
 from agents.turn import Turn
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import sentencex
 
-from agents.citations import CitedSentence, check, figures_supported, marked, parse_cited, said_once, stands_in
-from agents.evidence_text import modality_of, passage_of
-from agents.knowledge_conflict import says_something
+from agents.methods.citations import CitedSentence, check, figures_supported, marked, parse_cited, said_once, stands_in
+from agents.methods.knowledge_conflict import says_something
 from agents.settings import CiteSettings
 from agents.stage import Context
+from agents.texts.evidence_text import modality_of, passage_of
 from agents.turn import Candidate, Evidence, Turn
 
 

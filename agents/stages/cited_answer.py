@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from PIL import Image
 
-from agents.evidence_text import modality_of
+from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply, ChatRequest
-from agents.replies import labelled
 from agents.stage import Context
-from agents.text import one_line
+from agents.texts.evidence_text import modality_of
+from agents.texts.replies import labelled
+from agents.texts.text import one_line
 from agents.turn import Candidate, Turn
-from agents.white_box import token_probabilities
 
 PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned"}
 _STEPS = ("relevant documents", "information")

@@ -9,13 +9,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from agents.chunks import attribute_chunks, cutter, each_once, page_chunks
-from agents.coherence import Matrix, mean_pairwise, similarities, top
-from agents.entity_graph import Source, entity_graph, item_degrees, pruned
-from agents.evidence_text import evidence_for_trace, passage_of
+from agents.methods.coherence import Matrix, mean_pairwise, similarities, top
+from agents.methods.entity_graph import Source, entity_graph, item_degrees, pruned
 from agents.search.types import ImageHit, WebHit
 from agents.settings import CoherenceSettings
 from agents.stage import Context
+from agents.texts.chunks import attribute_chunks, cutter, each_once, page_chunks
+from agents.texts.evidence_text import evidence_for_trace, passage_of
 from agents.turn import Evidence, Turn
 
 Modality = Literal["image", "text", "table"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import ClassVar
 
-from agents.answer_confidence import ConfidenceHead, answer_features
+from agents.methods.answer_confidence import ConfidenceHead, answer_features
 from agents.settings import ROOT
 from agents.stage import Context
 from agents.turn import Turn

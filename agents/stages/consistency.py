@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.knowledge_conflict import same_answer, says_something
-from agents.replies import yes_or_no
+from agents.methods.knowledge_conflict import same_answer, says_something
 from agents.stage import Context
+from agents.texts.replies import yes_or_no
 from agents.turn import Turn
 
 

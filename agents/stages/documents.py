@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.evidence_text import evidence_for_trace, modality_of, passage_of
-from agents.fusion import fuse
+from agents.methods.fusion import fuse
 from agents.stage import Context
+from agents.texts.evidence_text import evidence_for_trace, modality_of, passage_of
 from agents.turn import Evidence, Turn
 
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.domains import load_domains
+from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
-from agents.replies import json_object, labelled
 from agents.stage import Context
-from agents.text import one_line
+from agents.texts.replies import json_object, labelled
+from agents.texts.text import one_line
 from agents.turn import IDK, Draft, Turn
 
 _FALLBACK_DOMAIN = "other"

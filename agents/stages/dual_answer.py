@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.candidates import candidate_of
+from agents.methods.candidates import candidate_of
 from agents.models.base import ChatRequest
 from agents.stage import Context
 from agents.turn import Candidate, Turn

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.evidence_text import attribute_sentence
-from agents.knowledge_conflict import preferred, vtki
+from agents.methods.knowledge_conflict import preferred, vtki
 from agents.search.types import ImageHit
 from agents.settings import Entries as EntriesSettings
 from agents.stage import Context
+from agents.texts.evidence_text import attribute_sentence
+from agents.texts.wikitext import flatten
 from agents.turn import KnowledgeEntry, Turn
-from agents.wikitext import flatten
 
 
 def entry_text(hit: ImageHit, characters: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.candidates import candidate_of
+from agents.methods.candidates import candidate_of
 from agents.stage import Context
 from agents.turn import Turn
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from agents.chunks import attribute_chunks, cutter, each_once, entities_of, page_chunks
-from agents.printed import entry, rows
 from agents.stage import Context
-from agents.text import clean
+from agents.texts.chunks import attribute_chunks, cutter, each_once, entities_of, page_chunks
+from agents.texts.printed import entry, rows
+from agents.texts.text import clean
 from agents.turn import Evidence, Turn
 
 PRINTED = "text in the image"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.citations import written
-from agents.final_verification import Signals, final_branch, stands
+from agents.methods.citations import written
+from agents.methods.final_verification import Signals, final_branch, stands
+from agents.methods.white_box import token_probabilities
 from agents.settings import Finalise as FinaliseSettings
 from agents.settings import FinalVerification
 from agents.stage import Context
-from agents.text import cut_words, one_line
+from agents.texts.text import cut_words, one_line
 from agents.turn import IDK, Candidate, Turn
-from agents.white_box import token_probabilities
 
 
 def signals_of(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Signals:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.boxes import crop
-from agents.fusion import fuse
+from agents.methods.boxes import crop
+from agents.methods.fusion import fuse
 from agents.models.base import Detection
 from agents.search.types import ImageHit
 from agents.stage import Context

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.evidence_text import modality_of
 from agents.models.base import ChatReply
 from agents.stage import Context
-from agents.text import clean, one_line
+from agents.texts.evidence_text import modality_of
+from agents.texts.text import clean, one_line
 from agents.turn import Evidence, Turn
 
 

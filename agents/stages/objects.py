@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.objects import object_phrases, position_in
-from agents.replies import json_object, strings
+from agents.methods.objects import object_phrases, position_in
 from agents.stage import Context
+from agents.texts.replies import json_object, strings
 from agents.turn import Target, Turn, with_image
 
 _MOST_WORDS = 3
@@ -19,7 +19,7 @@ def short(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Objects:
-    """Extraction, then selection, each one batched call; or the rules of ``agents/objects.py``."""
+    """Extraction, then selection, each one batched call; or the rules of ``agents/methods/objects.py``."""
 
     name: ClassVar[str] = "objects"
     least_seconds: ClassVar[float] = 0.5

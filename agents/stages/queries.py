@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.bridging import hop_questions
-from agents.replies import json_object, strings
+from agents.methods.bridging import hop_questions
 from agents.stage import Context
+from agents.texts.replies import json_object, strings
 from agents.turn import Turn
 
 

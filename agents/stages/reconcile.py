@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.candidates import candidate_of
-from agents.knowledge_conflict import prki, says_something
+from agents.methods.candidates import candidate_of
+from agents.methods.knowledge_conflict import prki, says_something
 from agents.stage import Context
 from agents.turn import Candidate, Turn
 

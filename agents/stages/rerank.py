@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.chunk_scores import ToScore, best_scores
-from agents.evidence_text import evidence_for_trace
+from agents.methods.chunk_scores import ToScore, best_scores
+from agents.methods.thresholds import mad_threshold
 from agents.settings import Rerank as RerankSettings
 from agents.stage import Context
-from agents.thresholds import mad_threshold
+from agents.texts.evidence_text import evidence_for_trace
 from agents.turn import Evidence, Turn
 
 

@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from agents.question_kinds import question_kind
-from agents.replies import labelled, yes_or_no
-from agents.routing import Router, RuleRouter, trace_features
+from agents.methods.question_kinds import question_kind
+from agents.methods.routing import Router, RuleRouter, trace_features
+from agents.methods.trained_router import TrainedRouter
 from agents.settings import ROOT, RouteSettings
 from agents.stage import Context
-from agents.trained_router import TrainedRouter
+from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Tools, Turn
 
 _NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
@@ -25,7 +25,7 @@ def open_router(settings: RouteSettings) -> Router:
     """The trained router where the settings name one, else the rules.
 
     Raises:
-        agents.trained_router.RouterError: The file that the settings name is missing or malformed.
+        agents.methods.trained_router.RouterError: The file that the settings name is missing or malformed.
     """
     if settings.trained is not None:
         return _trained(ROOT / Path(settings.trained))

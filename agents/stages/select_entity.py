@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from agents.methods.objects import Position, offset
 from agents.models.base import Detection
-from agents.objects import Position, offset
-from agents.replies import json_object
 from agents.search.types import Entity
 from agents.settings import SelectEntity as SelectEntitySettings
 from agents.stage import Context
+from agents.texts.replies import json_object
+from agents.texts.wikitext import flatten
 from agents.turn import Turn, with_image
-from agents.wikitext import flatten
 
 
 @dataclass(frozen=True)

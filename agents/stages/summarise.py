@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from agents.stage import Context
-from agents.text import clean, cut_words, one_line
+from agents.texts.text import clean, cut_words, one_line
 from agents.turn import Turn, with_image
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.replies import json_object
 from agents.stage import Context
+from agents.texts.replies import json_object
 from agents.turn import Tools, Turn
 
 _SELF_CONTAINED = re.compile(

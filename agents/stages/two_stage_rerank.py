@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from agents.chunk_scores import ToScore, best_scores
-from agents.evidence_text import evidence_for_trace
+from agents.methods.chunk_scores import ToScore, best_scores
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.settings import TwoStageRerank as TwoStageSettings
 from agents.stage import Context
+from agents.texts.evidence_text import evidence_for_trace
 from agents.turn import Evidence, Turn
 
 Score = Callable[[Sequence[ToScore]], Sequence[float]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.references import resolve
+from agents.methods.references import resolve
 from agents.stage import Context
-from agents.text import clean, one_line
+from agents.texts.text import clean, one_line
 from agents.turn import Turn
 
 

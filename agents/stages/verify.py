@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.methods.white_box import accepts, token_probabilities
 from agents.models.base import ChatReply
-from agents.replies import labelled, yes_or_no
 from agents.settings import Verify as VerifySettings
 from agents.stage import Context
+from agents.texts.replies import labelled, yes_or_no
 from agents.turn import IDK, Candidate, Turn, Verification
-from agents.white_box import accepts, token_probabilities
 
 
 def white_box(candidate: Candidate, settings: VerifySettings) -> bool | None:

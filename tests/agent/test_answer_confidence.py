@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.answer_confidence import AnswerFeatures, ConfidenceError, ConfidenceHead, answer_features
+from agents.methods.answer_confidence import AnswerFeatures, ConfidenceError, ConfidenceHead, answer_features
 from agents.settings import PRESETS, Settings
 from agents.stages.confidence import Confidence
 from agents.turn import Candidate, Evidence

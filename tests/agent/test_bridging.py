@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.bridging import hop_questions, names_in_value
+from agents.methods.bridging import hop_questions, names_in_value
 from agents.search.types import Entity
 
 STATUE = Entity(

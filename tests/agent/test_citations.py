@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.citations import (
+from agents.methods.citations import (
     CheckedSentence,
     CitedSentence,
     check,

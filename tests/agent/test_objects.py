@@ -2,8 +2,8 @@
 
 import pytest
 
+from agents.methods.objects import object_phrases, offset, position_in
 from agents.models.base import Box
-from agents.objects import object_phrases, offset, position_in
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.models.base import Box, TextLine
-from agents.printed import entry, rows
+from agents.texts.printed import entry, rows
 
 
 def line(text: str, left: float, top: float, right: float, bottom: float) -> TextLine:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.references import names_in, resolve
+from agents.methods.references import names_in, resolve
 
 
 def dialog(*contents: str) -> list[dict[str, str]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.replies import json_object, labelled, number, strings, yes_or_no
+from agents.texts.replies import json_object, labelled, number, strings, yes_or_no
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from agents.methods.question_kinds import question_kind
+from agents.methods.routing import FEATURE_NAMES, RuleRouter, TraceFeatures, trace_features
+from agents.methods.trained_router import RouterError, RouterWeights, TrainedRouter
 from agents.models.base import ChatReply, ChatRequest
 from agents.pipeline import run_stage
-from agents.question_kinds import question_kind
-from agents.routing import FEATURE_NAMES, RuleRouter, TraceFeatures, trace_features
 from agents.settings import RouteSettings, Settings
 from agents.stages.route import RouteStage, parse_flags
-from agents.trained_router import RouterError, RouterWeights, TrainedRouter
 from agents.turn import Draft, Route
 from tests.agent.scripted import ScriptedChat, context, turn
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from agents.candidates import candidate_of
+from agents.methods.candidates import candidate_of
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, TextLine
 from agents.pipeline import run_stage
 from agents.search.types import Entity, ImageHit, WebHit

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.wikitext import flatten, plain
+from agents.texts.wikitext import flatten, plain
 
 
 @pytest.mark.parametrize(

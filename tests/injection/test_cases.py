@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from agents.chunks import attribute_chunks, cutter, page_chunks
-from agents.injection import gives_orders, neutral, without_special_tokens
 from agents.prompts import PromptLibrary
-from agents.retrieved import safe_entity, safe_page, safe_picture
 from agents.search.types import Entity, ImageHit, WebHit
 from agents.settings import PROMPTS, ROOT, EvidenceSettings
+from agents.texts.chunks import attribute_chunks, cutter, page_chunks
+from agents.texts.injection import gives_orders, neutral, without_special_tokens
+from agents.texts.retrieved import safe_entity, safe_page, safe_picture
 from agents.turn import Evidence
 from benchmarks.injections import Case, load_cases, mini_pages, poisoned_entity, poisoned_page
 

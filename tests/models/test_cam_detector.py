@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from agents.boxes import overlap
+from agents.methods.boxes import overlap
 from agents.models.base import Box, Detection, Detector, TextEncoder
 from agents.models.box_proposals import ProposalSettings, pairwise_overlap, propose
 from agents.models.cam_detector import ANYTHING, SalientObjectDetector

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.domains import load_domains
+from agents.methods.domains import load_domains
 from agents.models.base import Label, ModelError
 from agents.models.domain_classifier import DomainClassifier, ZeroShotDomainClassifier
 from agents.models.domain_features import EmbeddedFeatures, QuestionImageFeatures

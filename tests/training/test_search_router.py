@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents.routing import trace_features
-from agents.trained_router import TrainedRouter
+from agents.methods.routing import trace_features
+from agents.methods.trained_router import TrainedRouter
 from agents.turn import Draft
 from evaluation.rule_judge import RuleJudge
 from training.draft_labels import drafted_turns, is_right, label, observable, read_trace

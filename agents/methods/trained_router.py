@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from agents.routing import FEATURE_NAMES, TraceFeatures
+from agents.methods.routing import FEATURE_NAMES, TraceFeatures
 from agents.turn import Route
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agents.question_kinds import question_kind
+from agents.methods.question_kinds import question_kind
+from agents.methods.white_box import token_probabilities
 from agents.turn import Draft, Route
-from agents.white_box import token_probabilities
 
 _DONT_KNOW = re.compile(r"\bi (?:really |just )?(?:don'?t|do not) know\b", re.IGNORECASE)
 _IGNORANCE = re.compile(

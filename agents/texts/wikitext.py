@@ -14,7 +14,7 @@ import mwparserfromhell
 from mwparserfromhell.nodes import Comment, ExternalLink, HTMLEntity, Tag, Template, Text, Wikilink
 from mwparserfromhell.wikicode import Wikicode
 
-from agents.text import clean, one_line
+from agents.texts.text import clean, one_line
 
 _MOST_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
 _MOST_MARKS = 150  # beginnings of markup in one value; the parser's time grows with their square

@@ -8,7 +8,7 @@ import unicodedata
 
 from bs4 import BeautifulSoup, Tag
 
-from agents.injection import without_special_tokens
+from agents.texts.injection import without_special_tokens
 
 _MOST_PAGE = 400_000  # characters of a page that are looked at; what answers a question stands in far less
 _INLINE = ["a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "mark", "s", "small", "span", "strong", "sub", "sup",

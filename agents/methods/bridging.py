@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agents.search.types import Entity
-from agents.wikitext import flatten
+from agents.texts.wikitext import flatten
 
 _WORD = re.compile(r"[a-z]+")
 _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
@@ -48,7 +48,7 @@ class Bridge:
 
 @lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
-    table = tomllib.loads((Path(__file__).parent / "data" / "bridges.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((Path(__file__).parent / "bridges.toml").read_text(encoding="utf-8"))
     return tuple(Bridge(tuple(rule["heads"]), tuple(rule["keys"])) for rule in table["bridge"]), tuple(table["verbs"])
 
 

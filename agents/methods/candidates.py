@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
-from agents.replies import labelled
-from agents.text import one_line
+from agents.texts.replies import labelled
+from agents.texts.text import one_line
 from agents.turn import Candidate
-from agents.white_box import token_probabilities
 
 _LONGEST = 8_000  # characters of a reply that are read; an endless one must not cost endless time
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agents.evidence_text import passage_of
+from agents.texts.evidence_text import passage_of
 from agents.turn import Evidence, Turn
 
 

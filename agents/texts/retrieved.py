@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agents.injection import gives_orders, neutral
 from agents.search.types import Entity, ImageHit, WebHit
-from agents.text import clean, one_line, visible_text
-from agents.wikitext import plain
+from agents.texts.injection import gives_orders, neutral
+from agents.texts.text import clean, one_line, visible_text
+from agents.texts.wikitext import plain
 
 MOST_VALUES = 400
 """Values of an entity that are read; real infoboxes have some dozens."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.question_kinds import question_kind
+from agents.methods.question_kinds import question_kind
 from agents.turn import Turn
 
 _JOINT = re.compile(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agents.replies import labelled, number
-from agents.text import one_line
+from agents.texts.replies import labelled, number
+from agents.texts.text import one_line
 
 _MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")

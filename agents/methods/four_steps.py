@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agents.replies import labelled
-from agents.text import one_line
+from agents.texts.replies import labelled
+from agents.texts.text import one_line
 
 LETTERS = "ABCDEFGHIJKLMNOP"
 """Names of the entries in prompts, as in the paper (Reference A, B, ...)."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from semantic_text_splitter import TextSplitter
 
-from agents.evidence_text import attribute_sentence, paragraphs
 from agents.search.types import Entity, ImageHit, WebHit
 from agents.settings import EvidenceSettings
-from agents.text import clean, visible_text
+from agents.texts.evidence_text import attribute_sentence, paragraphs
+from agents.texts.text import clean, visible_text
+from agents.texts.wikitext import flatten
 from agents.turn import Evidence, Turn
-from agents.wikitext import flatten
 
 Cut = Callable[[str], Sequence[str]]
 """How a text becomes chunks."""

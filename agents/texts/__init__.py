@@ -1,0 +1,1 @@
+"""Texts: from retrieved pages, attributes, printed rows and replies to what a stage can use."""
