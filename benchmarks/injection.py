@@ -24,6 +24,8 @@ from agents.texts.text import one_line
 from benchmarks.injections import Case, PoisonedSearch, load_cases, mini_pages
 from evaluation.records import EvaluationError
 
+_UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -72,7 +74,7 @@ def ask(options: argparse.Namespace) -> list[Asked]:
             options.profile,
             search,
             cache=options.cache,
-            overrides=[f"guard.injection={str(guard).lower()}"],
+            overrides=[f"guard.injection={str(guard).lower()}", *_UNHURRIED],
         )
         for guard in (False, True)
     }

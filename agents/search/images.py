@@ -6,7 +6,6 @@ import hashlib
 import io
 import logging
 import re
-import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path, PurePosixPath
@@ -16,6 +15,8 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
+from agents.search.atomic import write_whole
+from agents.search.fetching import Allowed, FetchError, fetch, is_public, offline
 
 _log = logging.getLogger(__name__)
 
@@ -41,11 +42,13 @@ class PictureCache:
     Args:
         folder: The cache; need not exist. None for one that holds nothing.
         timeout: Limit for one fetch in seconds.
+        allowed: Which addresses may be connected to; public ones unless a test says otherwise.
     """
 
-    def __init__(self, folder: Path | None, timeout: float = 2.0) -> None:
+    def __init__(self, folder: Path | None, timeout: float = 2.0, allowed: Allowed = is_public) -> None:
         self._folder = folder
         self._timeout = timeout
+        self._allowed = allowed
 
     def get_all(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -55,13 +58,14 @@ class PictureCache:
         What the folder does not hold is fetched where ``fetch`` says so. Fetches run side by side and end with their own
         limit or at the deadline, whichever is sooner.
         """
+        wanted = fetch and not offline()
         found: dict[str, Image.Image] = {}
         missing: list[str] = []
         for url in dict.fromkeys(urls):
             picture = self._cached(url)
             if picture is not None:
                 found[url] = picture
-            elif fetch and _scheme(url) in ("http", "https"):
+            elif wanted and _scheme(url) in ("http", "https"):
                 missing.append(url)
         seconds = min(self._timeout, deadline.left())
         if missing and seconds > 0:
@@ -86,39 +90,28 @@ class PictureCache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            _log.warning("the cached picture of %s cannot be read: %s", url, error)
+            _log.warning("the cached picture of %r cannot be read: %s", url, error)
             return None
         return _decoded(data, url)
 
     def _fetch(self, url: str, seconds: float) -> Image.Image | None:
-        import httpx
-
         try:
-            with httpx.stream("GET", url, timeout=seconds, follow_redirects=True) as response:
-                response.raise_for_status()
-                body = bytearray()
-                for block in response.iter_bytes():
-                    body += block
-                    if len(body) > MAX_BYTES:
-                        raise ValueError(f"it is larger than {MAX_BYTES} bytes")
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            _log.warning("the picture %s cannot be fetched: %s", url, error)
+            body = fetch(url, seconds=seconds, most_bytes=MAX_BYTES, allowed=self._allowed).body
+        except FetchError as error:
+            _log.warning("the picture %r cannot be fetched: %s", url, error)
             return None
-        picture = _decoded(bytes(body), url)
+        picture = _decoded(body, url)
         if picture is not None:
-            self._keep(url, bytes(body))
+            self._keep(url, body)
         return picture
 
     def _keep(self, url: str, data: bytes) -> None:
         if self._folder is None:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("wb", dir=self._folder, prefix=".picture-", delete=False) as file:
-                file.write(data)
-            Path(file.name).replace(self._folder / cache_name(url))
+            write_whole(self._folder / cache_name(url), data)
         except OSError as error:
-            _log.warning("the picture %s cannot be cached: %s", url, error)
+            _log.warning("the picture %r cannot be cached: %s", url, error)
 
 
 def _scheme(url: str) -> str:
@@ -133,5 +126,5 @@ def _decoded(data: bytes, url: str) -> Image.Image | None:
     try:
         return to_rgb(Image.open(io.BytesIO(data)))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        _log.warning("the picture of %s is no readable image: %s", url, error)
+        _log.warning("the picture of %r is no readable image: %s", url, error)
         return None

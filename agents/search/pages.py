@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import tempfile
 from pathlib import Path
-from urllib.parse import urlsplit
+
+from agents.search.atomic import write_whole
+from agents.search.fetching import Allowed, FetchError, fetch, is_public, offline
 
 _log = logging.getLogger(__name__)
 
@@ -26,12 +27,14 @@ class PageCache:
         folder: The cache; need not exist.
         http: Whether missing pages may be fetched.
         timeout: Limit for one fetch in seconds.
+        allowed: Which addresses may be connected to; public ones unless a test says otherwise.
     """
 
-    def __init__(self, folder: Path, http: bool = False, timeout: float = 3.0) -> None:
+    def __init__(self, folder: Path, http: bool = False, timeout: float = 3.0, allowed: Allowed = is_public) -> None:
         self._folder = folder
         self._http = http
         self._timeout = timeout
+        self._allowed = allowed
 
     def path(self, url: str) -> Path:
         """Where the page of a URL is written."""
@@ -40,7 +43,7 @@ class PageCache:
     def get(self, url: str) -> str | None:
         """The page as it was stored (HTML or text), or None where it is not to be had; never raises."""
         cached = self._cached(url)
-        if cached is not None or not self._http:
+        if cached is not None or not self._http or offline():
             return cached
         fetched = self._fetch(url)
         if fetched is not None:
@@ -50,12 +53,9 @@ class PageCache:
     def put(self, url: str, text: str) -> None:
         """Store a page; a folder that cannot be written to is noted, not an error."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("wb", dir=self._folder, prefix=".page-", delete=False) as file:
-                file.write(text.encode("utf-8", errors="replace"))
-            Path(file.name).replace(self.path(url))
+            write_whole(self.path(url), text.encode("utf-8", errors="replace"))
         except OSError as error:
-            _log.warning("the page %s cannot be cached: %s", url, error)
+            _log.warning("the page %r cannot be cached: %s", url, error)
 
     def _stem(self, url: str) -> Path:
         return self._folder / hashlib.sha256(url.encode("utf-8", errors="surrogatepass")).hexdigest()
@@ -68,30 +68,19 @@ class PageCache:
             except FileNotFoundError:
                 continue
             except (OSError, UnicodeDecodeError) as error:
-                _log.warning("the cached page of %s cannot be read: %s", url, error)
+                _log.warning("the cached page of %r cannot be read: %s", url, error)
                 continue
             if text.strip() and "\0" not in text:
                 return text
-            _log.warning("the cached page of %s is empty or binary", url)
+            _log.warning("the cached page of %r is empty or binary", url)
         return None
 
     def _fetch(self, url: str) -> str | None:
-        import httpx
-
         try:
-            if urlsplit(url).scheme not in ("http", "https"):
-                return None
-            with httpx.stream("GET", url, timeout=self._timeout, follow_redirects=True) as response:
-                response.raise_for_status()
-                kind = response.headers.get("content-type", "text/html")
-                if not kind.startswith(("text/", "application/xhtml")):
-                    raise ValueError(f"it is {kind}")
-                body = bytearray()
-                for block in response.iter_bytes():
-                    body += block
-                    if len(body) > MAX_BYTES:
-                        raise ValueError(f"it is longer than {MAX_BYTES} bytes")
-                return body.decode(response.charset_encoding or "utf-8", errors="replace")
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError) as error:
-            _log.warning("the page %s cannot be fetched: %s", url, error)
+            fetched = fetch(url, seconds=self._timeout, most_bytes=MAX_BYTES, allowed=self._allowed)
+            if not (fetched.content_type or "text/html").startswith(("text/", "application/xhtml")):
+                raise FetchError(f"it is {fetched.content_type}")
+            return fetched.body.decode(fetched.charset, errors="replace")
+        except (FetchError, LookupError) as error:
+            _log.warning("the page %r cannot be fetched: %s", url, error)
             return None

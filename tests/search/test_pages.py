@@ -7,7 +7,13 @@ from werkzeug import Response
 
 from agents.search.pages import MAX_BYTES, PageCache
 
+ANY = lambda _: True  # noqa: E731 - the test's own server is on this machine
 URL = "https://x.example/a?b=ü"
+
+
+@pytest.fixture(autouse=True)
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
 
 def test_a_page_that_was_put_is_got(tmp_path: Path) -> None:
@@ -51,7 +57,7 @@ def test_http_fills_the_cache(tmp_path: Path, httpserver: HTTPServer) -> None:
         "Zürich".encode("latin-1"), content_type="text/html; charset=iso-8859-1"
     )
     url = httpserver.url_for("/a")
-    pages = PageCache(tmp_path, http=True)
+    pages = PageCache(tmp_path, http=True, allowed=ANY)
     assert pages.get(url) == "Zürich"
     assert pages.get(url) == "Zürich"
     assert len(httpserver.log) == 1
@@ -64,13 +70,37 @@ def test_what_cannot_be_fetched_is_a_miss(tmp_path: Path, httpserver: HTTPServer
     httpserver.expect_request("/charset").respond_with_response(
         Response("x", headers={"content-type": "text/html; charset=no-such-charset"})
     )
-    pages = PageCache(tmp_path, http=True)
+    pages = PageCache(tmp_path, http=True, allowed=ANY)
     assert [pages.get(httpserver.url_for(path)) for path in ("/gone", "/image", "/long")] == [None] * 3
     assert pages.get(httpserver.url_for("/charset")) in (None, "x")
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "ftp://x/y", "", "http://[broken", "\ud800", "http://127.0.0.1:1/"]
+    "url",
+    ["file:///etc/passwd", "ftp://x/y", "", "http://[broken", "\ud800", "http://127.0.0.1:1/"],
+    ids=["file", "ftp", "empty", "bracket", "surrogate", "closed_port"],
 )
-def test_odd_urls_are_misses(tmp_path: Path, url: str) -> None:
-    assert PageCache(tmp_path, http=True, timeout=0.5).get(url) is None
+def test_odd_urls_are_misses(tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert PageCache(tmp_path, http=True, timeout=0.5, allowed=ANY).get(url) is None
+    assert caplog.text.encode("utf-8")  # the note can be written to any log, whatever the URL is made of
+
+
+def test_offline_nothing_is_fetched(tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert PageCache(tmp_path, http=True, allowed=ANY).get(httpserver.url_for("/a")) is None
+    assert httpserver.log == []
+
+
+def test_a_cache_that_cannot_be_written_whole_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = PageCache(tmp_path)
+    pages.put(URL, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    pages.put(URL, "new")
+    assert pages.get(URL) == "old"
+    assert len(list(tmp_path.iterdir())) == 1  # nothing half-written beside it

@@ -15,6 +15,13 @@ from agents.deadline import Deadline
 from agents.search.gateway import SearchGateway
 from agents.search.images import MAX_BYTES, PictureCache, cache_name
 
+ANY = lambda _: True  # noqa: E731 - the test's own server is on this machine
+
+
+@pytest.fixture(autouse=True)
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
 
 def png(mode: str = "RGB", colour: object = "red") -> bytes:
     data = io.BytesIO()
@@ -45,7 +52,7 @@ def test_what_lies_in_the_folder_is_found_and_the_rest_is_left_out(tmp_path: Pat
 def test_nothing_is_fetched_unless_asked_for(httpserver: HTTPServer, tmp_path: Path) -> None:
     httpserver.expect_request("/a.png").respond_with_data(png(), content_type="image/png")
     url = httpserver.url_for("/a.png")
-    cache = PictureCache(tmp_path / "new")
+    cache = PictureCache(tmp_path / "new", allowed=ANY)
     assert cache.get_all([url]) == {}
     assert httpserver.log == []
     assert cache.get_all([url], fetch=True)[url].size == (8, 6)
@@ -58,7 +65,9 @@ def test_a_failed_fetch_costs_that_picture_alone(httpserver: HTTPServer, tmp_pat
     httpserver.expect_request("/bad.png").respond_with_response(answer)
     httpserver.expect_request("/good.png").respond_with_data(png())
     bad, good = httpserver.url_for("/bad.png"), httpserver.url_for("/good.png")
-    found = PictureCache(tmp_path, timeout=20).get_all([bad, good, "http://127.0.0.1:1/x.png", "ftp://x/y.png"], True)
+    found = PictureCache(tmp_path, timeout=20, allowed=ANY).get_all(
+        [bad, good, "http://127.0.0.1:1/x.png", "ftp://x/y.png"], True
+    )
     assert list(found) == [good]
     assert [path.name for path in tmp_path.iterdir()] == [cache_name(good)]
 

@@ -1,0 +1,154 @@
+"""Fetching over HTTP what an index names: URLs come from strangers, so only public addresses are asked, for little, not for long."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpcore
+
+MOST_REDIRECTS = 3
+_BLOCK_SECONDS = 1.0  # a server that says nothing for so long is given up
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses in IPv6 dress (RFC 6052), private ones too
+_HEADERS = [(b"User-Agent", b"crag-mm-agent"), (b"Accept-Encoding", b"identity"), (b"Accept", b"*/*")]
+
+Allowed = Callable[[str], bool]
+"""Whether an address may be connected to."""
+
+
+class FetchError(ValueError):
+    """Something cannot or may not be fetched; the message says why."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What a server sent; ``content_type`` in lower case with its parameters, empty where it said none."""
+
+    body: bytes
+    content_type: str
+
+    @property
+    def charset(self) -> str:
+        """The encoding that the content type names; UTF-8 where it names none."""
+        _, _, rest = self.content_type.partition("charset=")
+        return rest.split(";")[0].strip(" \"'") or "utf-8"
+
+
+def offline() -> bool:
+    """Whether Hugging Face's own switch says that there is no network, as it does in the competition."""
+    return any(
+        os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in ("HF_HUB_OFFLINE", "CRAG_OFFLINE")
+    )
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet: not of this machine, its network, or a cloud's metadata service."""
+    try:
+        parsed = ipaddress.ip_address(address.split("%")[0])
+    except ValueError:
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed in _NAT64:
+            return False
+        inner = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo[1] if parsed.teredo else None)
+        if inner is not None:
+            return is_public(str(inner))
+    return parsed.is_global and not parsed.is_multicast
+
+
+def fetch(url: str, *, seconds: float, most_bytes: int, allowed: Allowed = is_public) -> Fetched:
+    """Fetch a URL with GET; redirects are followed at most ``MOST_REDIRECTS`` times, each under the same rules.
+
+    The address that was checked is the one connected to, so that a name which resolves differently a moment later gains nothing.
+    Resolving a name is left to the system and its own limit.
+
+    Args:
+        seconds: For everything together.
+        most_bytes: Longer answers are refused.
+
+    Raises:
+        FetchError: Another scheme, an address that is not allowed, an answer that is no success, too long or too late, a broken connection.
+    """
+    end = time.monotonic() + seconds
+    with httpcore.ConnectionPool(network_backend=_CheckedBackend(allowed), retries=0) as pool:
+        for _ in range(MOST_REDIRECTS + 1):
+            answer = _get(pool, url, end, most_bytes)
+            if isinstance(answer, Fetched):
+                return answer
+            url = urljoin(url, answer)
+    raise FetchError(f"it redirects more than {MOST_REDIRECTS} times")
+
+
+def _get(pool: httpcore.ConnectionPool, url: str, end: float, most_bytes: int) -> Fetched | str:
+    """What a server sent, or where it redirects to."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise FetchError(f"only http and https are fetched, not {parts.scheme or 'this'!r}")
+        if parts.username is not None or parts.password is not None:
+            raise FetchError("it names a user")
+        timeout = min(_left(end), _BLOCK_SECONDS)
+        limits = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)}
+        target = url.split("#", 1)[0]
+        with pool.stream("GET", target, headers=_HEADERS, extensions=limits) as response:
+            headers = {name.lower(): value.decode("latin-1") for name, value in response.headers}
+            if response.status in (301, 302, 303, 307, 308) and b"location" in headers:
+                return headers[b"location"]
+            if not 200 <= response.status < 300:
+                raise FetchError(f"status {response.status}")
+            if headers.get(b"content-encoding", "identity").lower() != "identity":
+                raise FetchError("it is compressed, though asked not to be")
+            body = bytearray()
+            for block in response.iter_stream():
+                body += block
+                if len(body) > most_bytes:
+                    raise FetchError(f"it is longer than {most_bytes} bytes")
+                _left(end)
+            return Fetched(bytes(body), headers.get(b"content-type", "").lower())
+    except FetchError:
+        raise
+    except (OSError, ValueError, TypeError, *_HTTPCORE_ERRORS) as error:
+        raise FetchError(f"{type(error).__name__}: {error}"[:300]) from error
+
+
+_HTTPCORE_ERRORS = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.UnsupportedProtocol,
+    httpcore.ProxyError,
+)
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise FetchError("it takes too long")
+    return left
+
+
+class _CheckedBackend(httpcore.SyncBackend):
+    """Connects to an address only after it was found to be allowed."""
+
+    def __init__(self, allowed: Allowed) -> None:
+        self._allowed = allowed
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        refused = [address for address in found if not self._allowed(address)]
+        if refused or not found:
+            raise FetchError(f"{host} is no public address")
+        return super().connect_tcp(found[0], port, timeout, local_address, socket_options)

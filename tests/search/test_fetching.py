@@ -1,0 +1,136 @@
+"""What is fetched, from where, and how much of it; over a real HTTP server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from agents.search import fetching
+from agents.search.fetching import FetchError, fetch, is_public
+
+
+def anyone(_: str) -> bool:
+    return True
+
+
+def get(url: str, seconds: float = 5.0, most_bytes: int = 1000, **options: Any) -> fetching.Fetched:
+    return fetch(url, seconds=seconds, most_bytes=most_bytes, **{"allowed": anyone, **options})
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "93.184.215.14"])
+def test_public_addresses(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.0.0.1", "172.16.3.4", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1", "240.0.0.1",
+     "::1", "::", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "no address", ""],
+)  # fmt: skip
+def test_addresses_of_no_business_of_ours(address: str) -> None:
+    assert not is_public(address)
+
+
+def test_a_private_address_is_never_connected_to(httpserver: HTTPServer) -> None:
+    for host in ("127.0.0.1", "localhost"):
+        with pytest.raises(FetchError, match="no public address"):
+            fetch(f"http://{host}:{httpserver.port}/a", seconds=5, most_bytes=10)
+    assert httpserver.log == []
+
+
+def test_the_address_that_was_checked_is_the_one_connected_to(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    httpserver.expect_request("/a").respond_with_data("x")
+    answers = iter(["127.0.0.1", "10.0.0.1"])
+    real = socket.getaddrinfo
+
+    def rebinding(host: str, port: int, *more: Any, **named: Any) -> Any:
+        if host != "rebinding.example":
+            return real(host, port, *more, **named)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    found = get(f"http://rebinding.example:{httpserver.port}/a", allowed=lambda address: address == "127.0.0.1")
+    assert found.body == b"x"
+    assert next(answers) == "10.0.0.1"  # resolved once
+
+
+def test_redirects_are_few_and_under_the_same_rules(httpserver: HTTPServer) -> None:
+    for number in range(6):
+        httpserver.expect_request(f"/{number}").respond_with_response(
+            Response(status=302, headers={"location": f"/{number + 1}"})
+        )
+    httpserver.expect_request("/6").respond_with_data("end", content_type="text/plain; charset=latin-1")
+    assert get(httpserver.url_for("/4")).body == b"end"
+    assert get(httpserver.url_for("/3")).charset == "latin-1"
+    with pytest.raises(FetchError, match="redirects more than"):
+        get(httpserver.url_for("/0"))
+    httpserver.expect_request("/file").respond_with_response(
+        Response(status=302, headers={"location": "file:///etc/passwd"})
+    )
+    with pytest.raises(FetchError, match="only http"):
+        get(httpserver.url_for("/file"))
+    httpserver.expect_request("/inside").respond_with_response(
+        Response(status=302, headers={"location": f"http://localhost:{httpserver.port}/6"})
+    )
+    seen: list[str] = []
+    with pytest.raises(FetchError, match="no public address"):
+        get(
+            httpserver.url_for("/inside").replace("localhost", "127.0.0.1"),
+            allowed=lambda a: not seen and not seen.append(a),
+        )  # type: ignore[func-returns-value]
+
+
+def test_long_answers_are_refused(httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/a").respond_with_data("x" * 1001)
+    with pytest.raises(FetchError, match="longer than 1000"):
+        get(httpserver.url_for("/a"))
+    httpserver.expect_request("/zip").respond_with_data("x", headers={"content-encoding": "gzip"})
+    with pytest.raises(FetchError, match="compressed"):
+        get(httpserver.url_for("/zip"))
+
+
+def test_slow_answers_are_given_up(httpserver: HTTPServer) -> None:
+    stop = threading.Event()
+
+    def drip(_: Request) -> Response:
+        return Response((b"x" for _ in range(500) if not stop.wait(0.02)), content_type="text/plain")
+
+    httpserver.expect_request("/drip").respond_with_handler(drip)
+    started = time.monotonic()
+    with pytest.raises(FetchError, match="takes too long"):
+        get(httpserver.url_for("/drip"), seconds=0.3)
+    stop.set()
+    assert time.monotonic() - started < 3.0
+
+
+ODD_URLS = {
+    "empty": "",
+    "word": "x",
+    "file": "file:///etc/passwd",
+    "ftp": "ftp://a/b",
+    "no_host": "http://",
+    "bracket": "http://[broken",
+    "user": "http://u:p@127.0.0.1/",
+    "gopher": "gopher://x",
+    "closed_port": "http://127.0.0.1:1/",
+    "blank_in_host": "http://a b/",
+    "port_too_high": "http://127.0.0.1:99999/",
+    "surrogate": "http://\udcff/",
+    "header_in_path": "http://127.0.0.1/\r\nX: y",
+    "script": "javascript:alert(1)",
+    "data": "data:text/html,x",
+}
+
+
+@pytest.mark.parametrize("url", ODD_URLS.values(), ids=ODD_URLS.keys())
+def test_odd_urls(url: str) -> None:
+    with pytest.raises(FetchError):
+        get(url, seconds=1.0)
