@@ -66,7 +66,7 @@ def build_pipeline(
         cache=cache,
     )
     pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway heeds both
-    pipeline.picture_folder = cache / "image_cache"
+    pipeline.picture_folder, pipeline.page_folder = cache / "image_cache", cache / "page_cache"
     return pipeline
 
 

@@ -123,6 +123,9 @@ class ToolSettings(_Table):
         ("book", "plants and gardening"),
         description="domains whose objects image search does not find (appendix A, rule 4)",
     )
+    skip_packaged: bool = Field(
+        True, description="nor packaged goods with a logo, by the words of the question (rule 4)"
+    )
 
 
 class Objects(_Table):
@@ -198,6 +201,8 @@ class WebSearch(_Table):
     overfetch: int = Field(
         1, ge=1, description="chunks fetched for each page wanted, because those of one page are merged"
     )
+    full_text: bool = Field(True, description="read whole pages, where the page cache has them")
+    fetch: bool = Field(False, description="fetch pages that the cache does not hold; the competition has no network")
 
 
 class EvidenceSettings(_Table):
@@ -205,6 +210,9 @@ class EvidenceSettings(_Table):
 
     entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
     chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
+    page_characters: int = Field(
+        4000, ge=0, description="of a page's full text, this much around the part that was found is read"
+    )
     chunking: Literal["semantic", "paragraph"] = Field(
         "semantic",
         description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2)",
@@ -359,6 +367,7 @@ class Verify(_Table):
 
     white_box: bool = Field(True, description="verify by token probabilities")
     model: bool = Field(True, description="verify by a model that reads the evidence")
+    prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
     evidence: int = Field(5, ge=0, description="chunks shown to the model")
     weight_least: float = Field(0.5, description="weight of the least token probability in g_white")
     weight_mean: float = Field(0.5, description="weight of the mean token probability in g_white")

@@ -32,7 +32,7 @@ PROMPTS_OF: Mapping[StageName, Names] = {
     "knowledge": lambda _: ("knowledge_extraction",),
     "cited_answer": lambda s: ("cited_answer" if s.cited_answer.method == "vanilla" else "cited_answer_reasoned",),
     "reconcile": lambda s: _when(s.reconcile.by == "model", "reconcile"),
-    "verify": lambda s: _when(s.verify.model, "answer_verifier"),
+    "verify": lambda s: _when(s.verify.model, s.verify.prompt),
     "consistency": lambda s: _when(s.consistency.by == "model", "consistency_judge"),
     "chain_of_verification": lambda s: _when(s.chain_of_verification.by == "model", "chain_of_verification"),
 }

@@ -6,9 +6,10 @@ import ipaddress
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpcore
@@ -17,6 +18,10 @@ MOST_REDIRECTS = 3
 _BLOCK_SECONDS = 1.0  # a server that says nothing for so long is given up
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses in IPv6 dress (RFC 6052), private ones too
 _HEADERS = [(b"User-Agent", b"crag-mm-agent"), (b"Accept-Encoding", b"identity"), (b"Accept", b"*/*")]
+
+_WORKERS = 8
+
+T = TypeVar("T")
 
 Allowed = Callable[[str], bool]
 """Whether an address may be connected to."""
@@ -152,3 +157,25 @@ class _CheckedBackend(httpcore.SyncBackend):
         if refused or not found:
             raise FetchError(f"{host} is no public address")
         return super().connect_tcp(found[0], port, timeout, local_address, socket_options)
+
+
+def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: float) -> dict[str, T]:
+    """What ``get`` makes of URLs, all at once; what is not there after some seconds, fails or is None is left out."""
+    if not urls or seconds <= 0:
+        return {}
+    pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="fetch")
+    try:
+        running = {pool.submit(get, url): url for url in urls}
+        done, _ = wait(running, timeout=seconds)
+        made = {running[task]: task.result() for task in done if task.exception() is None}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return {url: value for url, value in made.items() if value is not None}
+
+
+def over_http(url: str) -> bool:
+    """Whether a URL is one of http or https."""
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False

@@ -15,6 +15,7 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
 from agents.search.folders import default_cache
 from agents.search.images import PictureCache
+from agents.search.pages import PageCache
 from agents.search.parts import ImageParts, WebParts
 from agents.search.plain import PlainImages, PlainWeb, reason
 from agents.search.types import ImageHit, ImageResults, WebHit, WebResults
@@ -44,6 +45,7 @@ class SearchGateway:
         text_batch_size: Queries in one pass of the text model.
         each_picture: What is made of every picture found; None for as it is.
         each_page: The same of every page.
+        each_text: The same of every page's full text.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class SearchGateway:
         *,
         each_picture: Callable[[ImageHit], ImageHit] | None = None,
         each_page: Callable[[WebHit], WebHit] | None = None,
+        each_text: Callable[[str], str] | None = None,
     ) -> None:
         if image_batch_size < 1 or text_batch_size < 1:
             raise ValueError("batch sizes have to be at least 1")
         self._pipeline = pipeline
-        self._each_picture, self._each_page = each_picture, each_page
-        self._pictures = PictureCache(_picture_folder(pipeline))
+        self._each_picture, self._each_page, self._each_text = each_picture, each_page, each_text
+        self._pictures = PictureCache(_folder(pipeline, "picture_folder", "image_cache"))
+        self._page_folder = _folder(pipeline, "page_folder", "page_cache")
         self._images: _Search[Image.Image, ImageResults] = ImageParts.of(pipeline, image_batch_size) or PlainImages(
             pipeline
         )
@@ -78,6 +82,20 @@ class SearchGateway:
             deadline: When fetching ends at the latest.
         """
         return self._pictures.get_all(urls, fetch, deadline)
+
+    def page_texts(self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
+        """The full texts of pages by URL, as far as they are to be had (see ``agents.search.pages``); never raises.
+
+        They lie in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache.
+
+        Args:
+            urls: As web hits name them.
+            fetch: Whether a page that is not there may be fetched over HTTP.
+            deadline: When fetching ends at the latest.
+        """
+        found = PageCache(self._page_folder, http=fetch).get_all(urls, deadline)
+        make = self._each_text
+        return found if make is None else {url: make(page) for url, page in found.items()}
 
     @property
     def image_enabled(self) -> bool:
@@ -144,9 +162,9 @@ class SearchGateway:
         ]
 
 
-def _picture_folder(pipeline: Any) -> Path:
-    folder = getattr(pipeline, "picture_folder", None)
-    return folder if isinstance(folder, Path) else default_cache() / "image_cache"
+def _folder(pipeline: Any, attribute: str, name: str) -> Path:
+    folder = getattr(pipeline, attribute, None)
+    return folder if isinstance(folder, Path) else default_cache() / name
 
 
 def _each(

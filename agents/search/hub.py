@@ -90,11 +90,24 @@ def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
 
 def point_main(hub: Path, dataset_id: str, revision: str) -> None:
     """Let ``refs/main`` name a revision, in one step and without a newline, which Hugging Face would take as part of it."""
+    _point(hub, dataset_id, "main", revision)
+
+
+def _point(hub: Path, dataset_id: str, tag: str, revision: str) -> None:
     references = repository_folder(hub, dataset_id) / "refs"
     references.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=references, prefix=".main-", delete=False, encoding="ascii") as file:
+    with tempfile.NamedTemporaryFile("w", dir=references, prefix=f".{tag}-", delete=False, encoding="ascii") as file:
         file.write(revision)
-    Path(file.name).replace(references / "main")
+    Path(file.name).replace(references / tag)
+
+
+def served_tag(revision: str) -> str:
+    """What to ask Hugging Face for a served revision by.
+
+    Not by its digits: huggingface_hub 1.31 to 1.33 would ask the network which files they stand for, offline too
+    (``snapshot_download``), where 0.36 and 2.4 take the snapshot that is there. All of them look a tag up in ``refs/``.
+    """
+    return f"served-{revision}"
 
 
 _serving: Path | None = None
@@ -144,7 +157,7 @@ def serve(hub: Path, dataset_id: str, tag: str | None = None) -> str:
     """Copy a published snapshot into the hub of this process, unless it is there.
 
     Returns:
-        The revision to ask Hugging Face for.
+        The revision; ask Hugging Face for it by ``served_tag``.
 
     Raises:
         HubError: There is no such snapshot, or Hugging Face's libraries were imported too early.
@@ -164,6 +177,7 @@ def serve(hub: Path, dataset_id: str, tag: str | None = None) -> str:
         copy = Path(tempfile.mkdtemp(dir=served, prefix=".copy-"))
         shutil.copytree(snapshot_path(hub, dataset_id, revision), copy, dirs_exist_ok=True)
         publish(served, dataset_id, revision, copy)
+    _point(served, dataset_id, served_tag(revision), revision)
     return revision
 
 

@@ -7,24 +7,20 @@ import io
 import logging
 import re
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path, PurePosixPath
-from urllib.parse import urlsplit
 
 from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
 from agents.search.atomic import write_whole
-from agents.search.fetching import Allowed, FetchError, fetch, is_public, offline
+from agents.search.fetching import Allowed, FetchError, fetch, is_public, offline, over_http, side_by_side
 
 _log = logging.getLogger(__name__)
 
 KNOWN_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 MAX_BYTES = 16 * 1024 * 1024
 """A larger file is not fetched: the model sees a picture of some hundred pixels."""
-
-_WORKERS = 8
 
 
 def cache_name(url: str) -> str:
@@ -58,27 +54,12 @@ class PictureCache:
         What the folder does not hold is fetched where ``fetch`` says so. Fetches run side by side and end with their own
         limit or at the deadline, whichever is sooner.
         """
-        wanted = fetch and not offline()
-        found: dict[str, Image.Image] = {}
-        missing: list[str] = []
-        for url in dict.fromkeys(urls):
-            picture = self._cached(url)
-            if picture is not None:
-                found[url] = picture
-            elif wanted and _scheme(url) in ("http", "https"):
-                missing.append(url)
-        seconds = min(self._timeout, deadline.left())
-        if missing and seconds > 0:
-            pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="picture")
-            try:
-                running = {pool.submit(self._fetch, url, seconds): url for url in missing}
-                done, _ = wait(running, timeout=seconds)
-                for task in done:
-                    picture = task.result() if task.exception() is None else None
-                    if picture is not None:
-                        found[running[task]] = picture
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        distinct = list(dict.fromkeys(urls))
+        found = {url: picture for url in distinct if (picture := self._cached(url)) is not None}
+        if fetch and not offline():
+            seconds = min(self._timeout, deadline.left())
+            missing = [url for url in distinct if url not in found and over_http(url)]
+            found |= side_by_side(missing, lambda url: self._fetch(url, seconds), seconds)
         return found
 
     def _cached(self, url: str) -> Image.Image | None:
@@ -112,14 +93,6 @@ class PictureCache:
             write_whole(self._folder / cache_name(url), data)
         except OSError as error:
             _log.warning("the picture %r cannot be cached: %s", url, error)
-
-
-def _scheme(url: str) -> str:
-    """The scheme of a URL; empty where it has none or is malformed."""
-    try:
-        return urlsplit(url).scheme
-    except ValueError:
-        return ""
 
 
 def _decoded(data: bytes, url: str) -> Image.Image | None:

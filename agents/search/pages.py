@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
+from agents.deadline import NO_DEADLINE, Deadline
 from agents.search.atomic import write_whole
-from agents.search.fetching import Allowed, FetchError, fetch, is_public, offline
+from agents.search.fetching import Allowed, FetchError, fetch, is_public, offline, over_http, side_by_side
 
 _log = logging.getLogger(__name__)
 
@@ -42,13 +44,20 @@ class PageCache:
 
     def get(self, url: str) -> str | None:
         """The page as it was stored (HTML or text), or None where it is not to be had; never raises."""
-        cached = self._cached(url)
-        if cached is not None or not self._http or offline():
-            return cached
-        fetched = self._fetch(url)
-        if fetched is not None:
-            self.put(url, fetched)
-        return fetched
+        return self.get_all([url]).get(url)
+
+    def get_all(self, urls: Iterable[str], deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
+        """The pages that are to be had, by URL, as they were stored; never raises.
+
+        Missing ones are fetched where HTTP is on, side by side, until their own limit or the deadline, whichever is sooner.
+        """
+        distinct = list(dict.fromkeys(urls))
+        found = {url: page for url in distinct if (page := self._cached(url)) is not None}
+        if self._http and not offline():
+            seconds = min(self._timeout, deadline.left())
+            missing = [url for url in distinct if url not in found and over_http(url)]
+            found |= side_by_side(missing, lambda url: self._fetched(url, seconds), seconds)
+        return found
 
     def put(self, url: str, text: str) -> None:
         """Store a page; a folder that cannot be written to is noted, not an error."""
@@ -75,12 +84,14 @@ class PageCache:
             _log.warning("the cached page of %r is empty or binary", url)
         return None
 
-    def _fetch(self, url: str) -> str | None:
+    def _fetched(self, url: str, seconds: float) -> str | None:
         try:
-            fetched = fetch(url, seconds=self._timeout, most_bytes=MAX_BYTES, allowed=self._allowed)
+            fetched = fetch(url, seconds=seconds, most_bytes=MAX_BYTES, allowed=self._allowed)
             if not (fetched.content_type or "text/html").startswith(("text/", "application/xhtml")):
                 raise FetchError(f"it is {fetched.content_type}")
-            return fetched.body.decode(fetched.charset, errors="replace")
+            page = fetched.body.decode(fetched.charset, errors="replace")
         except (FetchError, LookupError) as error:
             _log.warning("the page %r cannot be fetched: %s", url, error)
             return None
+        self.put(url, page)
+        return page

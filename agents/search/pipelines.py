@@ -13,7 +13,7 @@ from agents.models.base import ModelError
 from agents.search.compat import tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.folders import default_cache, hub_folder
-from agents.search.hub import current_revision, serve, snapshot_path, use_local_hub
+from agents.search.hub import current_revision, serve, served_tag, snapshot_path, use_local_hub
 from agents.search.index_builder import IMAGE_COLLECTION, Manifest
 from agents.search.types import SearchError
 
@@ -61,10 +61,12 @@ def open_pipeline(
     if kind == "embedded":
         use_local_hub(local)
         _require(local, image_index, image_tag, "image")
-        served[image_index] = image_tag = serve(local, image_index, image_tag)
+        served[image_index] = serve(local, image_index, image_tag)
+        image_tag = served_tag(served[image_index])
         if web_index is not None:
             _require(local, web_index, web_tag, "web")
-            served[web_index] = web_tag = serve(local, web_index, web_tag)
+            served[web_index] = serve(local, web_index, web_tag)
+            web_tag = served_tag(served[web_index])
     pipeline = _construct(
         image_model_name=_stand_in_clip(folder) if image_model == EFFICIENTNET else image_model,
         image_hf_dataset_id=image_index,

@@ -31,13 +31,17 @@ class ImageHit:
 
 @dataclass(frozen=True)
 class WebHit:
-    """A page found by web search; ``index`` is ``URL_chunk_N`` and ``score`` the cosine to the query."""
+    """A page found by web search; ``index`` is ``URL_chunk_N`` and ``score`` the cosine to the query.
+
+    ``page_text`` is the whole page, where the page cache has it; ``page_snippet`` the part of it that was found.
+    """
 
     index: str
     score: float
     page_name: str
     page_snippet: str
     page_url: str
+    page_text: str | None = None
 
 
 @dataclass(frozen=True)

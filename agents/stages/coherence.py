@@ -224,5 +224,7 @@ def _search_pages(pools: Sequence[Pool], context: Context, factor: int) -> None:
             pool.turn.note(web_search_error=results.error)
     cut = cutter(settings.evidence)
     for pool in pools:
-        chunks = each_once([chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut)])
+        chunks = each_once(
+            [chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut, settings.evidence.page_characters)]
+        )
         pool.add([Item(chunk, "text") for chunk in chunks])

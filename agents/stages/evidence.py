@@ -35,7 +35,7 @@ class EvidenceStage:
                         for entity, hit in entities_of(turn, settings.entities)
                         for chunk in attribute_chunks(entity, hit, settings, cut)
                     ),
-                    *(chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut)),
+                    *(chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, settings.page_characters)),
                 ]
             )
             turn.evidence = tuple(ordered[: settings.most_chunks])

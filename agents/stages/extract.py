@@ -21,10 +21,7 @@ class Extract:
         """Fill ``candidate``."""
         most = context.settings.extract.evidence
         asked = [(turn, question) for turn in turns if turn.best_evidence(most) for question in turn.asked]
-        requests = [
-            ReadRequest(question, tuple(passage(chunk) for chunk in turn.best_evidence(most)))
-            for turn, question in asked
-        ]
+        requests = [request(turn, question, most) for turn, question in asked]
         best: dict[int, Extraction] = {}
         for (turn, _), extraction in zip(asked, context.models.reader.read(requests), strict=True):
             if id(turn) not in best or extraction.score > best[id(turn)].score:
@@ -39,6 +36,11 @@ class Extract:
                     found.answer, found.score, "extract", sentence=found.sentence, evidence=chunk
                 )
             turn.note(extracted=found.answer, sentence=found.sentence, confidence=round(found.score, 4))
+
+
+def request(turn: Turn, question: str, most: int) -> ReadRequest:
+    """What the reader is asked of a turn: one of ``turn.asked`` and at most ``most`` chunks."""
+    return ReadRequest(question, tuple(passage(chunk) for chunk in turn.best_evidence(most)))
 
 
 def passage(chunk: Evidence) -> Passage:

@@ -6,27 +6,33 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.methods.question_kinds import question_kind
+from agents.settings import ToolSettings
 from agents.stage import Context
 from agents.texts.replies import json_object
 from agents.turn import Tools, Turn
 
-_SELF_CONTAINED = re.compile(
-    r"\b(translate|translation|calculate|add up|sum of|how much (?:is|would|do) .*\b(?:altogether|in total|cost together)|"
-    r"solve|equation|what does (?:this|the) (?:sign|label|text|note) say|in (?:english|spanish|french|german))\b",
+_PACKAGED = re.compile(
+    r"\b(?:packag(?:e|es|ed|ing)|packets?|cartons?|wrappers?|jars?|canned|(?:can|tin|tube|bottle|box|bag|pack|bar) of"
+    r"|brand of|logo|labell?ed)\b",
     re.IGNORECASE,
 )
 
 
-def rule_tools(turn: Turn, skip_image_domains: Sequence[str]) -> Tools:
+def rule_tools(turn: Turn, settings: ToolSettings) -> Tools:
     """The paper's decision logic without a model: rules 1 to 4 of its prompt.
 
     1. An object that the draft names exactly needs no image search. 2. What cannot be seen needs text search. 3. Calculation
-    and translation need neither. 4. Books, packaged goods with a logo and plants need no image search.
+    and translation need neither. 4. Books, packaged goods with a logo and plants need no image search: the domain tells, or
+    the words of the question.
     """
-    if _SELF_CONTAINED.search(turn.question):
+    kind = question_kind(turn.question)
+    if kind.text or kind.calculation:
         return Tools(image=False, text=False)
     named = turn.draft is not None and turn.draft.object_name is not None
-    skipped = turn.domain in skip_image_domains
+    skipped = turn.domain in settings.skip_image_domains or (
+        settings.skip_packaged and _PACKAGED.search(turn.question) is not None
+    )
     return Tools(image=turn.needs_image and not named and not skipped, text=turn.needs_external is not False)
 
 
@@ -42,11 +48,7 @@ class ToolRouter:
         settings = context.settings.tools
         concerned = [turn for turn in turns if turn.route != "direct"]
         for turn in turns:
-            turn.tools = (
-                Tools(image=False, text=False)
-                if turn.route == "direct"
-                else rule_tools(turn, settings.skip_image_domains)
-            )
+            turn.tools = Tools(image=False, text=False) if turn.route == "direct" else rule_tools(turn, settings)
         if settings.by == "model" and concerned:
             self._ask(concerned, context)
         for turn in turns:

@@ -51,11 +51,12 @@ class Verify:
         ]
         replies: list[ChatReply | None] = [None] * len(concerned)
         if settings.model and concerned:
-            prompt = context.prompts["answer_verifier"]
+            prompt = context.prompts[settings.prompt]
             requests = [
                 prompt.request(
                     image=turn.image,
                     question=turn.question,
+                    entity=turn.entity.name if turn.entity is not None else None,
                     evidence=turn.best_evidence(settings.evidence),
                     answer=turn.candidate.text if turn.candidate else "",
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from agents.search.types import WebHit
@@ -42,12 +43,24 @@ class WebSearch:
                 known = pages.get(hit.page_url)
                 if known is None or hit.score > known.score:
                     pages[hit.page_url] = hit
+        texts = self._full_texts([url for pages in best.values() for url in pages], context)
         for turn in turns:
             pages = best.get(id(turn), {})
-            turn.web_hits = tuple(sorted(pages.values(), key=lambda hit: -hit.score))
+            turn.web_hits = tuple(
+                replace(hit, page_text=texts.get(hit.page_url))
+                for hit in sorted(pages.values(), key=lambda hit: -hit.score)
+            )
             turn.note(
                 pages=[
                     {"name": hit.page_name, "url": hit.page_url, "score": round(hit.score, 4)} for hit in turn.web_hits
                 ],
+                full_texts=sum(hit.page_text is not None for hit in turn.web_hits),
                 search_error=errors.get(id(turn)),
             )
+
+    @staticmethod
+    def _full_texts(urls: Sequence[str], context: Context) -> dict[str, str]:
+        settings = context.settings.web_search
+        if not settings.full_text:
+            return {}
+        return context.search.page_texts(urls, settings.fetch, context.deadline)

@@ -13,6 +13,8 @@ from agents.texts.text import clean, visible_text
 from agents.texts.wikitext import flatten
 from agents.turn import Evidence, Turn
 
+_PROBE = 120  # characters by which a part is looked for in its page
+
 Cut = Callable[[str], Sequence[str]]
 """How a text becomes chunks."""
 
@@ -59,10 +61,26 @@ def attribute_chunks(entity: Entity, hit: ImageHit, settings: EvidenceSettings, 
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
 
 
-def page_chunks(hit: WebHit, cut: Cut) -> Iterator[Evidence]:
-    """The chunks of a page."""
-    for text in cut(clean(visible_text(hit.page_snippet))):
-        yield Evidence(text, "web", clean(hit.page_name), hit.page_url, hit.score)
+def page_chunks(hit: WebHit, cut: Cut, page_characters: int) -> Iterator[Evidence]:
+    """The chunks of a page: of its full text around what was found, where there is one, else of what was found alone."""
+    found = clean(visible_text(hit.page_snippet))
+    page = clean(visible_text(hit.page_text)) if hit.page_text and page_characters else ""
+    for text in surroundings(page, found, page_characters) if page else (found,):
+        for chunk in cut(text):
+            yield Evidence(chunk, "web", clean(hit.page_name), hit.page_url, hit.score)
+
+
+def surroundings(page: str, found: str, characters: int) -> tuple[str, ...]:
+    """The part of a page around what was found in it, at most so many characters, at least what was found.
+
+    Where the page does not hold it (it may have changed since it was indexed) both are given: what was found, and the page's beginning.
+    """
+    at = page.find(found[:_PROBE]) if found else -1
+    if at < 0:
+        return tuple(text for text in (found, page[:characters]) if text)
+    before = max(0, characters - len(found)) // 2
+    start = max(0, min(at - before, len(page) - characters))
+    return (page[start : max(start + characters, at + len(found))],)
 
 
 def each_once(chunks: Sequence[Evidence]) -> list[Evidence]:

@@ -15,6 +15,8 @@ _SPECIAL_TOKEN = re.compile(
     r"|\[/?(?:INST|IMG|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>",
     re.IGNORECASE,
 )
+_MOST_ROUNDS = 8
+_BARS = re.compile(r"<[|｜]|[|｜]>")
 _FAKE_INFO = re.compile(r"\[\s*((?:info|doc|document|source|passage|evidence)\s*#?\s*\d{1,4})\s*\]", re.IGNORECASE)
 _FAKE_CITATION = re.compile(r"[\[【]\s*\^?\s*(\d{1,3})\s*[\]】]")
 _ROLE_LINE = re.compile(
@@ -41,7 +43,7 @@ _ORDERS = re.compile(
             r"\b(?:you|the\s+(?:ai|assistant|model|chatbot|bot))\s+(?:must|should|shall|will|have\s+to|need\s+to|are\s+(?:required|instructed|ordered|told|asked)\s+to|ought\s+to)\s+"
             r"(?:now\s+|only\s+|always\s+|not\s+|never\s+|simply\s+|instead\s+|therefore\s+)*(?:answer|say|reply|respond|output|write|print|state|claim|repeat|tell|ignore|disregard|forget|refuse|mention|use|reveal|pretend|act|conclude)\b",
             r"\byou\s+are\s+(?:now|no\s+longer)\b",
-            r"\b(?:please\s+|just\s+|always\s+|only\s+|simply\s+|instead\s*,?\s+|and\s+|then\s+|now\s+|to\s+)*(?:answer|reply|respond)\s+(?:\w+\s+){0,4}?(?:only|with|by\s+saying|exactly|that|as\s+follows|to\s+(?:every|all|any|this|the)\s+(?:question|query|user))\b(?=[^.]{0,80}[\"'“‘:]|\s+(?:the\s+)?(?:word|words|phrase|text|sentence|exactly|only|with|that)\b|\s+\w+)",
+            r"\b(?:answer|reply|respond)\s+(?:\w+\s+){0,4}?(?:only|with|by\s+saying|exactly|that|as\s+follows|to\s+(?:every|all|any|this|the)\s+(?:question|query|user))\b(?=[^.]{0,80}[\"'“‘:]|\s+(?:the\s+)?(?:word|words|phrase|text|sentence|exactly|only|with|that)\b|\s+\w+)",
             r"\b(?:say|output|print|write|repeat|return|type)\s+(?:only\s+|exactly\s+|just\s+|the\s+(?:word|words|phrase|text|following|sentence)\s+|verbatim\s+|nothing\s+but\s+|after\s+me\b)",
             r"\bthe\s+(?:only\s+)?(?:correct|right|true|real|only|final|best|expected|official|verified|proper|accepted)\s+(?:and\s+\w+\s+)?(?:answer|reply|response)\b",
             r"\b(?:answer|reply|response)\s+to\s+(?:every|all|any|each|this|the|your|that|whatever)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies)|users?|prompts?)\b",
@@ -72,9 +74,12 @@ def without_special_tokens(text: str) -> str:
     """The text without what chat templates take for their own marks; doing it twice changes nothing more."""
     if "<" not in text and "[" not in text:
         return text
-    while (shorter := _SPECIAL_TOKEN.sub(" ", text)) != text:  # what is left may close up to a new one: <|<|x|>eot|>
-        text = shorter
-    return text
+    for _ in range(_MOST_ROUNDS):
+        shorter = _SPECIAL_TOKEN.sub(" ", text)
+        if shorter == text:
+            return text
+        text = shorter  # what is left may close up to a new one: <|<|x|>eot|>
+    return _BARS.sub(" ", text)  # nested on purpose; further rounds, one for each depth, would take quadratic time
 
 
 def gives_orders(sentence: str) -> bool:

@@ -12,18 +12,23 @@ from typing import Any
 import json_repair
 
 _MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
+_MOST_JSON = 8_000  # no prompt allows a reply of more than some hundred tokens
+_MOST_OPEN = 200  # brackets; the time that mending takes grows with the square of their depth
 _WORD = re.compile(r"[a-z]+")
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 
 
 def json_object(reply: str) -> dict[str, Any] | None:
-    """The first JSON object of a reply, mended where it is torn."""
+    """The first JSON object of a reply, mended where it is torn; None where it opens more than ``_MOST_OPEN`` brackets."""
     start = reply.find("{", 0, _MOST_CHARACTERS)
     if start < 0:
         return None
-    end = reply.rfind("}", start, _MOST_CHARACTERS) + 1
+    text = reply[start : min(start + _MOST_JSON, _MOST_CHARACTERS)]
+    text = text[: text.rfind("}") + 1] or text
+    if text.count("{") + text.count("[") > _MOST_OPEN:
+        return None
     try:
-        found = json_repair.loads(reply[start : end or _MOST_CHARACTERS])
+        found = json_repair.loads(text)
     except (ValueError, RecursionError):
         return None
     if isinstance(found, list):  # several objects in one reply: the first is the answer, the rest is chatter

@@ -25,7 +25,12 @@ _TORN = re.compile(r"<!--.{0,300}?-->|<[^<>]{0,200}>|&#?\w{1,8};", re.DOTALL)
 
 def safe_page(hit: WebHit) -> WebHit:
     """The page as plain text, as a reader sees it, with ``neutral`` applied."""
-    return dataclasses.replace(hit, page_name=_name(hit.page_name), page_snippet=neutral(_decoded(hit.page_snippet)))
+    return dataclasses.replace(hit, page_name=_name(hit.page_name), page_snippet=safe_text(hit.page_snippet))
+
+
+def safe_text(page: str) -> str:
+    """A page, or a part of it, as plain text, as a reader sees it, with ``neutral`` applied."""
+    return neutral(_decoded(page))
 
 
 def safe_picture(hit: ImageHit) -> ImageHit:

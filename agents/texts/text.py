@@ -5,14 +5,19 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Iterator
 
-from bs4 import BeautifulSoup, Tag
+from lxml import etree, html as markup
 
 from agents.texts.injection import without_special_tokens
 
 _MOST_PAGE = 400_000  # characters of a page that are looked at; what answers a question stands in far less
-_INLINE = ["a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "mark", "s", "small", "span", "strong", "sub", "sup",
-           "u", "wbr"]  # fmt: skip
+_INLINE = frozenset(
+    "a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split()
+)
+"""They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
+_BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
+_UNSEEN = frozenset("script style template noscript noembed noframes object iframe".split())
 _HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])|"
     r"text-indent\s*:\s*-\d{3,}|(?:left|top)\s*:\s*-\d{3,}|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*(?:;|$)",
@@ -20,13 +25,14 @@ _HIDDEN_STYLE = re.compile(
 )
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _BLANKS = re.compile(r"[ \t\u00a0]+")
-_LINES = re.compile(r"\s*\n\s*")
 
 
 def clean(text: str) -> str:
     """Retrieved text as plain text: HTML entities decoded, control characters and chat special tokens removed, blanks folded."""
     text = without_special_tokens(without_controls(html.unescape(text)))
-    return _LINES.sub("\n", _BLANKS.sub(" ", text)).strip()
+    # Line by line: an expression for blanks around a line's end takes quadratic time on long runs of them.
+    lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))
+    return "\n".join(line for line in lines if line)
 
 
 def without_controls(text: str) -> str:
@@ -37,27 +43,46 @@ def without_controls(text: str) -> str:
 
 
 def visible_text(page: str) -> str:
-    """What a reader sees of a page: of HTML the text without tags, scripts, styles and what its styles hide; other text as it is."""
+    """What a reader sees of a page: of HTML the text without tags, scripts, styles and what its styles hide; other text as it is.
+
+    Linear in the page, of which at most ``_MOST_PAGE`` characters are looked at; what is nested deeper than libxml2 goes (2,048) is left out.
+    """
     page = page[:_MOST_PAGE]
     if not _TAG.search(page):
         return page
-    soup = BeautifulSoup(page, "html.parser")
-    for hidden in soup(["script", "style", "template", "noscript", "object", "iframe"]):
-        hidden.decompose()
-    for tag in soup(_is_hidden):
-        if not tag.decomposed:
-            tag.decompose()
-    for inline in soup(_INLINE):  # they tear no word: <p>an <b>exa</b>mple</p> is one line
-        inline.unwrap()
-    soup.smooth()
-    return soup.get_text("\n" if soup.find(["p", "li", "h1", "h2", "h3", "tr", "div"]) else " ")
+    parser = markup.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    try:
+        # NUL ends the document for older libxml2; it cannot encode lone surrogates.
+        root = markup.document_fromstring(page.replace("\0", " ").encode("utf-8", errors="ignore"), parser=parser)
+    except etree.ParserError:  # nothing is left but comments
+        return ""
+    return "".join(_seen(root))
 
 
-def _is_hidden(tag: Tag) -> bool:
+def _seen(root: etree._Element) -> Iterator[str]:
+    """The texts of a page, in their order, with a separator wherever one block ends and another begins."""
+    between = "\n" if next(root.iter(*_BLOCKS), None) is not None else " "
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        if event == "start":
+            if _is_hidden(element):
+                walk.skip_subtree()
+                continue
+            text = element.text
+        else:
+            text = element.tail
+        if element.tag not in _INLINE:
+            yield between
+        if text:
+            yield text
+
+
+def _is_hidden(element: etree._Element) -> bool:
     return (
-        tag.has_attr("hidden")
-        or str(tag.get("aria-hidden", "")).lower() == "true"
-        or _HIDDEN_STYLE.search(str(tag.get("style", ""))[:500]) is not None
+        element.tag in _UNSEEN
+        or "hidden" in element.attrib
+        or element.get("aria-hidden", "").lower() == "true"
+        or _HIDDEN_STYLE.search(element.get("style", "")[:500]) is not None
     )
 
 

@@ -47,7 +47,7 @@ def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
 
 
 def test_task_1_takes_no_encoder_for_the_web() -> None:
-    one, two = (wanted_models(settings(), GPU, LIBRARY, task) for task in (1, 2))
+    one, two = (wanted_models(load_settings("direct_rag", "gpu"), GPU, LIBRARY, task) for task in (1, 2))
     assert set(two) - set(one) == {"BAAI/bge-large-en-v1.5"}
     assert "meta-llama/Llama-3.2-11B-Vision-Instruct" in one and "openai/clip-vit-large-patch14-336" in one
 

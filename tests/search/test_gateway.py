@@ -41,7 +41,7 @@ def as_dicts(results: ImageResults | WebResults) -> list[dict[str, Any]]:
             }
             for hit in results.hits
         ]
-    return [vars(hit) for hit in results.hits]
+    return [{name: value for name, value in vars(hit).items() if name != "page_text"} for hit in results.hits]
 
 
 def same(found: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:

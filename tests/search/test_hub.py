@@ -12,6 +12,7 @@ from agents.search.hub import (
     publish,
     repository_folder,
     serve,
+    served_tag,
     snapshot_path,
     use_local_hub,
 )
@@ -50,6 +51,16 @@ def test_a_new_revision_is_served_after_the_old_one(tmp_path: Path) -> None:
     publish(tmp_path, "org/renewed", B, work(tmp_path, "two"))
     assert serve(tmp_path, "org/renewed") == B
     assert serve(tmp_path, "org/renewed", tag=A) == A
+
+
+def test_each_served_revision_is_found_offline_by_its_tag(tmp_path: Path) -> None:
+    from huggingface_hub import snapshot_download
+
+    for revision, content in ((A, "one"), (B, "two")):
+        publish(tmp_path, "org/both", revision, work(tmp_path, content))
+        serve(tmp_path, "org/both")
+    found = [Path(snapshot_download("org/both", repo_type="dataset", revision=served_tag(each))) for each in (A, B)]
+    assert [(folder / "file").read_text() for folder in found] == ["one", "two"]
 
 
 def test_a_revision_whose_files_are_gone_is_none(tmp_path: Path) -> None:

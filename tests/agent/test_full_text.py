@@ -1,0 +1,113 @@
+"""The full text of pages: from the page cache through the search stage to chunks around what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.search.pages import PageCache
+from agents.search.types import Entity, WebHit
+from agents.settings import Settings
+from agents.stages.evidence import EvidenceStage
+from agents.stages.tools import rule_tools
+from agents.stages.verify import Verify
+from agents.stages.web_search import WebSearch
+from agents.texts.chunks import surroundings
+from agents.turn import Candidate, Tools
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
+
+FOUND = "the tower is repainted every seven years"
+
+
+def settings(**tables: object) -> Settings:
+    return Settings.model_validate({"stages": ["finalise"], **tables})
+
+
+class WithPages(ScriptedPipeline):
+    def __init__(self, folder: Path) -> None:
+        super().__init__({}, {"Eiffel": FOUND, "Soup": "soup is hot"})
+        self.page_folder = folder
+
+
+def url_of(name: str, folder: Path) -> str:
+    asked = turn("tower", queries=("tower soup",))
+    WebSearch().run([asked], context(settings(), WithPages(folder)))
+    return next(hit.page_url for hit in asked.web_hits if hit.page_name == name)
+
+
+def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> None:
+    page = f"<html><p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p><p>Its paint weighs 60 tonnes.</p><script>x()</script></html>"
+    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), page)
+    asked = turn("How much does the paint weigh?", queries=("tower", "soup"))
+    given = context(settings(), WithPages(tmp_path))
+    WebSearch().run([asked], given)
+    assert {hit.page_name: hit.page_text is not None for hit in asked.web_hits} == {"Eiffel": True, "Soup": False}
+    EvidenceStage().run([asked], given)
+    texts = " ".join(chunk.text for chunk in asked.evidence)
+    assert "60 tonnes" in texts and "7,300 tonnes" in texts and "soup is hot" in texts and "x()" not in texts
+
+
+@pytest.mark.parametrize("change", [{"web_search": {"full_text": False}}, {"evidence": {"page_characters": 0}}])
+def test_it_can_be_left_out(tmp_path: Path, change: dict[str, object]) -> None:
+    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), f"{FOUND}. Its paint weighs 60 tonnes.")
+    asked = turn("How much does the paint weigh?", queries=("tower",))
+    given = context(settings(**change), WithPages(tmp_path))
+    for stage in (WebSearch(), EvidenceStage()):
+        stage.run([asked], given)
+    assert [chunk.text for chunk in asked.evidence if chunk.title == "Eiffel"] == [FOUND]
+
+
+def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
+    assert surroundings("A new page. " * 50, "gone", 24) == ("gone", "A new page. A new page. ")
+    assert surroundings("page", "", 10) == ("page",)
+
+
+@given(
+    st.text("ab ", max_size=80),
+    st.text("xyz", min_size=1, max_size=40),
+    st.text("ab ", max_size=80),
+    st.integers(1, 200),
+)
+def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: str, after: str, most: int) -> None:
+    page = before + found + after
+    (window,) = surroundings(page, found, most)
+    assert found in window and window in page
+    assert len(window) >= min(most, len(page)) and len(window) <= max(most, len(found) + most)
+
+
+def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> None:
+    hit = WebHit("u_chunk_0", 0.5, "t", FOUND, "u", page_text=f"{FOUND} <|eot_id|>&nbsp;more")
+    asked = turn("a")
+    asked.web_hits = (hit,)
+    EvidenceStage().run([asked], context(settings()))
+    assert [chunk.text for chunk in asked.evidence] == [f"{FOUND} more"]
+
+
+@pytest.mark.parametrize(
+    ("question", "domain", "expected"),
+    [
+        ("When was this founded?", "food", Tools(image=True, text=True)),
+        ("Who owns the brand of this packet of crisps?", "food", Tools(image=False, text=True)),
+        ("Who wrote this?", "book", Tools(image=False, text=True)),
+        ("What does the sign say?", None, Tools(image=False, text=False)),
+        ("How much is that altogether?", None, Tools(image=False, text=False)),
+    ],
+)
+def test_the_rules_of_the_tool_prompt(question: str, domain: str | None, expected: Tools) -> None:
+    asked = turn(question, domain=domain)
+    assert rule_tools(asked, settings().tools) == expected
+
+
+def test_the_verdict_of_one_word_sees_the_entity() -> None:
+    chat = ScriptedChat(lambda request: "yes" if "Eiffel" in request.messages[-1].content else "No")
+    named, unnamed = turn("How tall?"), turn("How tall?")
+
+    named.entity = Entity("Eiffel Tower")
+    for asked in (named, unnamed):
+        asked.candidate = Candidate("330 m", None, "generate")
+    Verify().run([named, unnamed], context(settings(verify={"prompt": "answer_verdict"}), chat=chat))
+    assert [asked.verification.model for asked in (named, unnamed) if asked.verification] == [True, False]
+    assert chat.batches == [2]
