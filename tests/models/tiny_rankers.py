@@ -80,7 +80,7 @@ def save_blip2(folder: Path) -> Path:
 
 
 def save_grounding_dino(folder: Path) -> Path:
-    """Swin of one block a stage, BERT of one layer, 12 queries."""
+    """Swin of one block a stage, BERT of one layer, 12 queries, two decoder layers."""
     torch.manual_seed(0)
     words = _word_pieces(folder)
     swin = SwinConfig(
@@ -105,7 +105,7 @@ def save_grounding_dino(folder: Path) -> Path:
         },
         num_queries=12,
         encoder_layers=1,
-        decoder_layers=1,
+        decoder_layers=2,  # transformers 5 ties the later layers' heads to the first one's and wants to find some
         encoder_ffn_dim=16,
         decoder_ffn_dim=16,
         encoder_attention_heads=2,
