@@ -40,6 +40,13 @@ class Estimates:
         known.deviation += _DEVIATION_GAIN * (abs(seconds - known.mean) - known.deviation)
         known.mean += _MEAN_GAIN * (seconds - known.mean)
 
+    def at_least(self, stage: str, turns: int, seconds: float, *, reduced: bool = False) -> None:
+        """Learn that a stage had not ended after so long; where it is known to take longer nothing is learnt."""
+        sizes = self._records.setdefault((stage, reduced), {})
+        known = sizes.get(turns)
+        if known is None or known.seconds < seconds:
+            sizes[turns] = _Record(seconds, 0.0)
+
     def seconds(self, stage: str, turns: int, *, reduced: bool = False) -> float | None:
         """The seconds a stage is likely to need for so many turns; None where it has never run so.
 

@@ -112,11 +112,13 @@ class Guard:
             failed = self._worker.run(lambda: perform(stage, copies, context, reduced=why_reduced), over)
         except HungError as error:
             self._hung[stage.name] = error.thread
-            reason = f"hung: no end after {self._clock() - started:.2f} s"
+            seconds = self._clock() - started
+            self._estimates.at_least(stage.name, len(turns), seconds, reduced=why_reduced is not None)
+            reason = f"hung: no end after {seconds:.2f} s"
             _log.error("stage %s %s", stage.name, reason)
             for turn in turns:
                 turn.error = turn.error or f"{stage.name}: {reason}"
-            _close(turns, stage, self._clock() - started, reason)
+            _close(turns, stage, seconds, reason)
             return
         for turn, made in zip(turns, copies, strict=True):
             vars(turn).update(vars(made))

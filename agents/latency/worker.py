@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 _POLL_SECONDS = 0.02  # how late a hang may be noticed; the end of work is noticed at once
+_FAREWELL_SECONDS = 5.0  # for threads that were left behind, when the process ends
+_REMINDER_SECONDS = (
+    0.05  # between two attempts to end one: a stage takes the first for a fault of one turn, and goes on
+)
 
 
 class HungError(RuntimeError):
@@ -46,9 +53,13 @@ class Worker:
     One lasting thread: OpenMP keeps a pool of threads for each thread that ever computed, so that a new one each time would cost.
     A thread that hangs cannot be ended from outside; it is a daemon, given nothing more to do, and ends when what it waits for does.
     A library that hangs without letting go of Python's interpreter lock stops every thread: nothing inside the process helps then.
+
+    Args:
+        poll_seconds: How often it is looked whether the work has taken too long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, poll_seconds: float = _POLL_SECONDS) -> None:
+        self._poll = poll_seconds
         self._jobs: _Jobs | None = None
         self._thread: threading.Thread | None = None
 
@@ -62,7 +73,7 @@ class Worker:
         job = _Job(work)
         thread = self._give(job)
         try:
-            while not job.done.wait(_POLL_SECONDS):
+            while not job.done.wait(self._poll):
                 if over():
                     raise HungError(thread)
         finally:
@@ -83,8 +94,13 @@ class Worker:
         return self._thread
 
     def _abandon(self) -> None:
-        if self._jobs is not None:
+        if self._jobs is not None and self._thread is not None:
             self._jobs.put(None)  # it ends once it is free
+            _left_behind.add(self._thread)
+            atexit.unregister(_see_off)
+            atexit.register(
+                _see_off
+            )  # anew: the latest is called first, before libraries in use by the thread are taken down
         self._jobs = self._thread = None
 
 
@@ -92,3 +108,21 @@ def _serve(jobs: _Jobs) -> None:
     while (job := jobs.get()) is not None:
         job.run()
         del job  # or its turns would live until the next one comes
+
+
+_left_behind: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+def _see_off() -> None:
+    """End the threads that were left behind before the interpreter goes.
+
+    A daemon thread that returns from a library written in C++ while Python shuts down is ended inside that library, whose destructors
+    may not be left so: the process would abort, whatever its status was to be (``terminate called without an active exception``). An
+    exception raised in the thread ends it at its next line of Python. One that stays within a single call has no lines to come to; the
+    process leaves it there.
+    """
+    end = time.monotonic() + _FAREWELL_SECONDS
+    while (running := [thread for thread in _left_behind if thread.is_alive()]) and time.monotonic() < end:
+        for thread in running:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+        running[0].join(_REMINDER_SECONDS)

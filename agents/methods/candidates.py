@@ -6,6 +6,7 @@ from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
+from agents.texts.torn import whole_sentences
 from agents.turn import Candidate
 
 _LONGEST = 8_000  # characters of a reply that are read; an endless one must not cost endless time
@@ -14,15 +15,17 @@ _LONGEST = 8_000  # characters of a reply that are read; an endless one must not
 def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
 
-    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. A reply that
-    the deadline tore is none either: its rest may have said the opposite, and a wrong answer costs more than none.
+    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. Of an answer
+    that the deadline tore the whole sentences are kept: the torn one may have gone on to say the opposite.
     """
-    if reply.finish_reason in ("error", "abort"):
+    if reply.finish_reason == "error":
         return None
     said = reply.text[:_LONGEST]
     text = labelled(said, "answer")
     if text is None:
         text = "" if labelled(said, "reason") is not None else said
+    if reply.finish_reason == "abort":
+        text = whole_sentences(text)
     if not text.strip():
         return None
     statistics = token_probabilities(reply.logprobs)

@@ -11,6 +11,7 @@ from agents.models.base import ChatReply
 from agents.stage import Context
 from agents.texts.replies import json_object, labelled
 from agents.texts.text import one_line
+from agents.texts.torn import whole_sentences
 from agents.turn import IDK, Draft, Turn
 
 _FALLBACK_DOMAIN = "other"
@@ -26,13 +27,16 @@ _UNKNOWN = re.compile(
 def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
     """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
 
-    A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know".
+    A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
+    deadline stopped only whole sentences are an answer.
     """
     found = json_object(reply.text) or {}
     answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(reply.text, "answer")
     steps = tuple(one_line(step) for step in _STEP.findall(reply.text))[:most_steps]
     if answer is None:
         answer = reply.text.strip().split("\n")[-1] if reply.text.strip() and not steps else IDK
+    if reply.finish_reason == "abort":
+        answer = whole_sentences(str(answer))
     named = _OBJECT.search(reply.text)
     name = one_line(named.group("name")) if named else None
     if name is not None and _UNKNOWN.search(name):

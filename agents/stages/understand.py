@@ -46,5 +46,5 @@ class Understand:
         )
         for turn, reply in zip(turns, replies, strict=True):
             first_line = reply.text.strip().split("\n", 1)[0].strip()
-            if reply.finish_reason != "error" and first_line:
+            if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not torn
                 turn.question = first_line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import ClassVar
 import pytest
 from PIL import Image
 
+from agents.deadline import Deadline
 from agents.latency.budget import Budget
 from agents.latency.dialogs import DialogTimes
 from agents.latency.estimates import Estimates
@@ -104,9 +106,18 @@ def test_a_stage_once_too_slow_is_tried_whole_again() -> None:
 
 
 def _with(made: Context, deadline: object) -> Context:
-    import dataclasses
-
     return dataclasses.replace(made, deadline=deadline)  # type: ignore[arg-type]
+
+
+def test_a_stage_that_hung_is_known_to_take_at_least_that_long() -> None:
+    known = Estimates()
+    known.observe("draft", 1, 1.0)
+    known.at_least("draft", 1, 8.0)
+    assert known.seconds("draft", 1) == pytest.approx(8.0)
+    known.at_least("draft", 1, 0.5)  # it was started late, and had no more
+    assert known.seconds("draft", 1) == pytest.approx(8.0)
+    known.at_least("ground", 2, 3.0)
+    assert known.seconds("ground", 2) == pytest.approx(3.0)
 
 
 def test_dialogs_are_known_by_picture_and_first_question() -> None:
@@ -214,5 +225,8 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     release.set()
     guard._hung["draft"].join(5.0)
     assert asked[0].answer != "late"
+    careful = [turn("c")]
+    guard.run(stage, careful, dataclasses.replace(made, deadline=Deadline(0.08)), 0.1)
+    assert "would like" in careful[0].trace[0]["reduced"]  # it took all of its time before
     guard.run(stage, again, context(load_settings("vlm_only", "gpu")), 0.1)
     assert again[0].answer == "late"  # the stage is back once its thread has ended

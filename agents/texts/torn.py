@@ -1,0 +1,23 @@
+"""What may be kept of a reply that was stopped in the middle."""
+
+from __future__ import annotations
+
+import re
+
+import sentencex
+
+_MOST_CHARACTERS = 8_000
+_ENDED = re.compile(r"[^\W\d_]{4,}[\"')\]]*[.!?][\"')\]]*$")  # a word and its full stop; "3." and "Mt." may go on
+
+
+def whole_sentences(text: str) -> str:
+    """A text without the sentence that it was torn in; empty where that is the only one.
+
+    A torn sentence says nothing: what was to come may have turned it round ("The tower was never ...").
+    """
+    kept: list[str] = []
+    for line in text[:_MOST_CHARACTERS].splitlines(keepends=True):
+        kept += sentencex.segment("en", line)
+    if kept and not _ENDED.search(kept[-1].strip()):
+        kept.pop()
+    return "".join(kept).strip()

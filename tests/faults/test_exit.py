@@ -1,0 +1,41 @@
+"""A process that leaves work behind still ends well: what hung may not abort the interpreter on its way out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LEFT_BEHIND = """
+    import sys, threading
+    import torch
+    from agents.latency.worker import HungError, Worker
+
+    started = threading.Event()
+
+    def generate():  # as a model's loop: short calls that let go of the interpreter lock, from C++ that cannot be unwound
+        numbers = torch.ones(400, 400, requires_grad=True)
+        while True:
+            torch.tanh(numbers @ numbers).sum().backward()
+            started.set()
+
+    try:
+        Worker().run(generate, started.is_set)
+    except HungError:
+        print("answered", flush=True)
+    sys.exit({status})
+"""
+
+
+def left_behind(status: int) -> subprocess.CompletedProcess[str]:
+    code = textwrap.dedent(LEFT_BEHIND).format(status=status)
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_a_loop_that_was_left_behind_ends_with_the_process() -> None:
+    ended = left_behind(3)  # "terminate called without an active exception" and status -6, were it still running
+    assert ended.stdout == "answered\n"
+    assert (ended.returncode, ended.stderr) == (3, "")
