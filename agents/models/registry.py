@@ -290,18 +290,10 @@ def _token_maxsim(registry: ModelRegistry, encoder: Spec) -> Any:
     return TokenMaxSimReranker(registry.load(encoder))
 
 
-def _blip2_coarse(
-    registry: ModelRegistry,
-    path: str,
-    max_tokens: int = 256,
-    batch_size: int = 32,
-    device: str = "cpu",
-    dtype: str = "float32",
-) -> Any:
+def _blip2_coarse(registry: ModelRegistry, encoder: Spec) -> Any:
     from agents.models.blip2 import Blip2CoarseReranker
 
-    options = {"path": path, "max_tokens": max_tokens, "batch_size": batch_size, "device": device, "dtype": dtype}
-    return Blip2CoarseReranker(registry.load({"kind": "blip2-qformer", **options}))
+    return Blip2CoarseReranker(registry.load(encoder))
 
 
 def _blip2_qformer(
