@@ -12,7 +12,7 @@ import sentencex
 
 _LONGEST = 20_000  # characters read; an endless reply must not cost endless time
 _WIDEST = 50  # documents that one [1-50] may stand for
-_MARKER = re.compile(r"[ \t]*[\[【]([^\[\]【】\n]{1,60})[\]】]")
+_MARKER = re.compile(r"[\[【]([^\[\]【】\n]{1,60})[\]】]")
 _LABEL = re.compile(
     r"\b(?:citations?|cite|documents?|docs?|info|passages?|sources?|references?|refs?|images?|and)\b|[\^#.:]"
 )
@@ -103,7 +103,9 @@ def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
         numbers = _numbers(match.group(1))
         if numbers is None:
             continue
-        pieces.append(answer[end : match.start()])
+        pieces.append(
+            answer[end : match.start()].rstrip(" \t")
+        )  # not in the expression: quadratic on long runs of blanks
         length += len(pieces[-1])
         markers.append((length, numbers))
         end = match.end()

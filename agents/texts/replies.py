@@ -25,7 +25,7 @@ def json_object(reply: str) -> dict[str, Any] | None:
         return None
     text = reply[start : min(start + _MOST_JSON, _MOST_CHARACTERS)]
     text = text[: text.rfind("}") + 1] or text
-    if text.count("{") + text.count("[") > _MOST_OPEN:
+    if sum(map(text.count, "{[(")) > _MOST_OPEN:
         return None
     try:
         found = json_repair.loads(text)

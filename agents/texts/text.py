@@ -7,14 +7,13 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from lxml import etree, html as markup
+from lxml import etree
+from lxml import html as markup
 
 from agents.texts.injection import without_special_tokens
 
 _MOST_PAGE = 400_000  # characters of a page that are looked at; what answers a question stands in far less
-_INLINE = frozenset(
-    "a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split()
-)
+_INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split())
 """They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
 _BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
 _UNSEEN = frozenset("script style template noscript noembed noframes object iframe".split())
@@ -45,7 +44,7 @@ def without_controls(text: str) -> str:
 def visible_text(page: str) -> str:
     """What a reader sees of a page: of HTML the text without tags, scripts, styles and what its styles hide; other text as it is.
 
-    Linear in the page, of which at most ``_MOST_PAGE`` characters are looked at; what is nested deeper than libxml2 goes (2,048) is left out.
+    Linear in the page, of which at most ``_MOST_PAGE`` characters are looked at; libxml2 leaves out what is nested more than 2,048 deep.
     """
     page = page[:_MOST_PAGE]
     if not _TAG.search(page):

@@ -18,7 +18,7 @@ from agents.texts.text import clean, one_line
 
 _MOST_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
 _MOST_MARKS = 150  # beginnings of markup in one value; the parser's time grows with their square
-_MARKS = re.compile(r"\{\{|\[\[?|<|\{\||\n[*#:;=|!]|''")
+_MARKS = re.compile(r"\{\{|\[\[?|<|\{\||\n[*#:;=|!]|[*#:;]{2}|''")
 _MARKUP = re.compile(r"<[^<>]{0,200}>|[\[\]{}<>|*#=']+")
 _MOST_PAIRS = 400  # of one attribute
 _MOST_STEPS = 4_000  # through one attribute: nested lists may hold themselves

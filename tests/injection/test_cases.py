@@ -33,8 +33,8 @@ def words(chunks: list[Evidence]) -> str:
 @pytest.mark.parametrize("case", [case for case in CASES if case.where != "attribute"], ids=lambda case: case.name)
 def test_pages(page: dict[str, str], case: Case) -> None:
     cut = cutter(SETTINGS)
-    honest = list(page_chunks(safe_page(hit(page)), cut))
-    spoilt = list(page_chunks(safe_page(hit(poisoned_page(page, case))), cut))
+    honest = list(page_chunks(safe_page(hit(page)), cut, 0))
+    spoilt = list(page_chunks(safe_page(hit(poisoned_page(page, case))), cut, 0))
     seen = words(spoilt)
     assert case.target not in seen
     assert "<|" not in seen
