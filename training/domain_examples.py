@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +49,3 @@ def read_examples(
                 history.append({"role": "user", "content": turn.query})
                 history.append({"role": "assistant", "content": turn.ground_truth})
     return examples
-
-
-def training_hash(rows: Sequence[Sequence[str]]) -> str:
-    """SHA-256 of what a model was fitted to, in hexadecimal; the order of the rows does not matter."""
-    lines = sorted("\t".join(row) for row in rows)
-    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()

@@ -28,7 +28,8 @@ from agents.settings import SettingsError, load_profile
 from evaluation.datasets import DatasetType
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.confusion import plot_confusion
-from training.domain_examples import DomainExample, read_examples, training_hash
+from training.data_hash import training_hash
+from training.domain_examples import DomainExample, read_examples
 from training.logistic import TrainingError, accuracy, cross_validate, fit, macro_recall
 
 TYPES: tuple[DatasetType, ...] = get_args(DatasetType)

@@ -27,7 +27,7 @@ from evaluation.choose_judge import choose_judge
 from evaluation.datasets import read_accept
 from evaluation.records import EvaluationError
 from evaluation.responses import read_responses
-from training.domain_examples import training_hash
+from training.data_hash import training_hash
 from training.draft_labels import DraftedTurn, drafted_turns, is_right, label, observable, read_trace
 from training.logistic import Floats, TrainingError, accuracy, cross_validate, fit, macro_recall
 
