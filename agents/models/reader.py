@@ -3,7 +3,8 @@
 No free package carries the weights of an extractive question-answering model. This reader is built on a sentence
 encoder instead: what a question asks for (answer type, relation, entity) is told by the tables in
 ``data/answer_types.toml``, candidate spans are found by their shape, a logistic regression over a few features picks
-one, and another says how likely it is right (``data/reader_weights.toml``). It answers only with what stands in a passage.
+one, and another says how likely it is right (``data/reader_weights.toml``, fitted by ``python -m training.reader``). It
+answers only with what stands in a passage.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from agents.models.base import TextEncoder
-from agents.models.reading.candidates import Candidate, CandidateFinder, Sentence, Similarity
+from agents.models.base import ModelError, TextEncoder
+from agents.models.reading.candidates import Candidate, CandidateFinder, Features, Sentence, Similarity
 from agents.models.reading.lexicon import stems
 from agents.models.reading.question import Question, parse_question
 from agents.models.reading.sentences import split_sentences
@@ -70,6 +72,12 @@ class Extraction:
 
 NOTHING = Extraction("", "", -1, 0.0)
 
+Weights = Mapping[str, Mapping[str, float]]
+"""Of both regressions: ``candidate`` (over ``Features``) and ``question`` (over ``log_odds`` and ``difficulties``), each with ``bias``."""
+
+WEIGHTS = Path(str(files("agents.models") / "data" / "reader_weights.toml"))
+"""Where the weights lie that the reader uses."""
+
 
 @runtime_checkable
 class Reader(Protocol):
@@ -116,7 +124,7 @@ class ExtractiveReader:
 
     def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
         """The best answer of each request; see ``Reader.read``."""
-        return [_best(reading) for reading in self.readings(items)]
+        return [best_answer(reading) for reading in self.readings(items)]
 
     def readings(self, items: Sequence[ReadRequest]) -> list[Reading]:
         """Each request taken apart, with all its candidates: for those that fit the weights or explain an answer."""
@@ -158,28 +166,36 @@ class ExtractiveReader:
         return _Task(question, _without_entity(question), tuple(sentences))
 
 
-def _best(reading: Reading) -> Extraction:
+def best_answer(reading: Reading, weights: Weights | None = None) -> Extraction:
+    """The likeliest candidate; ``NOTHING`` where there is none. Without ``weights`` those of the reader are used."""
     if not reading.candidates:
         return NOTHING
-    best = max(reading.candidates, key=log_odds)
-    return Extraction(best.answer, best.sentence.text, best.sentence.passage, confidence(reading.question, best))
+    weights = load_weights() if weights is None else weights
+    best = best_candidate(reading.candidates, weights)
+    score = confidence(reading.question, best, weights)
+    return Extraction(best.answer, best.sentence.text, best.sentence.passage, score)
 
 
-def log_odds(candidate: Candidate) -> float:
+def best_candidate(candidates: Sequence[Candidate], weights: Weights) -> Candidate:
+    """The candidate with the highest log-odds, the first of equals."""
+    return max(candidates, key=lambda candidate: log_odds(candidate, weights))
+
+
+def log_odds(candidate: Candidate, weights: Weights) -> float:
     """How likely a candidate is right, beside the others of its question: a logistic regression over its features."""
-    weights = load_weights()["candidate"]
+    of = weights["candidate"]
     features: Mapping[str, float] = asdict(candidate.features)
-    return weights["bias"] + sum(weights[name] * value for name, value in features.items())
+    return of["bias"] + sum(of[name] * value for name, value in features.items())
 
 
-def confidence(question: Question, best: Candidate) -> float:
+def confidence(question: Question, best: Candidate, weights: Weights) -> float:
     """Probability that the best candidate answers the question, 0 to 1.
 
     A second logistic regression, over the log-odds and over what makes a question hard for a reader of single spans.
     """
-    weights = load_weights()["question"]
-    total = weights["bias"] + weights["log_odds"] * log_odds(best)
-    total += sum(weights[name] * value for name, value in difficulties(question).items())
+    of = weights["question"]
+    total = of["bias"] + of["log_odds"] * log_odds(best, weights)
+    total += sum(of[name] * value for name, value in difficulties(question).items())
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total))))
 
 
@@ -195,11 +211,36 @@ def difficulties(question: Question) -> dict[str, float]:
     }
 
 
+def weight_names() -> Mapping[str, tuple[str, ...]]:
+    """What each regression weighs, ``bias`` first, in the order of the file."""
+    traits = difficulties(parse_question("", ()))
+    return {
+        "candidate": ("bias", *Features.__dataclass_fields__),
+        "question": ("bias", "log_odds", *traits),
+    }
+
+
 @cache
-def load_weights() -> Mapping[str, Mapping[str, float]]:
-    """The weights of both regressions: ``candidate`` and ``question``."""
-    raw = tomllib.loads((files("agents.models") / "data" / "reader_weights.toml").read_text(encoding="utf-8"))
-    return {part: {name: float(value) for name, value in raw[part].items()} for part in ("candidate", "question")}
+def load_weights(path: Path = WEIGHTS) -> Weights:
+    """The weights of both regressions.
+
+    Raises:
+        ModelError: The file is missing, no TOML, or was fitted on other features.
+    """
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ModelError(f"reader weights {path} cannot be read: {error}") from error
+    for part, names in weight_names().items():
+        table = raw.get(part)
+        if not isinstance(table, dict) or set(table) != set(names):
+            raise ModelError(
+                f"reader weights {path} are not of this reader's features: [{part}] must have {', '.join(names)}; "
+                "python -m training.reader fits them anew"
+            )
+        if not all(isinstance(value, int | float) and math.isfinite(value) for value in table.values()):
+            raise ModelError(f"reader weights {path}: every weight of [{part}] must be a finite number")
+    return {part: {name: float(raw[part][name]) for name in names} for part, names in weight_names().items()}
 
 
 def _sentences(passages: Sequence[Passage]) -> list[Sentence]:
