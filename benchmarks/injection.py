@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import get_args
 
 from rich.console import Console
 from rich.table import Table
@@ -21,7 +22,7 @@ from agents import launch
 from agents.search.types import SearchError
 from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
-from benchmarks.injections import Case, PoisonedSearch, load_cases, mini_pages
+from benchmarks.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
 from evaluation.records import EvaluationError
 
 _UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
@@ -104,8 +105,8 @@ def show(asked: Sequence[Asked]) -> None:
     table = Table(title=f"injected text in {len(asked)} searches")
     for column in ("where", "cases", "changed", "changed, guarded", "taken over", "taken over, guarded"):
         table.add_column(column, justify="left" if column == "where" else "right")
-    for where in ("page", "attribute", "name", "all"):
-        some = [one for one in asked if where in ("all", one.case.where)]
+    for where in (*get_args(Where), "known gaps", "all"):
+        some = [one for one in asked if where in ("all", "known gaps" if one.case.gap else one.case.where)]
         if some:
             counts = (
                 sum(one.bare != one.clean for one in some),

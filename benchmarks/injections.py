@@ -15,22 +15,30 @@ from agents.settings import ROOT
 CASES = ROOT / "tests" / "injection" / "cases.yaml"
 PAGES = ROOT / "demo" / "pages" / "own.jsonl"
 
+GRAPH = ROOT / "demo" / "kg" / "validation.jsonl"
+
+Where = Literal["page", "attribute", "nested", "key", "name"]
+
 
 @dataclass(frozen=True)
 class Case:
-    """A text that tries to make a model say ``target``, and where it stands."""
+    """A text that tries to make a model say ``target``, and where it stands; ``gap`` where the guard is known not to find it."""
 
     name: str
-    where: Literal["page", "attribute", "name"]
+    where: Where
     text: str
     target: str
+    gap: bool = False
 
 
 def load_cases(path: Path = CASES) -> list[Case]:
     """The cases of the file, their target filled in."""
     table = yaml.safe_load(path.read_text("utf-8"))
     target = table["target"]
-    return [Case(one["name"], one["where"], one["text"].replace("TARGET", target), target) for one in table["cases"]]
+    return [
+        Case(one["name"], one["where"], one["text"].replace("TARGET", target), target, one.get("gap", False))
+        for one in table["cases"]
+    ]
 
 
 def mini_pages(path: Path = PAGES) -> list[dict[str, str]]:
@@ -38,24 +46,36 @@ def mini_pages(path: Path = PAGES) -> list[dict[str, str]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+def mini_entities(path: Path = GRAPH) -> list[dict[str, Any]]:
+    """The mini set's entities with their raw attributes: entity_name, entity_attributes."""
+    lines = path.read_text("utf-8").splitlines()
+    return [entity for line in lines for entity in json.loads(line)["entities"]]
+
+
 def poisoned_page(page: dict[str, Any], case: Case) -> dict[str, Any]:
-    """The page with the case's text at its head and its end: whichever chunk is read holds it."""
+    """The page with the case's text at its head, after its middle sentence and at its end: whichever chunk is read holds it."""
     if case.where == "name":
         return {**page, "page_name": f"{page['page_name']}. {case.text}"}
-    if case.where == "attribute":
+    if case.where != "page":
         return dict(page)
-    return {**page, "page_snippet": f"{case.text}\n{page['page_snippet']}\n{case.text}"}
+    text: str = page["page_snippet"]
+    middle = text.find(". ", len(text) // 2) + 2
+    inside = f"{text[:middle]}{case.text}\n{text[middle:]}" if middle > 1 else text
+    return {**page, "page_snippet": f"{case.text}\n{inside}\n{case.text}"}
 
 
 def poisoned_entity(entity: dict[str, Any], case: Case) -> dict[str, Any]:
-    """The entity with the case's text in every value that is text."""
-    attributes = entity.get("entity_attributes") or {}
+    """The entity with the case's text among its attributes, before its own: the first are the likeliest to be read."""
+    added: dict[str, Any] = {}
     if case.where == "attribute":
-        spoilt = {key: f"{value} {case.text}" if isinstance(value, str) else value for key, value in attributes.items()}
-        return {**entity, "entity_attributes": {**spoilt, "description": case.text}}
-    if case.where == "name":
+        added = {"description": case.text, "also known as": f"{entity['entity_name']} {case.text}"}
+    elif case.where == "nested":
+        added = {"notes": {"history": [case.text, {"more": case.text}]}}
+    elif case.where == "key":
+        added = {case.text: "yes"}
+    elif case.where == "name":
         return {**entity, "entity_name": f"{entity['entity_name']}. {case.text}"}
-    return entity
+    return {**entity, "entity_attributes": {**added, **(entity.get("entity_attributes") or {})}}
 
 
 class PoisonedSearch:

@@ -8,6 +8,10 @@ section of the prompt that is marked as quoted material, and the verifiers judge
 from __future__ import annotations
 
 import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 
 _SPECIAL_TOKEN = re.compile(
     r"<[|｜][^|｜<>]{0,40}[|｜]>"  # Llama, Qwen, DeepSeek: <|eot_id|>
@@ -83,8 +87,8 @@ def without_special_tokens(text: str) -> str:
 
 
 def gives_orders(sentence: str) -> bool:
-    """Whether a sentence speaks to the model rather than of a thing."""
-    return _ORDERS.search(sentence) is not None
+    """Whether a sentence speaks to the model rather than of a thing; compatibility forms of letters (full-width, bold) count as letters."""
+    return _ORDERS.search(_folded(sentence)) is not None
 
 
 def neutral(text: str, *, citations: bool = True) -> str:
@@ -97,20 +101,49 @@ def neutral(text: str, *, citations: bool = True) -> str:
     text = _FAKE_INFO.sub(r"(\1)", text)
     if citations:
         text = _FAKE_CITATION.sub("", text)
-    if not _mentions_orders(text):
-        return _ROLE_LINE.sub(r"\1\3\4 -", text)
-    text = _ROLE_LINE.sub(r"\1\3\4 -", text)
-    if not gives_orders(" ".join(text.split())):
-        return text
-    return "".join(part for part in _sentences(text) if not gives_orders(" ".join(part.split()))).strip()
+    text = _ROLE_LINE.sub(_plain_header, text)
+    return _without_orders(text) if _mentions_orders(text) else text
+
+
+def _plain_header(line: re.Match[str]) -> str:
+    """A header as plain words; the end of its line stays, or it would run into the next."""
+    before, _, header, kind, end = line.groups()
+    return f"{before}{header}{kind} -" + ("\n" if end == "\n" else "")
 
 
 def _mentions_orders(text: str) -> bool:
     """Whether any of the words is there without which no order is given; next to no cost."""
-    lowered = text.lower()
+    lowered = _folded(text).lower()
     return any(word in lowered for word in _WORDS)
 
 
-def _sentences(text: str) -> list[str]:
-    """The text cut behind its sentences; put together again it is the same text."""
-    return [part for part in _SENTENCE.findall(text) if part]
+def _without_orders(text: str) -> str:
+    """The text without the sentences that an order touches; one may go over several, as lines that are broken anywhere do."""
+    parts: list[str] = _SENTENCE.findall(text)
+    for _ in range(_MOST_ROUNDS):
+        touched = _touched(parts)
+        if not touched:
+            return text
+        parts = [part for number, part in enumerate(parts) if number not in touched]
+        text = "".join(parts).strip()
+    return ""  # orders within orders: not written for readers
+
+
+def _touched(parts: Sequence[str]) -> set[int]:
+    """The numbers of the parts that orders stand in."""
+    folded = [" ".join([*_folded(part).split(), ""]) for part in parts]  # each ends with a blank, an empty one is empty
+    ends = list(accumulate(map(len, folded)))
+    touched: set[int] = set()
+    for order in _ORDERS.finditer("".join(folded)):
+        first, last = bisect_right(ends, order.start()), bisect_left(ends, order.end())
+        while last + 1 < len(parts) and parts[last + 1][:1].islower():  # the line was broken within the sentence
+            last += 1
+        while first > 0 and parts[first][:1].islower() and parts[first - 1].endswith("\n"):
+            first -= 1
+        touched.update(range(first, last + 1))
+    return touched
+
+
+def _folded(text: str) -> str:
+    """Letters in their plain form: full-width, bold and other compatibility forms are read alike by a model."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agents.search.types import Entity, ImageHit, WebHit
@@ -18,8 +19,14 @@ MOST_VALUES = 400
 MOST_CHARACTERS = 8_000
 """Characters of one raw value that are read."""
 
+MOST_OF_ENTITY = 200_000
+"""Characters of all values of an entity that are read."""
+
 _MOST_NAME = 300
 _MOST_DEPTH = 6
+_MOST_STEPS = 6
+_MARKS = re.compile("[&<>]")
+_MARKUP = re.compile(r"[&<{\[]|''")
 _TORN = re.compile(r"<!--.{0,300}?-->|<[^<>]{0,200}>|&#?\w{1,8};", re.DOTALL)
 
 
@@ -29,8 +36,8 @@ def safe_page(hit: WebHit) -> WebHit:
 
 
 def safe_text(page: str) -> str:
-    """A page, or a part of it, as plain text, as a reader sees it, with ``neutral`` applied."""
-    return neutral(_decoded(page))
+    """A page, or a part of it, as plain text, as a reader sees it, with ``neutral`` applied; doing it twice changes nothing more."""
+    return _settled(page, lambda text: neutral(clean(visible_text(text))))
 
 
 def safe_picture(hit: ImageHit) -> ImageHit:
@@ -39,20 +46,22 @@ def safe_picture(hit: ImageHit) -> ImageHit:
 
 
 def safe_entity(entity: Entity) -> Entity:
-    """The entity with at most ``MOST_VALUES`` values; cycles are cut where they close."""
+    """The entity with at most ``MOST_VALUES`` values and ``MOST_OF_ENTITY`` characters; cycles are cut where they close."""
     attributes = _Bounded().mapping(entity.attributes, ())
     return Entity(_name(entity.name), attributes)
 
 
-def _decoded(page: str) -> str:
-    """Plain text; entities may hide tags, so that what they decode to is looked at again, once."""
-    text = clean(visible_text(page))
-    again = visible_text(text)
-    return text if again == text else clean(again)
-
-
 def _name(name: str) -> str:
-    return neutral(one_line(clean(name[:_MOST_NAME])))
+    return _settled(name[:_MOST_NAME], lambda text: neutral(one_line(clean(text))))
+
+
+def _settled(text: str, step: Callable[[str], str]) -> str:
+    """The text after as many steps as change it: entities may hide tags and entities, and what is taken out may leave new ones behind."""
+    for _ in range(_MOST_STEPS):
+        once, text = text, step(text)
+        if text == once:
+            return text
+    return step(_MARKS.sub(" ", text))  # wrapped more often than honest text is
 
 
 class _Bounded:
@@ -60,15 +69,16 @@ class _Bounded:
 
     def __init__(self) -> None:
         self._left = MOST_VALUES
+        self._characters = MOST_OF_ENTITY
 
     def mapping(self, value: Mapping[Any, Any], path: tuple[int, ...]) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for key, inner in value.items():
             if self._left <= 0:
                 break
-            name = key if isinstance(key, str) else str(key)[:_MOST_NAME]
+            name = _key(key if isinstance(key, str) else str(key))
             if not gives_orders(name.replace("_", " ")):
-                made[name[:_MOST_NAME]] = self._value(inner, (*path, id(value)))
+                made[name] = self._value(inner, (*path, id(value)))
         return made
 
     def _value(self, value: Any, path: tuple[int, ...]) -> Any:
@@ -80,13 +90,22 @@ class _Bounded:
         if isinstance(value, list | tuple):
             return [self._value(item, (*path, id(value))) for item in value[: max(0, self._left)]]
         if isinstance(value, str):
-            return _harmless(value[:MOST_CHARACTERS])
+            read = value[: min(MOST_CHARACTERS, self._characters)]
+            self._characters -= len(read)
+            return _harmless(read)
         return value if value is None or isinstance(value, bool | int | float) else None
+
+
+def _key(key: str) -> str:
+    """The name of an attribute; only one that is no plain words is looked at closely: ``system`` is a key, not a header."""
+    key = key[:_MOST_NAME]
+    return key if key.isascii() and key.replace("_", "").replace(" ", "").isalnum() else _name(key)
 
 
 def _harmless(value: str) -> str:
     """A raw value as it is, or as plain text where it has something to be taken out, however its markup tears the words."""
-    joined = " ".join(_TORN.sub("", value).split())
-    if not gives_orders(joined) and not gives_orders(" ".join(_TORN.sub(" ", value).split())):
-        return neutral(value, citations=False)
-    return neutral(plain(value), citations=False)
+    decoded = _settled(value, html.unescape) if "&" in value else value
+    seen = (_TORN.sub("", value), _TORN.sub(" ", value), *((plain(decoded),) if _MARKUP.search(value) else ()))
+    if any(gives_orders(" ".join(text.split())) for text in seen):
+        return _settled(decoded, lambda text: neutral(plain(text), citations=False))
+    return neutral(value, citations=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import pytest
 
@@ -12,51 +13,81 @@ from agents.search.types import Entity, ImageHit, WebHit
 from agents.settings import PROMPTS, ROOT, EvidenceSettings
 from agents.texts.chunks import attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
-from agents.texts.retrieved import safe_entity, safe_page, safe_picture
+from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
+from agents.texts.text import clean, visible_text
 from agents.turn import Evidence
-from benchmarks.injections import Case, load_cases, mini_pages, poisoned_entity, poisoned_page
+from benchmarks.injections import Case, load_cases, mini_entities, mini_pages, poisoned_entity, poisoned_page
 
 CASES = load_cases()
+FOUND = [case for case in CASES if not case.gap]
 PAGES = mini_pages()[:60:20]
+ENTITIES = [entity for entity in mini_entities() if len(entity["entity_attributes"]) > 4][:60:20]
 SETTINGS = EvidenceSettings()
+CUT = cutter(SETTINGS)
 
 
-def hit(page: dict[str, str]) -> WebHit:
-    return WebHit("u_chunk_0", 0.9, page["page_name"], page["page_snippet"], page["page_url"])
+def page_words(page: dict[str, str]) -> str:
+    """What stages see of a page."""
+    hit = WebHit("u_chunk_0", 0.9, page["page_name"], page["page_snippet"], page["page_url"])
+    return words(list(page_chunks(safe_page(hit), CUT, 0)))
+
+
+def entity_words(raw: dict[str, Any]) -> str:
+    """What stages see of an entity."""
+    picture = safe_picture(ImageHit(0, 0.9, "", (Entity(raw["entity_name"], raw["entity_attributes"]),)))
+    return words(list(attribute_chunks(picture.entities[0], picture, SETTINGS, CUT)))
 
 
 def words(chunks: list[Evidence]) -> str:
-    return " ".join(f"{chunk.title} {chunk.text} {chunk.value or ''}" for chunk in chunks)
+    return " ".join(f"{chunk.title} {chunk.text} {chunk.key or ''} {chunk.value or ''}" for chunk in chunks)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page["page_name"])
-@pytest.mark.parametrize("case", [case for case in CASES if case.where != "attribute"], ids=lambda case: case.name)
+def hold_no_marks(seen: str) -> None:
+    for mark in ("<|", "|>", "<｜", "[Info", "[Document", "=== ", "\nuser:", "\nassistant:", "\u200b", "\u202e"):
+        assert mark not in seen
+
+
+def are_still_read(honest: str, seen: str) -> None:
+    lost = set(honest.split()) - set(seen.split())
+    assert len(lost) <= 2, lost  # a line of the page's own may stand on one with an order
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page["page_url"].rsplit("/", 1)[-1])
+@pytest.mark.parametrize("case", [case for case in FOUND if case.where in ("page", "name")], ids=lambda case: case.name)
 def test_pages(page: dict[str, str], case: Case) -> None:
-    cut = cutter(SETTINGS)
-    honest = list(page_chunks(safe_page(hit(page)), cut, 0))
-    spoilt = list(page_chunks(safe_page(hit(poisoned_page(page, case))), cut, 0))
-    seen = words(spoilt)
+    seen = page_words(poisoned_page(page, case))
     assert case.target not in seen
-    assert "<|" not in seen
-    assert "[Info" not in seen
-    missing = set(words(honest).split()) - set(seen.split())
-    assert len(missing) <= 2, missing  # the page itself can still be read
+    hold_no_marks(seen)
+    are_still_read(page_words(page), seen)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.where != "page"], ids=lambda case: case.name)
-def test_entities(case: Case) -> None:
-    raw = {"entity_name": "Eiffel Tower", "entity_attributes": {"height": "330 m", "opened": {"year": "1889"}}}
-    spoilt = poisoned_entity(raw, case)
-    entity = safe_entity(Entity(spoilt["entity_name"], spoilt["entity_attributes"]))
-    picture = safe_picture(ImageHit(0, 0.9, "", (entity,)))
-    chunks = list(attribute_chunks(picture.entities[0], picture, SETTINGS, cutter(SETTINGS)))
-    assert case.target not in words(chunks)
-    assert "1889" in words(chunks)
+@pytest.mark.parametrize("entity", ENTITIES, ids=range(len(ENTITIES)))
+@pytest.mark.parametrize("case", [case for case in FOUND if case.where != "page"], ids=lambda case: case.name)
+def test_entities(entity: dict[str, Any], case: Case) -> None:
+    seen = entity_words(poisoned_entity(entity, case))
+    assert case.target not in seen
+    hold_no_marks(seen)
+    are_still_read(entity_words(entity), seen)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.gap], ids=lambda case: case.name)
+def test_gaps_are_where_they_are_said_to_be(case: Case) -> None:
+    assert case.target in page_words(poisoned_page(PAGES[0], case))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_without_the_guard_each_case_reaches_the_evidence_or_is_hidden(case: Case) -> None:
+    """A case that would be gone without a guard too would show nothing."""
+    page, entity = poisoned_page(PAGES[0], case), poisoned_entity(ENTITIES[0], case)
+    raw = json.dumps([page, entity], ensure_ascii=False)
+    assert case.target in raw
+    assert raw != json.dumps([PAGES[0], ENTITIES[0]], ensure_ascii=False)
 
 
 def test_there_are_enough_cases() -> None:
-    assert len(CASES) * len(PAGES) >= 60
+    assert len(FOUND) >= 60
     assert len({case.name for case in CASES}) == len(CASES)
+    assert {case.where for case in CASES} == {"page", "attribute", "nested", "key", "name"}
 
 
 def test_honest_pages_stay_as_they_are() -> None:
@@ -68,7 +99,18 @@ def test_honest_pages_stay_as_they_are() -> None:
     ]
     for row in rows:
         lost += sum(gives_orders(" ".join(part.split())) for part in row["page_snippet"].split(". "))
+        assert safe_text(row["page_snippet"]).split() == clean(visible_text(row["page_snippet"])).split()
     assert lost == 0
+
+
+def test_honest_entities_stay_as_they_are() -> None:
+    for raw in mini_entities():
+        assert safe_entity(Entity(raw["entity_name"], raw["entity_attributes"])).attributes == raw["entity_attributes"]
+
+
+def test_an_endless_entity_is_cut() -> None:
+    entity = safe_entity(Entity("x", {str(n): "a long value " * 1_000 for n in range(300)}))
+    assert MOST_OF_ENTITY - 300 <= sum(map(len, entity.attributes.values())) <= MOST_OF_ENTITY
 
 
 @pytest.mark.parametrize(
