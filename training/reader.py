@@ -32,7 +32,7 @@ from agents.search.gateway import SearchGateway
 from agents.search.types import SearchError
 from agents.settings import PROMPTS, SettingsError
 from agents.stage import Context
-from demo.build.content import Content, ContentError, load_content
+from demo.build.content import ContentError, load_content
 from demo.build.kg import read_kg
 from demo.build.paths import DemoPaths, write_text
 from demo.build.wiki import WikiError, read_pages, read_summaries
@@ -67,18 +67,18 @@ class Report:
     rows: Mapping[str, Mapping[str, float]]
 
 
-def gather(content: Content, *, made: int, seed: int) -> list[Asked]:
+def gather(*, made: int, seed: int) -> list[Asked]:
     """All questions that are fitted to.
 
     Args:
         made: How many of those made of attributes; all of them where it is negative.
 
     Raises:
-        TrainingError, WikiError: A file of questions cannot be used; the summaries are not installed.
+        ContentError, TrainingError, WikiError: A file of questions cannot be used; the summaries are not installed.
     """
     held_back = held_back_names(read_pages(split=HELD_BACK), read_kg(HELD_BACK))
     return [
-        *split_questions(content),
+        *split_questions(load_content(DemoPaths().content)),
         *written_questions(read_written(), read_summaries(), held_back),
         *made_questions(read_kg(SPLIT), read_templates(), seed, made),
     ]
@@ -184,7 +184,7 @@ def run(arguments: argparse.Namespace) -> None:
     progress = not arguments.no_progress
     old = load_weights(arguments.against) if arguments.against.is_file() else None
     prepare(arguments.cache, arguments.profile)
-    questions = gather(load_content(DemoPaths().content), made=arguments.made, seed=arguments.seed)
+    questions = gather(made=arguments.made, seed=arguments.seed)
     examples = look_up(questions, arguments.preset, arguments.profile, arguments.cache, progress)
     options = Options(
         arguments.candidate_strength,

@@ -31,7 +31,7 @@ from agents.search.gateway import SearchGateway
 from agents.search.types import Entity
 from agents.settings import PROMPTS
 from agents.stage import Context
-from demo.build.content import load_content
+from demo.build.content import Content, load_content
 from demo.build.kg import KgImage, read_kg
 from demo.build.paths import DemoPaths
 from demo.build.wiki import read_pages
@@ -257,11 +257,15 @@ def test_the_templates_fit_the_knowledge_graph() -> None:
     assert not [one.query for one in made if "{" in one.query]
 
 
-def test_nothing_of_public_test_is_fitted_to() -> None:
+@pytest.fixture(scope="module")
+def content() -> Content:
+    return load_content(DemoPaths().content)
+
+
+def test_nothing_of_public_test_is_fitted_to(content: Content) -> None:
     held_back = held_back_names(read_pages(split="public_test"), read_kg("public_test"))
     written = written_questions(read_written(), {page.title: "text" for page in read_written()}, held_back)
     assert len(written) > 100 and any(not one.accept for one in written)
-    content = load_content(DemoPaths().content)
     splits = {item.id: item.split for item in content.asking()}
     asked = split_questions(content)
     assert {splits[one.about[0].removeprefix("session ")] for one in asked} == {"validation"}
@@ -272,8 +276,7 @@ def test_nothing_of_public_test_is_fitted_to() -> None:
     }
 
 
-def test_a_dialog_goes_on_with_the_right_answers_and_the_entity_in_the_picture() -> None:
-    content = load_content(DemoPaths().content)
+def test_a_dialog_goes_on_with_the_right_answers_and_the_entity_in_the_picture(content: Content) -> None:
     dialog = content.dialogs["mon_m001"]
     turns = {one.id: one for one in split_questions(content)}
     last = turns[f"mon_m001#{len(dialog.turns) - 1}"]
@@ -350,8 +353,9 @@ def test_a_preset_without_reader_is_refused() -> None:
 
 @pytest.fixture
 def ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the searches found is given; everything else is real."""
+    """The questions and what the searches found are given; everything else is real."""
     monkeypatch.setattr(training.reader, "prepare", lambda *_: None)
+    monkeypatch.setattr(training.reader, "gather", lambda **_: [])
     monkeypatch.setattr(training.reader, "look_up", lambda *_: few())
 
 
