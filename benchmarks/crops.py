@@ -2,7 +2,8 @@
 
 Run: ``python -m benchmarks.crops [--split validation]``. Needs demo/scenes, demo/kg and demo/photos. Counted are objects at
 least a fifth of the picture wide. "whole" searches the picture as it is; "crops" adds a search of each detected box and asks
-whether any list has the entity among its first k; "fused" makes one list of all by score; "true boxes" crops by the layout.
+whether any list has the entity among its first k; "fused" makes one list of the first five of each, by score or by reciprocal
+rank; "true boxes" crops by the layout.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.methods.boxes import crop, overlap, pad
-from agents.methods.fusion import fuse
+from agents.methods.fusion import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder, ModelError
 from agents.models.registry import ModelRegistry
 from demo.build.compose import read_layout
@@ -34,8 +35,12 @@ from demo.build.paths import DemoPaths
 LEAST_WIDTH = 0.2
 """Objects narrower than this fraction of the picture are not counted."""
 
-RANKS = (1, 5)
+RANKS = (1, 2, 5)
+FUSED = 5
+"""Hits of each list that are fused: k of the image search in the presets."""
+
 BOXES = (1, 3, 6)
+METHODS: tuple[Method, ...] = get_args(Method)
 
 IntArray = npt.NDArray[np.intp]
 
@@ -48,14 +53,16 @@ class Seen:
         overlaps: IoU of its box with each detected box, best-scored box first.
         whole: Rank in the search of the whole picture.
         any_list: Best rank in that search and those of the crops.
-        fused: Rank in the list fused from them by score.
+        by_score: Rank in the list fused from them by score; the number of entities where it is in none of them.
+        by_rank: The same, fused by reciprocal rank.
         true_box: Rank in the search of the true box.
     """
 
     overlaps: tuple[float, ...]
     whole: int
     any_list: int
-    fused: int
+    by_score: int
+    by_rank: int
     true_box: int
 
 
@@ -140,8 +147,8 @@ def search(
     scores = encoder.encode([scene.image, *crops, *truths]) @ index.T
     ranks: IntArray = np.argsort(np.argsort(-scores, axis=1), axis=1)
     searched = scores[: 1 + len(crops)]
-    lists = [[(int(row), float(own[row])) for row in np.argsort(-own)] for own in searched]
-    fused = [entry.item[0] for entry in fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1])]
+    lists = [[(int(row), float(own[row])) for row in np.argsort(-own)[:FUSED]] for own in searched]
+    places = {method: _places(lists, method) for method in METHODS}
     seen = []
     for number, (entity, box) in enumerate(scene.objects):
         column = entities.index(entity)
@@ -150,11 +157,18 @@ def search(
                 overlaps=tuple(overlap(detection.box, box) for detection in found),
                 whole=int(ranks[0, column]),
                 any_list=int(ranks[: len(searched), column].min()),
-                fused=fused.index(column),
+                by_score=places["score"].get(column, len(entities)),
+                by_rank=places["reciprocal_rank"].get(column, len(entities)),
                 true_box=int(ranks[len(searched) + number, column]),
             )
         )
     return seen
+
+
+def _places(lists: Sequence[Sequence[tuple[int, float]]], method: Method) -> dict[int, int]:
+    """The rank of each entity in the fused list."""
+    fused = fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1], method=method)
+    return {entry.item[0]: place for place, entry in enumerate(fused)}
 
 
 def _boxes_table(seen: Sequence[Seen]) -> Table:
@@ -174,7 +188,8 @@ def _entities_table(seen: Sequence[Seen]) -> Table:
     for name, found in (
         ("whole picture", [one.whole for one in seen]),
         ("whole picture and crops, any list", [one.any_list for one in seen]),
-        ("whole picture and crops, fused by score", [one.fused for one in seen]),
+        ("whole picture and crops, fused by score", [one.by_score for one in seen]),
+        ("whole picture and crops, fused by reciprocal rank", [one.by_rank for one in seen]),
         ("true boxes", [one.true_box for one in seen]),
     ):
         table.add_row(name, *(f"{np.mean([place < rank for place in found]):.1%}" for rank in RANKS))

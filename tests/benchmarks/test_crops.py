@@ -34,16 +34,16 @@ def _index() -> FloatArray:
 
 def test_a_crop_finds_what_the_whole_picture_hides() -> None:
     red, green = search(_scene(), [Detection(LEFT, "object", 0.9)], list(COLOURS), _index(), _MeanColour(), padding=0.0)
-    assert (red.whole, red.any_list, red.fused, red.true_box) == (1, 0, 0, 0)
+    assert (red.whole, red.any_list, red.by_score, red.true_box) == (1, 0, 0, 0)
     assert (green.whole, green.any_list, green.true_box) == (0, 0, 0)
-    assert green.fused == 1  # the crop's score for red is the highest of all
+    assert green.by_score == 1  # the crop's score for red is the highest of all
     assert red.overlaps == (1.0,)
     assert green.overlaps == (0.0,)
 
 
 def test_without_boxes_the_whole_picture_is_all_there_is() -> None:
     red, green = search(_scene(), [], list(COLOURS), _index(), _MeanColour(), padding=0.0)
-    assert (red.any_list, red.fused, red.overlaps) == (red.whole, red.whole, ())
+    assert (red.any_list, red.by_score, red.overlaps) == (red.whole, red.whole, ())
     assert green.true_box == 0
 
 
