@@ -6,48 +6,28 @@ Checkpoints of ``Blip2ForImageTextRetrieval``, such as Salesforce/blip2-itm-vit-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
-from agents.models.base import FloatArray, ModelError, MultimodalPair
+from agents.models.base import FloatArray, MultimodalPair
 from agents.models.pixels import to_rgb
-from agents.models.transformers_loading import DTYPES
+from agents.models.pretrained import Pretrained, distinct
 
 
-class Blip2QFormer:
+@dataclass(kw_only=True, eq=False)
+class Blip2QFormer(Pretrained):
     """The encoders of one checkpoint: pictures once each, then (picture, question) pairs and texts.
 
-    Args:
-        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+    Attributes:
         max_tokens: Questions and passages are cut at this many tokens.
-        batch_size: Pictures, pairs or texts in one pass.
-        device: ``cpu``, ``cuda`` ...
-        dtype: ``float32``, ``bfloat16`` or ``float16`` of the vision tower; results are float32.
-        name: Name in traces; the last part of ``path`` if None.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        max_tokens: int = 256,
-        batch_size: int = 32,
-        device: str = "cpu",
-        dtype: str = "float32",
-        name: str | None = None,
-    ) -> None:
-        if dtype not in DTYPES:
-            raise ModelError(f"Unknown dtype {dtype!r}; known: {', '.join(DTYPES)}.")
-        self.name = name or Path(path).name
-        self._path = path
-        self._max_tokens = max_tokens
-        self._batch_size = batch_size
-        self._device = device
-        self._dtype = DTYPES[dtype]
+    max_tokens: int = 256
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Joint features for a classifier of (picture, question), float32, shape (n, 2 x projection size).
@@ -85,10 +65,10 @@ class Blip2QFormer:
         pictures = list({id(image): image for image, _ in pairs}.values())
         place = {id(image): row for row, image in enumerate(pictures)}
         sights = self._sights(pictures)
-        distinct = list(dict.fromkeys((place[id(image)], question) for image, question in pairs))
+        asked, places = distinct((place[id(image)], question) for image, question in pairs)
 
         def encode(rows: list[int], inputs: Any) -> torch.Tensor:
-            sight = sights[[distinct[row][0] for row in rows]].to(self._device)
+            sight = sights[[asked[row][0] for row in rows]].to(self.device)
             queries = model.query_tokens.expand(len(rows), -1, -1)
             attention = torch.cat(
                 [inputs["attention_mask"].new_ones(queries.shape[:2]), inputs["attention_mask"]], dim=1
@@ -102,11 +82,10 @@ class Blip2QFormer:
             ).last_hidden_state[:, : queries.shape[1]]
             return _projected(model.vision_projection, states)
 
-        found = np.zeros((len(distinct), *self._query_shape), dtype=np.float32)
-        for rows, vectors in self._text_passes([question for _, question in distinct], encode):
+        found = np.zeros((len(asked), *self._query_shape), dtype=np.float32)
+        for rows, vectors in self._text_passes([question for _, question in asked], encode):
             found[rows] = vectors
-        row_of = {pair: row for row, pair in enumerate(distinct)}
-        return found[[row_of[place[id(image)], question] for image, question in pairs]] if pairs else found
+        return found[places]
 
     def text_tokens(self, texts: Sequence[str]) -> FloatArray:
         """z_t of QA-Dragon eq. 2: the projected [CLS] token of each text, float32, shape (len(texts), projection size), length 1.
@@ -126,20 +105,21 @@ class Blip2QFormer:
             ).last_hidden_state[:, 0]
             return _projected(model.text_projection, states)
 
-        distinct = list(dict.fromkeys(texts))
-        found = np.zeros((len(distinct), self._query_shape[1]), dtype=np.float32)
-        for rows, vectors in self._text_passes(distinct, encode):
+        given, places = distinct(texts)
+        found = np.zeros((len(given), self._query_shape[1]), dtype=np.float32)
+        for rows, vectors in self._text_passes(given, encode):
             found[rows] = vectors
-        row_of = {text: row for row, text in enumerate(distinct)}
-        return found[[row_of[text] for text in texts]] if texts else found
+        return found[places]
 
     def _sights(self, images: Sequence[Image.Image]) -> torch.Tensor:
         """Last hidden states of the vision tower, kept on the CPU, shape (len(images), patches + 1, vision size)."""
         processor, model = self._loaded
         passes = []
-        for start in range(0, len(images), self._batch_size):
-            batch = [to_rgb(image) for image in images[start : start + self._batch_size]]
-            pixels = processor.image_processor(batch, return_tensors="pt")["pixel_values"].to(self._device, self._dtype)
+        for start in range(0, len(images), self.batch_size):
+            batch = [to_rgb(image) for image in images[start : start + self.batch_size]]
+            pixels = processor.image_processor(batch, return_tensors="pt")["pixel_values"].to(
+                self.device, self.torch_dtype
+            )
             with torch.inference_mode():
                 passes.append(model.vision_model(pixel_values=pixels).last_hidden_state.float().cpu())
         return torch.cat(passes) if passes else torch.zeros(0)
@@ -149,18 +129,16 @@ class Blip2QFormer:
     ) -> Iterator[tuple[list[int], FloatArray]]:
         """Row numbers and vectors of each batch of texts, longest first."""
         processor, _ = self._loaded
-        order = sorted(range(len(texts)), key=lambda row: len(texts[row]), reverse=True)
-        for start in range(0, len(order), self._batch_size):
-            rows = order[start : start + self._batch_size]
+        for rows in self.passes([len(text) for text in texts]):
             # The tokenizer alone: the processor would put image tokens first, which only newer checkpoints know.
             inputs = processor.tokenizer(
                 [texts[row] for row in rows],
                 padding=True,
                 truncation=True,
-                max_length=min(self._max_tokens, self._positions),
+                max_length=min(self.max_tokens, self._positions),
                 return_token_type_ids=False,
                 return_tensors="pt",
-            ).to(self._device)
+            ).to(self.device)
             with torch.inference_mode():
                 yield rows, encode(rows, inputs).float().cpu().numpy()
 
@@ -175,13 +153,7 @@ class Blip2QFormer:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        from transformers import AutoProcessor, Blip2ForImageTextRetrieval
-
-        try:
-            processor = AutoProcessor.from_pretrained(self._path)
-            model = Blip2ForImageTextRetrieval.from_pretrained(self._path, dtype=self._dtype).eval().to(self._device)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise ModelError(f"Cannot load BLIP-2 {self._path}: {error}") from error
+        processor, model = self.load("BLIP-2", "AutoProcessor", "Blip2ForImageTextRetrieval")
         processor.tokenizer.padding_side = "right"  # the [CLS] token must come first
         return processor, model
 
@@ -197,12 +169,12 @@ class Blip2CoarseReranker:
     Scores lie in -1..1. Where there is no picture, the question's own [CLS] token stands for the query tokens.
 
     Args:
-        qformer: Encodes both sides.
+        encoder: Encodes both sides.
     """
 
-    def __init__(self, qformer: Blip2QFormer) -> None:
-        self.name = f"coarse({qformer.name})"
-        self._qformer = qformer
+    def __init__(self, encoder: Blip2QFormer) -> None:
+        self.name = f"coarse({encoder.name})"
+        self._encoder = encoder
 
     def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
         """Shape (len(items),); one pass over pictures, pairs and texts each, repeated ones are encoded once.
@@ -216,12 +188,12 @@ class Blip2CoarseReranker:
         sighted = [row for row, item in enumerate(items) if item.image is not None]
         blind = [row for row, item in enumerate(items) if item.image is None]
         texts = [item.passage for item in items] + [items[row].question for row in blind]
-        vectors = self._qformer.text_tokens(texts)
+        vectors = self._encoder.text_tokens(texts)
         passages, questions = vectors[: len(items)], vectors[len(items) :]
         scores = np.zeros(len(items), dtype=np.float32)
         scores[blind] = (questions * passages[blind]).sum(axis=1)
         pairs = [(item.image, item.question) for item in items if item.image is not None]
         if pairs:
-            tokens = self._qformer.query_tokens(pairs)
+            tokens = self._encoder.query_tokens(pairs)
             scores[sighted] = np.einsum("nqd,nd->nq", tokens, passages[sighted]).max(axis=1)
         return scores

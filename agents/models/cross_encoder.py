@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.transformers_loading import DTYPES
+from agents.models.pretrained import Pretrained, distinct
 
 
-class CrossEncoderReranker:
+@dataclass(kw_only=True, eq=False)
+class CrossEncoderReranker(Pretrained):
     """Scores each pair by the sigmoid of the classifier's logit: 0 to 1.
 
-    Args:
-        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+    Attributes:
         max_tokens: A pair is cut to this many tokens, from the passage's end first.
-        batch_size: Pairs in one pass.
-        device: ``cpu``, ``cuda`` ...
-        dtype: ``float32``, ``bfloat16`` or ``float16``.
-        name: Name in traces; the last part of ``path`` if None.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        max_tokens: int = 512,
-        batch_size: int = 32,
-        device: str = "cpu",
-        dtype: str = "float32",
-        name: str | None = None,
-    ) -> None:
-        if dtype not in DTYPES:
-            raise ModelError(f"Unknown dtype {dtype!r}; known: {', '.join(DTYPES)}.")
-        self.name = name or Path(path).name
-        self._path = path
-        self._max_tokens = max_tokens
-        self._batch_size = batch_size
-        self._device = device
-        self._dtype = DTYPES[dtype]
+    max_tokens: int = 512
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Shape (len(pairs),); each distinct pair is scored once, pairs of like length together.
@@ -53,32 +33,25 @@ class CrossEncoderReranker:
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         tokenizer, model = self._loaded
-        distinct = sorted(set(pairs), key=lambda pair: len(pair[0]) + len(pair[1]), reverse=True)
-        found: dict[tuple[str, str], float] = {}
-        for start in range(0, len(distinct), self._batch_size):
-            batch = distinct[start : start + self._batch_size]
+        asked, places = distinct(pairs)
+        found = np.zeros(len(asked), dtype=np.float32)
+        for rows in self.passes([len(query) + len(passage) for query, passage in asked]):
             inputs = tokenizer(
-                [query for query, _ in batch],
-                [passage for _, passage in batch],
+                [asked[row][0] for row in rows],
+                [asked[row][1] for row in rows],
                 padding=True,
                 truncation="longest_first",
-                max_length=self._max_tokens,
+                max_length=self.max_tokens,
                 return_tensors="pt",
-            ).to(self._device)
+            ).to(self.device)
             with torch.inference_mode():
                 logits = model(**inputs).logits.float().squeeze(-1)
-            found.update(zip(batch, torch.sigmoid(logits).tolist(), strict=True))
-        return np.asarray([found[pair] for pair in pairs], dtype=np.float32)
+            found[rows] = torch.sigmoid(logits).cpu().numpy()
+        return found[places]
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self._path)
-            model = AutoModelForSequenceClassification.from_pretrained(self._path, dtype=self._dtype)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(f"Cannot load reranker {self._path}: {error}") from error
+        tokenizer, model = self.load("reranker", "AutoTokenizer", "AutoModelForSequenceClassification")
         if model.config.num_labels != 1:
-            raise ModelError(f"{self._path} has {model.config.num_labels} outputs; a reranker has one.")
-        return tokenizer, model.eval().to(self._device)
+            raise ModelError(f"{self.path} has {model.config.num_labels} outputs; a reranker has one.")
+        return tokenizer, model

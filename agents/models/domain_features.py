@@ -27,14 +27,14 @@ class EmbeddedFeatures:
     """The embedding of the question beside the embedding of the picture, each of length 1; zeros for a missing picture.
 
     Args:
-        text_encoder: Embeds the question.
-        image_encoder: Embeds the picture.
+        text: Embeds the question.
+        images: Embeds the picture.
     """
 
-    def __init__(self, text_encoder: TextEncoder, image_encoder: ImageEncoder) -> None:
-        self.name = f"{text_encoder.name} + {image_encoder.name}"
-        self._text = text_encoder
-        self._images = image_encoder
+    def __init__(self, text: TextEncoder, images: ImageEncoder) -> None:
+        self.name = f"{text.name} + {images.name}"
+        self._text = text
+        self._images = images
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Shape (len(questions), text dimensions + image dimensions), float32.

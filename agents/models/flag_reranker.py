@@ -3,46 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from agents.models.base import FloatArray, ModelError
+from agents.models.pretrained import Pretrained, distinct
+from agents.models.transformers_loading import CANNOT_LOAD
 
 REQUIREMENTS = "FlagEmbedding==1.4.2"
 
 
-class FlagEmbeddingReranker:
+@dataclass(kw_only=True, eq=False)
+class FlagEmbeddingReranker(Pretrained):
     """A ``Reranker``: the sigmoid of FlagReranker's score, 0 to 1.
 
-    ``CrossEncoderReranker`` gives the same scores without the library for pairs that fit; the two cut long ones differently.
+    ``CrossEncoderReranker`` gives the same scores without the library for pairs that fit; the two cut long ones differently,
+    and under transformers 5 FlagEmbedding 1.4.2 takes an empty passage for none at all.
 
-    Args:
-        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+    Attributes:
         max_tokens: A pair is cut to this many tokens, the query to three quarters of them first.
-        batch_size: Pairs in one pass.
-        device: ``cpu``, ``cuda:0`` ...
-        half: Whether to compute in float16 (not on the CPU).
-        name: Name in traces; the last part of ``path`` if None.
+        dtype: ``float32`` or ``float16``; on the CPU the library takes float32 anyhow.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        max_tokens: int = 512,
-        batch_size: int = 32,
-        device: str = "cpu",
-        half: bool = False,
-        name: str | None = None,
-    ) -> None:
-        self.name = name or Path(path).name
-        self._path = path
-        self._max_tokens = max_tokens
-        self._batch_size = batch_size
-        self._device = device
-        self._half = half
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dtype == "bfloat16":
+            raise ModelError("FlagEmbedding computes in float32 or float16, not in bfloat16.")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Shape (len(pairs),); all distinct pairs go to the library in one call, which sorts them by length itself.
@@ -52,10 +43,9 @@ class FlagEmbeddingReranker:
         """
         if not pairs:
             return np.zeros(0, dtype=np.float32)
-        distinct = list(dict.fromkeys(pairs))
-        scores = self._reranker.compute_score([list(pair) for pair in distinct], normalize=True)
-        found = dict(zip(distinct, scores, strict=True))
-        return np.asarray([found[pair] for pair in pairs], dtype=np.float32)
+        asked, places = distinct(pairs)
+        scores = self._reranker.compute_score([list(pair) for pair in asked], normalize=True)
+        return np.asarray(scores, dtype=np.float32)[places]
 
     @cached_property
     def _reranker(self) -> Any:
@@ -65,11 +55,11 @@ class FlagEmbeddingReranker:
             raise ModelError(f"This reranker takes: pip install {REQUIREMENTS} ({error})") from error
         try:
             return FlagReranker(
-                str(self._path),
-                use_fp16=self._half,
-                devices=self._device,
-                batch_size=self._batch_size,
-                max_length=self._max_tokens,
+                str(self.path),
+                use_fp16=self.dtype == "float16",
+                devices=self.device,
+                batch_size=self.batch_size,
+                max_length=self.max_tokens,
             )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise ModelError(f"Cannot load reranker {self._path}: {error}") from error
+        except CANNOT_LOAD as error:
+            raise ModelError(f"Cannot load reranker {self.path}: {error}") from error

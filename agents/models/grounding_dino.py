@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
 from PIL import Image
 
-from agents.models.base import Box, Detection, ModelError
+from agents.models.base import Box, Detection
 from agents.models.pixels import to_rgb
-from agents.models.transformers_loading import DTYPES
+from agents.models.pretrained import Pretrained
 
 ANYTHING = "object"
 """What is asked for where no phrase is given."""
 
 
-class GroundingDinoDetector:
+@dataclass(kw_only=True, eq=False)
+class GroundingDinoDetector(Pretrained):
     """A ``Detector``; all boxes of a phrase that reach the thresholds are kept.
 
-    Args:
-        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+    Attributes:
         box_threshold: A box is kept where its best token scores more than this, 0 to 1.
         text_threshold: Tokens that score more than this make up the box's name.
-        batch_size: Images in one pass.
-        device: ``cpu``, ``cuda`` ...
-        dtype: ``float32``, ``bfloat16`` or ``float16``.
-        name: Name in traces; the last part of ``path`` if None.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        box_threshold: float = 0.35,
-        text_threshold: float = 0.25,
-        batch_size: int = 8,
-        device: str = "cpu",
-        dtype: str = "float32",
-        name: str | None = None,
-    ) -> None:
-        if dtype not in DTYPES:
-            raise ModelError(f"Unknown dtype {dtype!r}; known: {', '.join(DTYPES)}.")
-        self.name = name or Path(path).name
-        self._path = path
-        self._box_threshold = box_threshold
-        self._text_threshold = text_threshold
-        self._batch_size = batch_size
-        self._device = device
-        self._dtype = DTYPES[dtype]
+    box_threshold: float = 0.35
+    text_threshold: float = 0.25
+    batch_size: int = 8
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """See ``Detector.detect``; boxes are in pixels of the upright image and clipped to it.
@@ -65,11 +45,8 @@ class GroundingDinoDetector:
             raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")
         upright = [to_rgb(image) for image in images]
         wanted = [[clean for phrase in own if (clean := plain(phrase))] or [ANYTHING] for own in phrases]
-        # Images of like proportions share a pass, so that little is padded.
-        order = sorted(range(len(upright)), key=lambda row: upright[row].width / upright[row].height)
         found: dict[int, list[Detection]] = {}
-        for start in range(0, len(order), self._batch_size):
-            rows = order[start : start + self._batch_size]
+        for rows in self.passes([image.width / image.height for image in upright]):  # of like proportions
             detections = self._pass([upright[row] for row in rows], [wanted[row] for row in rows])
             found.update(zip(rows, detections, strict=True))
         return [found[row] for row in range(len(upright))]
@@ -84,16 +61,16 @@ class GroundingDinoDetector:
             truncation=True,
             max_length=limit,
             return_tensors="pt",
-        ).to(self._device)
-        inputs["pixel_values"] = inputs["pixel_values"].to(self._dtype)
+        ).to(self.device)
+        inputs["pixel_values"] = inputs["pixel_values"].to(self.torch_dtype)
         with torch.inference_mode():
             outputs = model(**inputs)
         outputs.logits, outputs.pred_boxes = outputs.logits.float(), outputs.pred_boxes.float()
         results = processor.post_process_grounded_object_detection(
             outputs,
             inputs["input_ids"],
-            threshold=self._box_threshold,
-            text_threshold=self._text_threshold,
+            threshold=self.box_threshold,
+            text_threshold=self.text_threshold,
             target_sizes=[(image.height, image.width) for image in images],
         )
         return [
@@ -102,14 +79,7 @@ class GroundingDinoDetector:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        from transformers import AutoModelForZeroShotObjectDetection, AutoProcessor
-
-        try:
-            processor = AutoProcessor.from_pretrained(self._path)
-            model = AutoModelForZeroShotObjectDetection.from_pretrained(self._path, dtype=self._dtype)
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-            raise ModelError(f"Cannot load detector {self._path}: {error}") from error
-        return processor, model.eval().to(self._device)
+        return self.load("detector", "AutoProcessor", "AutoModelForZeroShotObjectDetection")
 
 
 def plain(phrase: str) -> str:

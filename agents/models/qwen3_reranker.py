@@ -6,15 +6,16 @@ As published with Qwen/Qwen3-Reranker-0.6B (Zhang et al., "Qwen3 Embedding", 202
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.transformers_loading import DTYPES, prepare_tokenizer
+from agents.models.pretrained import Pretrained, distinct
+from agents.models.transformers_loading import prepare_tokenizer
 
 # The model was trained with this very wording and answers about nothing else: it is a format, not a prompt of ours.
 PREFIX = (
@@ -29,38 +30,18 @@ LEAST_DOCUMENT = 16
 """Tokens kept free for the document where instruction and query are too long; the query is cut for them."""
 
 
-class Qwen3Reranker:
+@dataclass(kw_only=True, eq=False)
+class Qwen3Reranker(Pretrained):
     """A ``Reranker``: the probability of "yes" against "no" at the last position, 0 to 1 (QA-Dragon, eq. 3).
 
-    Args:
-        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+    Attributes:
         instruction: What makes a document relevant, in one sentence.
         max_tokens: Longest input; documents are cut so that prompt and suffix always fit.
-        batch_size: Pairs in one pass.
-        device: ``cpu``, ``cuda`` ...
-        dtype: ``float32``, ``bfloat16`` or ``float16``.
-        name: Name in traces; the last part of ``path`` if None.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        instruction: str,
-        max_tokens: int = 1024,
-        batch_size: int = 16,
-        device: str = "cpu",
-        dtype: str = "float32",
-        name: str | None = None,
-    ) -> None:
-        if dtype not in DTYPES:
-            raise ModelError(f"Unknown dtype {dtype!r}; known: {', '.join(DTYPES)}.")
-        self.name = name or Path(path).name
-        self._path = path
-        self._instruction = instruction
-        self._max_tokens = max_tokens
-        self._batch_size = batch_size
-        self._device = device
-        self._dtype = DTYPES[dtype]
+    instruction: str = field(kw_only=False)
+    max_tokens: int = 1024
+    batch_size: int = 16
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Shape (len(pairs),); each distinct pair is scored once, pairs of like length together.
@@ -71,18 +52,15 @@ class Qwen3Reranker:
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         tokenizer, model, (yes, no) = self._loaded
-        distinct = list(dict.fromkeys(pairs))
-        prompts = self.prompts(distinct)
-        order = sorted(range(len(distinct)), key=lambda row: len(prompts[row]), reverse=True)
-        found = np.zeros(len(distinct), dtype=np.float32)
-        for start in range(0, len(order), self._batch_size):
-            rows = order[start : start + self._batch_size]
+        asked, places = distinct(pairs)
+        prompts = self.prompts(asked)
+        found = np.zeros(len(asked), dtype=np.float32)
+        for rows in self.passes([len(prompt) for prompt in prompts]):
             inputs = tokenizer.pad({"input_ids": [prompts[row] for row in rows]}, padding=True, return_tensors="pt")
             with torch.inference_mode():
-                logits = model(**inputs.to(self._device), logits_to_keep=1).logits[:, -1].float()
+                logits = model(**inputs.to(self.device), logits_to_keep=1).logits[:, -1].float()
             found[rows] = logits[:, [no, yes]].softmax(dim=-1)[:, 1].cpu().numpy()
-        row_of = {pair: row for row, pair in enumerate(distinct)}
-        return found[[row_of[pair] for pair in pairs]]
+        return found[places]
 
     def prompts(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
         """Token ids of the whole input of each (query, document) pair, at most ``max_tokens`` long, the suffix complete.
@@ -91,14 +69,14 @@ class Qwen3Reranker:
             ModelError: See ``score``.
         """
         prefix, suffix = self._ids([PREFIX, SUFFIX])
-        room = self._max_tokens - len(prefix) - len(suffix)
+        room = self.max_tokens - len(prefix) - len(suffix)
         if room < 2 * LEAST_DOCUMENT:
             raise ModelError(
-                f"max_tokens is {self._max_tokens}; this checkpoint needs {self._max_tokens - room + 2 * LEAST_DOCUMENT}."
+                f"max_tokens is {self.max_tokens}; this checkpoint needs {self.max_tokens - room + 2 * LEAST_DOCUMENT}."
             )
-        heads = [HEAD.format(instruction=self._instruction, query=query) for query, _ in pairs]
+        heads = [HEAD.format(instruction=self.instruction, query=query) for query, _ in pairs]
         # Cut as text first: a page of a megabyte need not be tokenized whole (tokens of 32 characters are rare).
-        documents = [document[: 32 * self._max_tokens] for _, document in pairs]
+        documents = [document[: 32 * self.max_tokens] for _, document in pairs]
         (mark,) = self._ids([HEAD.rpartition("\n")[2]])
         bodies = []
         # Head and document are tokenized in one piece, as in training: the space between them is part of a token.
@@ -125,15 +103,9 @@ class Qwen3Reranker:
     @cached_property
     def _loaded(self) -> tuple[Any, Any, tuple[int, int]]:
         """Tokenizer, model, and the ids of "yes" and "no"."""
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self._path)
-            model = AutoModelForCausalLM.from_pretrained(self._path, dtype=self._dtype).eval().to(self._device)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise ModelError(f"Cannot load reranker {self._path}: {error}") from error
+        tokenizer, model = self.load("reranker", "AutoTokenizer", "AutoModelForCausalLM")
         prepare_tokenizer(tokenizer)
         answers = tokenizer([YES, NO], add_special_tokens=False)["input_ids"]
         if any(len(ids) != 1 for ids in answers):
-            raise ModelError(f'{self._path} is no Qwen3 reranker: "yes" and "no" are not one token each.')
+            raise ModelError(f'{self.path} is no Qwen3 reranker: "yes" and "no" are not one token each.')
         return tokenizer, model, (answers[0][0], answers[1][0])

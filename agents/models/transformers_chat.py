@@ -74,6 +74,17 @@ class TransformersChat:
         options.setdefault("name", Path(source).name)
         return cls(load_checkpoint(source, device, dtype), **options)
 
+    def warm_up(self) -> None:
+        """Ask once what is slow the first time: kernels are chosen, pictures processed.
+
+        Raises:
+            ModelError: The model cannot answer even this.
+        """
+        sight = (Image.new("RGB", (self._max_image_side,) * 2, "grey"),) if self._checkpoint.sees else ()
+        (reply,) = self.chat([ChatRequest((ChatMessage("user", "What is this?", sight),), max_tokens=2)])
+        if reply.error is not None:
+            raise ModelError(f"{self.name} loads, but cannot answer: {reply.error}")
+
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests; see ``ChatModel.chat``.
 

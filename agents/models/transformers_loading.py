@@ -16,6 +16,9 @@ from agents.models.chat_template import ChatTemplate, is_vision_language
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError)
+"""What ``from_pretrained`` and ``to`` raise for a checkpoint, a library or a device that is not there (torch asserts CUDA)."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -96,7 +99,7 @@ def load_checkpoint(source: str | Path, device: str = "cpu", dtype: str = "auto"
         model = loader.from_pretrained(source, dtype=DTYPES.get(dtype, "auto"), **placed).eval()
         if device != "auto":
             model = model.to(device)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+    except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load chat model {source}: {error}") from error
     prepare_tokenizer(tokenizer)
     forget_generation_defaults(model)

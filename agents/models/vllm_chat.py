@@ -132,13 +132,13 @@ class VllmChat:
         request = lora_request(adapter.name, str(adapter.folder)) if adapter else None
         model = cls(engine, loop, template, name or Path(source).name, request, max_image_side)
         try:
-            model.warm_up()
+            model._warm_up()
         except ModelError:
             model.close()
             raise
         return model
 
-    def warm_up(self) -> None:
+    def _warm_up(self) -> None:
         """Ask once what is slow the first time (log-probabilities and grammars are compiled, images processed).
 
         Raises:

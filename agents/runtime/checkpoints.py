@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.models.registry import FACTORIES
+from agents.models.base import ModelError
+from agents.models.registry import options_of
 from agents.prompts import PromptLibrary
 from agents.runtime.roles import roles_of, searches_of
 from agents.settings import Profile, Settings, SettingsError
@@ -47,7 +47,8 @@ def checkpoints_of(settings: Settings, profile: Profile, prompts: PromptLibrary)
     checkpoint in memory, as in ``ModelRegistry``.
 
     Raises:
-        SettingsError: The profile names no model for a role of the preset, or a kind is unknown.
+        SettingsError: The profile names no model for a role of the preset, a kind is unknown, or two roles would start an engine
+            each of one model.
     """
     found: dict[str, Checkpoint] = {}
     for role in roles_of(settings, prompts):
@@ -63,7 +64,23 @@ def checkpoints_of(settings: Settings, profile: Profile, prompts: PromptLibrary)
             roles = (*known.roles, role) if known and role not in known.roles else (known.roles if known else (role,))
             options = {**_defaults(part["kind"]), **part}
             found[key] = Checkpoint(str(part["path"]), part["kind"], roles, options)
+    _require_one_engine_each(list(found.values()))
     return [*found.values(), *_search_models(settings, profile)]
+
+
+def _require_one_engine_each(checkpoints: Sequence[Checkpoint]) -> None:
+    """Roles share an engine where their tables are alike; where they differ, its weights would be in memory twice."""
+    engines: dict[str, Checkpoint] = {}
+    for each in checkpoints:
+        if each.kind != "vllm":
+            continue
+        other = engines.setdefault(each.path, each)
+        if other is not each:
+            names = sorted(key for key in each.options if each.options[key] != other.options.get(key))
+            raise SettingsError(
+                f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options "
+                f"({', '.join(names)}), so that it would be loaded twice: give them the same table and they share one engine"
+            )
 
 
 def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -76,10 +93,10 @@ def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _defaults(kind: str) -> dict[str, Any]:
-    if kind not in FACTORIES:
-        raise SettingsError(f"unknown model kind {kind!r}; known kinds: {', '.join(sorted(FACTORIES))}")
-    parameters = inspect.signature(FACTORIES[kind]).parameters.values()
-    return {entry.name: entry.default for entry in parameters if entry.default is not inspect.Parameter.empty}
+    try:
+        return options_of(kind)
+    except ModelError as error:
+        raise SettingsError(str(error)) from error
 
 
 def _search_models(settings: Settings, profile: Profile) -> Iterator[Checkpoint]:

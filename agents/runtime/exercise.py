@@ -28,15 +28,26 @@ EXERCISES: Sequence[tuple[str, Callable[[Any], object]]] = (
     ("recognise", lambda model: model.recognise([_picture()])),
     ("find", lambda model: model.find([_TEXT])),
     ("read", lambda model: model.read(_readable(model))),
-    ("encode", lambda model: model.encode([_TEXT])),
+    ("encode", lambda model: model.encode(_encodable(model))),
+    ("features", lambda model: model.features([_picture()], [_QUESTION])),
+    ("warm_up", lambda model: model.warm_up()),
 )
-"""Methods of the protocols of ``models/base.py``, each with a small call; a chat model is loaded when it is made."""
+"""Methods of the protocols of ``models/base.py``, each with a small call.
+
+A chat model is loaded when it is made; an engine of vLLM has been warmed up then too, and one behind a server is not ours to warm up.
+"""
 
 
 def _readable(model: Any) -> list[Any]:
     """What ``read`` is for: pictures to an OCR reader, questions to a reader of passages."""
     first = next(iter(inspect.signature(model.read).parameters))
     return [_picture()] if first == "images" else [ReadRequest(_QUESTION, ())]
+
+
+def _encodable(model: Any) -> list[Any]:
+    """What ``encode`` is for: pictures or texts."""
+    first = next(iter(inspect.signature(model.encode).parameters))
+    return [_picture()] if first == "images" else [_TEXT]
 
 
 def exercise(model: Any) -> None:

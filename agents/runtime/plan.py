@@ -136,7 +136,7 @@ def row(checkpoint: Checkpoint, planned_batch: int = 1, planned_images: int = 1)
         ArchitectureError: Its configuration is not to be had.
     """
     model, options = architecture_of(checkpoint.path), checkpoint.options
-    dtype = str(options.get("dtype") or ("float16" if options.get("half") else "auto"))
+    dtype = str(options.get("dtype", "auto"))
     dtype = model.dtype if dtype == "auto" else dtype
     cache = activations = other = batch = images = 0
     if model.decoder is not None:

@@ -15,7 +15,10 @@ MINILM = {"kind": "minilm"}
     ("spec", "protocol"),
     [
         ({"kind": "token-maxsim", "encoder": MINILM}, Reranker),
-        ({"kind": "blip2-coarse", "encoder": {"kind": "blip2-qformer", "path": "x", "dtype": "bfloat16"}}, MultimodalReranker),
+        (
+            {"kind": "blip2-coarse", "encoder": {"kind": "blip2-qformer", "path": "x", "dtype": "bfloat16"}},
+            MultimodalReranker,
+        ),
         ({"kind": "qwen3-reranker", "path": "x", "instruction": "Find it"}, Reranker),
         ({"kind": "flag-reranker", "path": "x", "max_tokens": 256}, Reranker),
         ({"kind": "grounding-dino", "path": "x", "box_threshold": 0.3}, Detector),

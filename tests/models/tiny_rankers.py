@@ -161,13 +161,22 @@ def save_xlm_roberta_reranker(folder: Path) -> Path:
     """A sequence classifier of the very class of bge-reranker-v2-m3."""
     torch.manual_seed(0)
     specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    bpe = _byte_pairs(specials, ["The tower is tall", "How tall is the tower?"])
-    ids = [(token, bpe.token_to_id(token)) for token in ("<s>", "</s>")]
-    bpe.post_processor = processors.TemplateProcessing(
+    unigram = Tokenizer(models.Unigram())
+    unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+    unigram.decoder = decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=90,
+        special_tokens=specials,
+        unk_token="<unk>",
+        initial_alphabet=[*string.ascii_letters, *string.digits, *".?,"],
+    )
+    unigram.train_from_iterator(["The tower is tall", "How tall is the tower?"], trainer)
+    ids = [(token, unigram.token_to_id(token)) for token in ("<s>", "</s>")]
+    unigram.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=ids
     )
     # The class matters: FlagEmbedding joins pairs by the tokenizer's own build_inputs_with_special_tokens.
-    words = XLMRobertaTokenizerFast(tokenizer_object=bpe)
+    words = XLMRobertaTokenizerFast(tokenizer_object=unigram)
     config = XLMRobertaConfig(
         vocab_size=len(words),
         hidden_size=32,

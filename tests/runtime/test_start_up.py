@@ -14,13 +14,16 @@ from agents import launch
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.models.base import FloatArray, ModelError
+from agents.models.transformers_chat import TransformersChat
 from agents.prompts import PromptLibrary
 from agents.runtime.equipment import equip, with_lora
 from agents.runtime.exercise import exercise
 from agents.runtime.read_ahead import read_ahead, weight_files
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, lanes_of, load_models
+from agents.search.stand_in_clip import save_tiny_clip
 from agents.settings import PROMPTS, Profile, SearchModels, Settings, SettingsError
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
+from tests.models.tiny import save_mllama
 
 MINILM = {"kind": "minilm"}
 
@@ -111,6 +114,21 @@ def test_each_kind_of_model_is_exercised_by_its_own_method() -> None:
     for model in (encoder, reranker, ocr, ScriptedChat(lambda _: pytest.fail("a chat model is not asked here"))):
         exercise(model)
     assert len(encoder.texts) == 1 and reranker.calls == 1 and ocr.seen == 1
+
+
+def test_a_chat_model_of_this_process_is_asked_once(tmp_path: Path) -> None:
+    chat = TransformersChat.load(save_mllama(tmp_path), max_image_side=56)
+    exercise(chat)
+    chat._checkpoint.model.forward = None  # as if the device had failed
+    with pytest.raises(ModelError, match="loads, but cannot answer"):
+        exercise(chat)
+
+
+def test_an_encoder_of_pictures_gets_one(tmp_path: Path) -> None:
+    save_tiny_clip(tmp_path)
+    exercise(
+        ModelSet(Profile(name="p", models={"e": {"kind": "clip", "path": str(tmp_path)}}), Path("unused")).get("e")
+    )
 
 
 def test_weights_are_read_from_a_folder_and_not_beyond_the_stop(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""What all adapters over one transformers checkpoint have in common: how it is named, loaded, placed and fed in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from agents.models.base import ModelError
+from agents.models.transformers_loading import CANNOT_LOAD, DTYPES
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+@dataclass(kw_only=True, eq=False)
+class Pretrained:
+    """A checkpoint with its settings; it is loaded when it is first needed.
+
+    Attributes:
+        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+        batch_size: Items in one pass.
+        device: ``cpu``, ``cuda`` ...
+        dtype: ``float32``, ``bfloat16`` or ``float16`` of the weights; results are float32 anyhow.
+        name: Name in traces; the last part of ``path`` if empty.
+
+    Raises:
+        ModelError: The dtype is unknown, or ``batch_size`` is below 1.
+    """
+
+    path: str | Path = field(kw_only=False)
+    batch_size: int = 32
+    device: str = "cpu"
+    dtype: str = "float32"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ModelError(f"Unknown dtype {self.dtype!r}; known: {', '.join(DTYPES)}.")
+        if self.batch_size < 1:
+            raise ModelError(f"batch_size must be at least 1, not {self.batch_size}.")
+        self.name = self.name or Path(self.path).name
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The type of the weights, as torch calls it."""
+        return DTYPES[self.dtype]
+
+    def load(self, what: str, processor_class: str, model_class: str) -> tuple[Any, Any]:
+        """The checkpoint's tokenizer or processor, and its model in evaluation mode on its device.
+
+        Args:
+            what: What it is, for the message of an error.
+            processor_class: A class of transformers.
+            model_class: Another.
+
+        Raises:
+            ModelError: The checkpoint is missing, broken or of another kind, or there is no such device.
+        """
+        import transformers
+
+        try:
+            processor = getattr(transformers, processor_class).from_pretrained(self.path)
+            model = getattr(transformers, model_class).from_pretrained(self.path, dtype=self.torch_dtype)
+            return processor, model.eval().to(self.device)
+        except CANNOT_LOAD as error:
+            raise ModelError(f"Cannot load {what} {self.path}: {error}") from error
+
+    def passes(self, lengths: Sequence[float]) -> Iterator[list[int]]:
+        """Row numbers, ``batch_size`` at a time, longest first: rows of like length share a pass, so that little is padded."""
+        order = sorted(range(len(lengths)), key=lambda row: lengths[row], reverse=True)
+        for start in range(0, len(order), self.batch_size):
+            yield order[start : start + self.batch_size]
+
+
+def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
+    """Each item once, and for every item its place among those: what is asked twice is computed once."""
+    place: dict[Item, int] = {}
+    rows = [place.setdefault(item, len(place)) for item in items]
+    return list(place), rows

@@ -1,0 +1,65 @@
+"""Roles that name the same model share it, one engine too; what differs is told before anything loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.memory_plan import with_planned_memory
+from agents.model_set import ModelSet
+from agents.models.base import ModelError
+from agents.models.registry import FACTORIES
+from agents.prompts import PromptLibrary
+from agents.runtime.checkpoints import checkpoints_of
+from agents.settings import PROMPTS, Profile, SearchModels, Settings, SettingsError, load_profile
+from tests.models.tiny import save_llama
+
+ROUTED = Settings.model_validate({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
+"""Asks the large model and the small one."""
+
+
+def profile(models: Mapping[str, dict[str, Any]]) -> Profile:
+    return Profile(name="p", models=dict(models), search=SearchModels(kind="embedded"))
+
+
+def test_two_roles_of_one_model_share_it(tmp_path: Path) -> None:
+    spec = {"kind": "transformers", "path": str(save_llama(tmp_path))}
+    models = ModelSet(profile({"chat": spec, "small_chat": dict(reversed(spec.items()))}), Path("unused"))
+    assert models.chat() is models.chat("small_chat")
+
+
+def test_two_roles_of_one_model_start_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, Any]] = []
+
+    def engine(_: object, **options: Any) -> object:
+        started.append(options)
+        return object()
+
+    monkeypatch.setitem(FACTORIES, "vllm", engine)
+    table = dict(load_profile("gpu").models["chat"])
+    library = PromptLibrary(PROMPTS)
+    planned = with_planned_memory(ROUTED, profile({"chat": table, "small_chat": dict(table)}), library)
+    models = ModelSet(planned, Path("unused"))
+    assert models.get("chat") is models.get("small_chat")
+    assert len(started) == 1 and 0 < started[0]["gpu_memory_utilization"] < 1
+    monkeypatch.undo()
+    (row,) = checkpoints_of(ROUTED, planned, library)
+    assert row.roles == ("small_chat", "chat")
+
+
+def test_one_model_with_two_sets_of_options_would_be_loaded_twice_and_is_refused() -> None:
+    table = dict(load_profile("gpu").models["chat"])
+    with pytest.raises(
+        SettingsError, match=r"small_chat, chat name meta-llama.*different options \(context\).*one engine"
+    ):
+        checkpoints_of(
+            ROUTED, profile({"chat": table, "small_chat": {**table, "context": 2048}}), PromptLibrary(PROMPTS)
+        )
+
+
+def test_a_role_without_a_model_lists_those_there_are() -> None:
+    with pytest.raises(ModelError, match=r"'reader'.*it has: chat"):
+        ModelSet(profile({"chat": {"kind": "smollm2"}}), Path("unused")).get("reader")
