@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from agents.models.base import ModelError
 from agents.models.packaged import packaged_path
@@ -55,13 +56,24 @@ def converted(folder: Path) -> Path:
     return folder
 
 
+def _unpacked() -> dict[str, Any]:
+    """Options that make transformers unpack the weights of a GGUF file: 4 always does, 5 keeps them packed unless told."""
+    try:
+        from transformers import GgufConfig
+    except ImportError:
+        return {}
+    return {"quantization_config": GgufConfig(dequantize=True)}
+
+
 def _convert(gguf: Path, target: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
+        model = AutoModelForCausalLM.from_pretrained(
+            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_unpacked()
+        )
     except ImportError as error:
         raise ModelError(f"Reading {gguf.name} takes the packages gguf and accelerate: {error}") from error
     except (OSError, ValueError) as error:
