@@ -9,6 +9,8 @@ from typing import Any
 
 from evaluation.records import EvaluationError
 
+_COMMA = re.compile(r",(?![^\[\]]*\])")  # one inside a list separates nothing
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -125,13 +127,13 @@ def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
 
 
 def parse_variant(text: str) -> Variant:
-    """A variant as it is written on a command line: ``LABEL=PRESET[,-STAGE...][,KEY=VALUE...]``.
+    """A variant as it is written on a command line: ``LABEL=PRESET[,-STAGE...][,KEY=VALUE...]``; a value may be a list.
 
     Raises:
         EvaluationError: It is written in another way.
     """
     label, _, rest = text.partition("=")
-    preset, *changes = [piece.strip() for piece in rest.split(",")]
+    preset, *changes = [piece.strip() for piece in _COMMA.split(rest)]
     wrong = [piece for piece in changes if not piece.startswith("-") and "=" not in piece]
     if not label.strip() or not preset or wrong:
         raise EvaluationError(

@@ -118,6 +118,8 @@ def test_variants_are_written_in_one_word() -> None:
     assert parse_variant("no checks=cruise, -consistency,-cov,rerank.k=2") == Variant(
         "no checks", "cruise", ("consistency", "cov"), ("rerank.k=2",)
     )
+    listed = parse_variant('two=cruise,stages=["answer", "finalise"],rerank.k=2')
+    assert listed.settings == ('stages=["answer", "finalise"]', "rerank.k=2")
     for wrong in ("cruise", "=cruise", "x=", "x=cruise,cov"):
         with pytest.raises(EvaluationError, match="is no variant"):
             parse_variant(wrong)
