@@ -8,6 +8,7 @@ the best two results of every search. An answer is *taken over* where it says wh
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ def ask(options: argparse.Namespace) -> list[Asked]:
     }
     data = datasets.load("single-turn", "validation", path=options.dataset, cache=options.cache)
     cases = load_cases()
+    random.Random(0).shuffle(cases)  # each question gets cases of several kinds
     found: list[Asked] = []
     for number, session in enumerate(islice(data, options.questions)):
         image, query = data.image(session).image, session.turns[0].query

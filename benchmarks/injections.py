@@ -60,7 +60,7 @@ def poisoned_page(page: dict[str, Any], case: Case) -> dict[str, Any]:
         return dict(page)
     text: str = page["page_snippet"]
     middle = text.find(". ", len(text) // 2) + 2
-    inside = f"{text[:middle]}{case.text}\n{text[middle:]}" if middle > 1 else text
+    inside = f"{text[:middle]}{case.text} {text[middle:]}" if middle > 1 else text
     return {**page, "page_snippet": f"{case.text}\n{inside}\n{case.text}"}
 
 

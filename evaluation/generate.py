@@ -191,6 +191,7 @@ def _ask(
             problem_here = f"the agent returned {type(reply).__name__} instead of text"
             log.error("%s, %s: %s", session.session_id, turn.interaction_id, problem_here)
             reply = I_DONT_KNOW
+        reply = reply.encode("utf-8", errors="replace").decode()  # lone surrogates cannot be written
         made.append(
             (
                 reply,

@@ -10,7 +10,9 @@ from typing import Literal
 
 import sentencex
 
-_LONGEST = 20_000  # characters read; an endless reply must not cost endless time
+from agents.texts.text import without_controls
+
+_LONGEST = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
 _WIDEST = 50  # documents that one [1-50] may stand for
 _MARKER = re.compile(r"[\[【]([^\[\]【】\n]{1,60})[\]】]")
 _LABEL = re.compile(
@@ -65,7 +67,7 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
     ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers; other brackets are
     text. A marker belongs to the sentence that it stands in or after; where the answer begins with one, to the sentence after it.
     """
-    text, markers = _without_markers(answer[:_LONGEST])
+    text, markers = _without_markers(without_controls(answer[:_LONGEST]))  # sentencex raises on lone surrogates
     spans = list(_sentence_spans(text))
     if not spans:
         return ()

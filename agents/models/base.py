@@ -74,6 +74,8 @@ class ChatRequest:
 class ChatReply:
     """What a chat model said.
 
+    Its text is well-formed Unicode: a server's JSON may hold halves of surrogate pairs, which no file and few libraries take.
+
     Attributes:
         text: The reply, stripped; partial where ``finish_reason`` is ``length`` or ``abort``; empty on ``error``.
         finish_reason: ``stop``, ``length`` (max_tokens), ``abort`` (deadline) or ``error``.
@@ -87,6 +89,11 @@ class ChatReply:
     logprobs: tuple[float, ...] | None = None
     error: str | None = None
     prompt_cut: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.text, str) and not self.text.isascii():
+            whole = self.text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace")
+            object.__setattr__(self, "text", whole)  # frozen
 
 
 @runtime_checkable

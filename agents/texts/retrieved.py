@@ -57,11 +57,13 @@ def _name(name: str) -> str:
 
 def _settled(text: str, step: Callable[[str], str]) -> str:
     """The text after as many steps as change it: entities may hide tags and entities, and what is taken out may leave new ones behind."""
-    for _ in range(_MOST_STEPS):
+    for number in range(2 * _MOST_STEPS):
+        if number >= _MOST_STEPS:  # wrapped more often than honest text is
+            text = _MARKS.sub(" ", text)
         once, text = text, step(text)
         if text == once:
             return text
-    return step(_MARKS.sub(" ", text))  # wrapped more often than honest text is
+    return ""
 
 
 class _Bounded:
@@ -77,7 +79,7 @@ class _Bounded:
             if self._left <= 0:
                 break
             name = _key(key if isinstance(key, str) else str(key))
-            if not gives_orders(name.replace("_", " ")):
+            if not gives_orders(f"the {name.replace('_', ' ')}"):  # it becomes "The <key> of <entity> is <value>"
                 made[name] = self._value(inner, (*path, id(value)))
         return made
 
