@@ -50,7 +50,7 @@ class CragAgent(BaseAgent):
         super().__init__(search_pipeline)
         self.settings = settings
         self.models = models
-        self.prompts = PromptLibrary(PROMPTS)
+        self.prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
         guarded = settings.guard.injection
         self._search = SearchGateway(
             search_pipeline,

@@ -8,6 +8,7 @@ text can never open a section of its own.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -107,14 +108,34 @@ class Prompt:
 
 
 class PromptLibrary:
-    """The templates of a folder, by name; each is read once."""
+    """The templates of a folder, by name; each is read once.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Where they lie.
+        reply_tokens: Prompts whose replies get another limit than their front matter says, by name.
+
+    Raises:
+        PromptError: A limit is given for a prompt that does not exist.
+    """
+
+    def __init__(self, folder: Path, reply_tokens: Mapping[str, int] | None = None) -> None:
         self._folder = folder
+        self._reply_tokens = dict(reply_tokens or {})
         self._get = lru_cache(maxsize=None)(self._load)
+        for name in self._reply_tokens:
+            if not self._path(name).is_file():
+                raise PromptError(
+                    f"limits.reply_tokens names {name!r}, but there is no prompt template {self._path(name)}"
+                )
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.j2"
 
     def _load(self, name: str) -> Prompt:
-        return Prompt(self._folder / f"{name}.j2")
+        prompt = Prompt(self._path(name))
+        if name in self._reply_tokens:
+            prompt.settings = prompt.settings.model_copy(update={"max_tokens": self._reply_tokens[name]})
+        return prompt
 
     def __getitem__(self, name: str) -> Prompt:
         """The prompt of that name (a path below the folder, without ``.j2``).

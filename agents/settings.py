@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -52,6 +52,10 @@ class Limits(_Table):
         0.15, ge=0, le=1, description="of the time of a call, kept for the stages that verify answers at most"
     )
     answer_tokens: int = Field(75, gt=0, description="an answer is cut here by the evaluator")
+    reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
+        {},
+        description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",
+    )
 
 
 class Reduced(_Table):

@@ -83,7 +83,8 @@ def record(asked: Iterable[Question], settings: Settings, pipeline: Any, models:
     log = CallLog()
     metered = MeteredModels(StandInModels(models), log)
     search = cast(SearchGateway, Metered(SearchGateway(pipeline), "search", log))
-    context = Context(settings, metered, search, PromptLibrary(PROMPTS), NO_DEADLINE)
+    prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
+    context = Context(settings, metered, search, prompts, NO_DEADLINE)
     stages = [(name, STAGES[name]()) for name in settings.stages]
     for question in asked:
         turn = Turn(question.query, to_rgb(question.image) if question.image is not None else None, question.history)

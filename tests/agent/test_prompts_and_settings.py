@@ -59,12 +59,23 @@ def test_a_missing_prompt_says_so(tmp_path: Path) -> None:
         PromptLibrary(tmp_path)["nothing"]
 
 
+def test_a_reply_can_be_given_another_limit_than_its_prompt_says(tmp_path: Path) -> None:
+    for name in ("short", "long"):
+        (tmp_path / f"{name}.j2").write_text("---\nmax_tokens: 90\n---\n=== user\nHello")
+    prompts = PromptLibrary(tmp_path, {"short": 7})
+    assert [prompts[name].request().max_tokens for name in ("short", "long")] == [7, 90]
+    with pytest.raises(PromptError, match="reply_tokens names 'none'"):
+        PromptLibrary(tmp_path, {"none": 7})
+
+
 @pytest.mark.parametrize("profile", names(PROFILES))
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_every_preset_loads_under_every_profile(preset: str, profile: str) -> None:
     settings = load_settings(preset, profile)
     assert settings.stages[-1] == "finalise"
     assert load_profile(profile).models["chat"]["kind"]
+    prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
+    assert all(prompts[name].settings.max_tokens == most for name, most in settings.limits.reply_tokens.items())
 
 
 def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:
