@@ -88,6 +88,14 @@ def _calibrate(options: argparse.Namespace, console: Console) -> None:
     if options.dry_run:
         return
     source = PRESETS / f"{options.preset}.toml"
+    if options.out is None and report.over_now.mean <= 0:
+        console.print(
+            f"{source} is left as it is: on sessions they were not fitted to, these thresholds are no better than its own. "
+            "--out writes them elsewhere",
+            markup=False,
+            soft_wrap=True,
+        )
+        return
     out = options.out or source
     table = options.table or table_of(source, profile)
     comment = f"fitted on {report.turns} turns of {report.sessions} sessions (evaluation.calibrate)"
@@ -210,7 +218,8 @@ def _parser() -> argparse.ArgumentParser:
         "--runs", type=Path, nargs="+", required=True, metavar="DIR", help="output folders of judged runs"
     )
     parser.add_argument("--preset", required=True, metavar="NAME", help="preset the runs were made with")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="preset file to write (default: presets/NAME.toml)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="preset file to write (default: presets/NAME.toml, where "
+                        "the thresholds are expected to better it)")  # fmt: skip
     parser.add_argument("--table", help=f"where in it: {MAIN} or profiles.NAME (default: the overlay of the runs' profile "
                         f"where the preset has one, else {MAIN})")  # fmt: skip
     parser.add_argument("--fit", type=_signals, metavar="A,B", help=f"what to fit, of {', '.join(SIGNALS)} (default: what "

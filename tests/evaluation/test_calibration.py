@@ -319,6 +319,19 @@ def test_from_a_run_to_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "finalise.min_confidence = 0.55" in printed
 
 
+def test_a_preset_that_is_no_worse_is_left_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write_run(tmp_path / "run")  # 0.5, as best has it, tells these answers apart as well as anything
+    original = (calibrate.PRESETS / "best.toml").read_text(encoding="utf-8")
+    monkeypatch.setattr(calibrate, "PRESETS", tmp_path)
+    copy = tmp_path / "best.toml"
+    copy.write_text(original, encoding="utf-8")
+    assert calibrate.main(["--runs", str(tmp_path / "run"), "--preset", "best", "--fit", "confidence"]) == 0
+    assert "is left as it is" in " ".join(capsys.readouterr().out.split())
+    assert copy.read_text(encoding="utf-8") == original
+
+
 @pytest.mark.parametrize(
     ("preset", "note", "said"),
     [("direct_rag", True, "made with preset 'direct_rag', not 'best'"), ("best", False, "holds no candidate answers")],
