@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.models.domain_head import DomainHead
+from agents.models.domain_classifier import ZeroShotDomainClassifier
+from agents.models.domain_head import DomainHead, HeadDomainClassifier
+from agents.models.registry import ModelRegistry
+from agents.settings import Profile, load_profile
 from tests.evaluation.worlds import row, write_dataset
+from tests.models.tiny_rankers import save_blip2
+from training import domain_router
 from training.domain_examples import read_examples
 from training.domain_router import main
 
@@ -77,3 +82,25 @@ def test_what_is_missing_is_said(
 ) -> None:
     assert main(arguments(dataset, tmp_path / "head", *more)) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_head_on_the_features_of_blip2_as_the_gpu_profile_has_it(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = {"kind": "blip2-qformer", "path": str(save_blip2(tmp_path / "blip2"))}
+    fallback = {"kind": "domain-zero-shot", "encoder": {"kind": "minilm"}}
+    spec = {"kind": "domain-head", "head": str(tmp_path / "head"), "features": features, "fallback": fallback}
+    gpu = load_profile("gpu").models["domain_classifier"]
+    assert set(gpu) == set(spec) and gpu["features"]["kind"] == features["kind"]
+    registry = ModelRegistry(tmp_path, domains={name: name for name in TOLD})
+    question, photo = "How fast is this?", Image.open(PHOTOS / "corvette_c5.webp").convert("RGB")
+    assert isinstance(registry.load(spec), ZeroShotDomainClassifier)  # no head has been fitted yet
+
+    profile = Profile(name="tiny", models={"domain_classifier": spec})
+    monkeypatch.setattr(domain_router, "load_profile", lambda name: profile)
+    assert main(arguments(dataset, tmp_path / "head")) == 0
+    fitted = ModelRegistry(tmp_path).load(spec)
+    assert isinstance(fitted, HeadDomainClassifier)
+    (labels,) = fitted.classify([photo], [question])
+    assert {label.name for label in labels} == set(TOLD)
+    assert sum(label.probability for label in labels) == pytest.approx(1.0, abs=1e-5)
