@@ -18,6 +18,9 @@ VERIFYING = frozenset({"verify", "consistency", "chain_of_verification", "cite",
 """Stages without which a preset's rule may not let the answer pass: a share of every call is kept for them."""
 
 
+_MOST_FOR_ANSWERING = 0.5  # of a call: what once hung may not keep everything before it from running
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a stage is to be run.
@@ -76,7 +79,7 @@ class Budget:
         answering = sum(self._least(other, turns) for other in later if other.name in ANSWERING)
         verifying = sum(self._least(other, turns) for other in later if other.name in VERIFYING)
         share = self._share * whole_call if whole_call != float("inf") else verifying
-        return answering + min(verifying, share)
+        return min(answering, _MOST_FOR_ANSWERING * whole_call) + min(verifying, share)
 
     def _least(self, stage: Stage, turns: int) -> float:
         return self._need(stage, turns, stage.least_seconds)

@@ -9,7 +9,8 @@ from agents.texts.text import one_line
 from agents.texts.torn import whole_sentences
 from agents.turn import Candidate
 
-_LONGEST = 8_000  # characters of a reply that are read; an endless one must not cost endless time
+MOST_READ = 8_000
+"""Characters of a reply that are read; an endless one must not cost endless time."""
 
 
 def candidate_of(reply: ChatReply) -> Candidate | None:
@@ -20,7 +21,7 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     """
     if reply.finish_reason == "error":
         return None
-    said = reply.text[:_LONGEST]
+    said = reply.text[:MOST_READ]
     text = labelled(said, "answer")
     if text is None:
         text = "" if labelled(said, "reason") is not None else said

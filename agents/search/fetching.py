@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -81,7 +82,7 @@ def fetch(url: str, *, seconds: float, most_bytes: int, allowed: Allowed = is_pu
         FetchError: Another scheme, an address that is not allowed, an answer that is no success, too long or too late, a broken connection.
     """
     end = time.monotonic() + seconds
-    with httpcore.ConnectionPool(network_backend=_CheckedBackend(allowed), retries=0) as pool:
+    with httpcore.ConnectionPool(network_backend=_CheckedBackend(allowed, end), retries=0) as pool:
         for _ in range(MOST_REDIRECTS + 1):
             answer = _get(pool, url, end, most_bytes)
             if isinstance(answer, Fetched):
@@ -138,11 +139,38 @@ def _left(end: float) -> float:
     return left
 
 
+class _TimedStream(httpcore.NetworkStream):
+    """A connection from which nothing is read after the end: one that sends its headers a byte at a time is given up too."""
+
+    def __init__(self, stream: httpcore.NetworkStream, end: float) -> None:
+        self._stream = stream
+        self._end = end
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, min(timeout or _BLOCK_SECONDS, _left(self._end)))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, min(timeout or _BLOCK_SECONDS, _left(self._end)))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        seconds = min(timeout or _BLOCK_SECONDS, _left(self._end))
+        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, seconds), self._end)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
 class _CheckedBackend(httpcore.SyncBackend):
     """Connects to an address only after it was found to be allowed."""
 
-    def __init__(self, allowed: Allowed) -> None:
+    def __init__(self, allowed: Allowed, end: float) -> None:
         self._allowed = allowed
+        self._end = end
 
     def connect_tcp(
         self,
@@ -156,7 +184,8 @@ class _CheckedBackend(httpcore.SyncBackend):
         refused = [address for address in found if not self._allowed(address)]
         if refused or not found:
             raise FetchError(f"{host} is no public address")
-        return super().connect_tcp(found[0], port, timeout, local_address, socket_options)
+        stream = super().connect_tcp(found[0], port, timeout, local_address, socket_options)
+        return _TimedStream(stream, self._end)
 
 
 def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: float) -> dict[str, T]:

@@ -8,12 +8,14 @@ from typing import ClassVar
 
 from PIL import Image
 
+from agents.methods.candidates import MOST_READ
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply, ChatRequest
 from agents.stage import Context
 from agents.texts.evidence_text import modality_of
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
+from agents.texts.torn import whole_sentences
 from agents.turn import Candidate, Turn
 
 PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned"}
@@ -76,9 +78,12 @@ class CitedAnswer:
 
 def long_answer(reply: ChatReply) -> Candidate | None:
     """The answer of a reply with its markers; None where it says nothing or was cut off before its answer."""
-    text = labelled(reply.text, "answer")
+    said = reply.text[:MOST_READ]
+    text = labelled(said, "answer")
     if text is None:
-        text = "" if any(labelled(reply.text, step) is not None for step in _STEPS) else reply.text
+        text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
+    if reply.finish_reason == "abort":
+        text = whole_sentences(text)
     if not text.strip():
         return None
     statistics = token_probabilities(reply.logprobs)

@@ -29,7 +29,7 @@ class DocumentsStage:
             (turn, query, chunk)
             for turn in turns
             for query in queries_of(turn)
-            for chunk in turn.evidence
+            for chunk in turn.evidence[: context.settings.evidence.most_chunks]
             if settings.modality in ("both", modality_of(chunk))
         ]
         scores = context.models.reranker.score([(query, passage_of(chunk)) for _, query, chunk in asked])

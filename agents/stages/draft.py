@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.methods.candidates import MOST_READ
 from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
 from agents.stage import Context
@@ -30,14 +31,15 @@ def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
     A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
     deadline stopped only whole sentences are an answer.
     """
-    found = json_object(reply.text) or {}
-    answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(reply.text, "answer")
-    steps = tuple(one_line(step) for step in _STEP.findall(reply.text))[:most_steps]
+    said = reply.text[:MOST_READ]
+    found = json_object(said) or {}
+    answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(said, "answer")
+    steps = tuple(one_line(step) for step in _STEP.findall(said))[:most_steps]
     if answer is None:
-        answer = reply.text.strip().split("\n")[-1] if reply.text.strip() and not steps else IDK
+        answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
     if reply.finish_reason == "abort":
         answer = whole_sentences(str(answer))
-    named = _OBJECT.search(reply.text)
+    named = _OBJECT.search(said)
     name = one_line(named.group("name")) if named else None
     if name is not None and _UNKNOWN.search(name):
         name = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.methods.candidates import MOST_READ
 from agents.models.base import ChatReply
 from agents.stage import Context
 from agents.texts.evidence_text import modality_of
 from agents.texts.text import clean, one_line
+from agents.texts.torn import whole_sentences
 from agents.turn import Evidence, Turn
 
 
@@ -48,5 +50,8 @@ class KnowledgeStage:
 
 def extracted(reply: ChatReply) -> str | None:
     """The facts of a reply on one line; None where there are none."""
-    text = one_line(clean(reply.text)) if reply.finish_reason != "error" else ""
+    said = reply.text[:MOST_READ]
+    text = one_line(clean(whole_sentences(said) if reply.finish_reason == "abort" else said))
+    if reply.finish_reason == "error":
+        return None
     return None if text.strip(" .").lower() in ("", "none", "nothing", "no facts") else text

@@ -6,8 +6,12 @@ import re
 
 import sentencex
 
-_MOST_CHARACTERS = 8_000
-_ENDED = re.compile(r"[^\W\d_]{4,}[\"')\]]*[.!?][\"')\]]*$")  # a word and its full stop; "3." and "Mt." may go on
+from agents.texts.text import without_controls
+
+_MOST_CHARACTERS = 6_000  # sentencex takes quadratic time on some quotes
+_END_CHARACTERS = 80
+_ENDED = re.compile(r"[^\W\d_]{4,}[\"')]*(?: ?\[[\d, ]+\])*[.!?][\"')]*(?: ?\[[\d, ]+\])*$")
+"""A word, its citations and its full stop, in either order; "3." and "Mt." may go on."""
 
 
 def whole_sentences(text: str) -> str:
@@ -16,8 +20,8 @@ def whole_sentences(text: str) -> str:
     A torn sentence says nothing: what was to come may have turned it round ("The tower was never ...").
     """
     kept: list[str] = []
-    for line in text[:_MOST_CHARACTERS].splitlines(keepends=True):
+    for line in without_controls(text[:_MOST_CHARACTERS]).splitlines(keepends=True):
         kept += sentencex.segment("en", line)
-    if kept and not _ENDED.search(kept[-1].strip()):
+    if kept and not _ENDED.search(kept[-1].strip()[-_END_CHARACTERS:]):
         kept.pop()
     return "".join(kept).strip()

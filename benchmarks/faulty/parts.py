@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +16,31 @@ from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArra
 from agents.models.reader import Extraction, ReadRequest
 
 ANSWER = "The Eiffel Tower is 330 metres high."
+PICTURE = "https://i.example/1.jpg"
+PAGES = ("https://p.example/0", "https://p.example/1")
 _TOKENS = (-0.01,) * 9
-_REPLY = f"""Reason: the photo shows it, and [Info 1] gives it.
-Answer: {ANSWER}
+_REPLY = """Reason: the photo shows it, and [Info 1] gives it.
+Answer: {answer}
 Response: Correct Answer
 Confidence: 1.0
-Final answer: {ANSWER}"""
+Final answer: {answer}"""
+_NUMBER = re.compile(r"tower (\d+-\d+)")
+_CITING = "[1][3]"  # stands in prompts that want citations
+
+
+def numbers_in(text: str) -> list[str]:
+    """Which of the numbered towers of the trials' questions a text names."""
+    return _NUMBER.findall(text)
+
+
+def _height(text: str) -> str:
+    """The height of the tower that a text named last."""
+    numbers = numbers_in(text)
+    return f"The tower {numbers[-1]} is 330 metres high." if numbers else ANSWER
 
 
 class Chat:
-    """Says the same to every request, in a form that most prompts can read."""
+    """Names the tower that it is asked about, in a form that most prompts can read."""
 
     name = "scripted"
 
@@ -34,7 +51,11 @@ class Chat:
 
     def reply(self, request: ChatRequest) -> ChatReply:
         """The reply to one request."""
-        return ChatReply(_REPLY, "stop", _TOKENS if request.logprobs else None)
+        asked = "\n".join(message.content for message in request.messages)
+        answer = _height(asked)
+        if _CITING in asked:
+            answer = f"{answer[:-1]} [1]."
+        return ChatReply(_REPLY.format(answer=answer), "stop", _TOKENS if request.logprobs else None)
 
 
 class Reranker:
@@ -65,11 +86,11 @@ class Encoder:
 
 
 class Reader:
-    """Takes the first passage."""
+    """Finds in the first passage what it is asked about."""
 
     def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
         """An answer for each request."""
-        return [Extraction(item.passages[0].text, item.passages[0].text, 0, 0.9) for item in items]
+        return [Extraction(_height(item.question), item.passages[0].text, 0, 0.9) for item in items]
 
 
 class Sight:
@@ -105,6 +126,8 @@ class Search:
 
     attributes: Any = {"height": "{{convert|330|m|ft}}", "architect": "[[Stephen Sauvestre]]"}  # noqa: RUF012 - replaced whole, never changed
 
+    page_folder = picture_folder = Path("/nowhere")  # not the caches of this machine
+
     def __call__(self, query: Any, k: int = 5) -> Any:
         """Results of one query."""
         return self.pages(query)[:k] if isinstance(query, str) else self.pictures()[:k]
@@ -112,30 +135,32 @@ class Search:
     def pictures(self) -> Any:
         """What an image finds."""
         entity = {"entity_name": "Eiffel Tower", "entity_attributes": self.attributes}
-        return [{"index": 0, "score": 0.9, "url": "https://i.example/1.jpg", "entities": [entity]}]
+        return [{"index": 0, "score": 0.9, "url": PICTURE, "entities": [entity]}]
 
     def pages(self, query: str) -> Any:
         """What a text finds."""
         del query
         return [
             {
-                "index": f"https://p.example/{n}_chunk_0",
+                "index": f"{url}_chunk_0",
                 "score": 0.9 - n / 10,
                 "page_name": "Eiffel Tower",
                 "page_snippet": f"The Eiffel Tower is 330 metres high. It has {n + 3} floors.",
-                "page_url": f"https://p.example/{n}",
+                "page_url": url,
             }
-            for n in range(2)
+            for n, url in enumerate(PAGES)
         ]
 
 
-def ready(chat: Any = None, reranker: Any = None, sight: Any = None, reader: Any = None) -> dict[str, Any]:
+def ready(
+    chat: Any = None, reranker: Any = None, sight: Any = None, reader: Any = None, encoder: Any = None
+) -> dict[str, Any]:
     """Models for every role that a preset may ask for."""
     talk, order, see = chat or Chat(), reranker or Reranker(), sight or Sight()
     return {
         **dict.fromkeys(("chat", "small_chat"), talk),
         **dict.fromkeys(("reranker", "coarse_reranker", "fine_reranker"), order),
         **dict.fromkeys(("ocr", "recogniser", "detector", "entity_finder", "domain_classifier"), see),
-        "text_encoder": Encoder(),
+        "text_encoder": encoder or Encoder(),
         "reader": reader or Reader(),
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents.methods.candidates import candidate_of
+from agents.methods.candidates import MOST_READ, candidate_of
 from agents.models.base import ChatReply
 from agents.settings import load_settings
+from agents.stages.cited_answer import long_answer
 from agents.stages.draft import parse_draft
 from agents.stages.understand import Understand
 from agents.texts.torn import whole_sentences
@@ -21,13 +22,25 @@ from tests.agent.scripted import ScriptedChat, context, turn
         ("", ""),
         ("It is 330 metres high. It was bui", "It is 330 metres high."),
         ("It is 330 metres high.", "It is 330 metres high."),
+        ("It is high [1][2].", "It is high [1][2]."),
         ("It is 3.", ""),
         ("It stands near Mt.", ""),
         ("It was made by Dr. Smith in 1887. He", "It was made by Dr. Smith in 1887."),
         ("It is high.\nIt is ol", "It is high."),
         ("x" * 1_000_000, ""),
     ],
-    ids=["torn", "nothing", "one whole", "ended", "number", "abbreviation", "title inside", "lines", "endless"],
+    ids=[
+        "torn",
+        "nothing",
+        "one whole",
+        "ended",
+        "cited",
+        "number",
+        "abbreviation",
+        "title inside",
+        "lines",
+        "endless",
+    ],
 )
 def test_whole_sentences(text: str, kept: str) -> None:
     assert whole_sentences(text) == kept
@@ -48,6 +61,13 @@ def test_a_torn_draft_keeps_its_steps_and_what_it_had_answered() -> None:
     assert (
         parse_draft(ChatReply("Answer: It was built in Paris. And the", "abort"), 5).answer == "It was built in Paris."
     )
+
+
+def test_of_endless_replies_little_is_read() -> None:
+    endless = ChatReply("tower " * 200_000, "length")
+    long = long_answer(endless)
+    assert len(parse_draft(endless, 5).answer) <= MOST_READ
+    assert long is not None and len(long.text) <= MOST_READ
 
 
 @pytest.mark.parametrize("finish", ["abort", "length"])

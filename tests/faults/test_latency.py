@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -17,12 +18,16 @@ from agents.latency.budget import Budget
 from agents.latency.dialogs import DialogTimes
 from agents.latency.estimates import Estimates
 from agents.latency.guard import Guard
-from agents.latency.reduction import reduced_settings
+from agents.latency.reduction import reduced, reduced_settings
 from agents.latency.worker import HungError, Worker
+from agents.search.gateway import SearchGateway
 from agents.settings import PRESETS, Limits, load_settings, names
 from agents.stage import Context, Stage
-from agents.turn import Turn
-from tests.agent.scripted import context, turn
+from agents.stages.documents import DocumentsStage
+from agents.stages.rerank import Rerank
+from agents.stages.web_search import WebSearch
+from agents.turn import Evidence, Turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
 
 
 class Timed:
@@ -75,6 +80,13 @@ def test_a_stage_runs_whole_reduced_or_not_at_all() -> None:
     skipped = budget.plan(stages[0], 1, left=2.5, whole_call=10.0)
     assert skipped.way == "skipped"
     assert skipped.reason is not None and "2.50 s left" in skipped.reason
+
+
+def test_a_slow_answer_leaves_the_stages_before_it_half_of_the_call() -> None:
+    stages: list[Stage] = [Timed("ground"), Timed("answer")]
+    known = Estimates()
+    known.at_least("answer", 1, 9.5)  # it hung once
+    assert Budget(stages, known, verification_share=0.15).reserve(stages[0], 1, 10.0) == pytest.approx(5.0)
 
 
 def test_what_was_measured_counts_more_than_what_was_declared() -> None:
@@ -197,6 +209,41 @@ def test_every_preset_can_be_reduced(preset: str) -> None:
         assert less.queries.most == 1
         assert less.evidence.most_chunks <= 24
         assert type(whole).model_validate(less.model_dump()) == less
+
+
+@pytest.mark.parametrize(
+    ("stage", "preset"), [(Rerank(), "best"), (DocumentsStage(), "mavis")], ids=["rerank", "documents"]
+)
+def test_a_reduced_stage_scores_fewer_pairs(stage: Stage, preset: str) -> None:
+    settings = load_settings(preset, "gpu")
+    asked = turn("How high is it?")
+    asked.evidence = tuple(Evidence(f"chunk {number}", "web", "Tower") for number in range(40))
+    pairs: list[int] = []
+
+    class Counting:
+        name = "counting"
+
+        def score(self, given: Sequence[tuple[str, str]]) -> list[float]:
+            pairs.append(len(given))
+            return [0.5] * len(given)
+
+    made = context(settings, reranker=Counting())
+    stage.run([asked], made)
+    stage.run([asked], reduced(made))
+    assert pairs == [40, settings.reduced.chunks]
+
+
+def test_a_reduced_model_says_less_and_searches_are_fewer() -> None:
+    settings = load_settings("best", "gpu")
+    chat = ScriptedChat(lambda _: "a tower")
+    less = reduced(context(settings, chat=chat))
+    request = less.prompts["parametric_answer"].request(image=None, question="What?", history=(), evidence=())
+    less.models.chat().chat([request])
+    assert chat.requests[0].max_tokens == math.ceil(settings.reduced.tokens * request.max_tokens)
+    asked = turn("How high?", queries=("a", "b", "c"))
+    searched = ScriptedPipeline({}, {})
+    WebSearch().run([asked], dataclasses.replace(less, search=SearchGateway(searched)))
+    assert len(searched.queries) == settings.reduced.queries == 1
 
 
 def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
