@@ -13,12 +13,12 @@ def mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int =
     MAD is the median absolute deviation from the median. Without any score the threshold is ``tau``.
 
     Args:
-        scores: Reranker scores in any order, 0 to 1; NaN is left out.
+        scores: Reranker scores in any order, 0 to 1; what is not finite is left out.
         tau: Least score that is ever relevant.
         lam: How far below the median a score may lie, in MADs.
         top: How many of the best scores are looked at.
     """
-    best = sorted((score for score in scores if not np.isnan(score)), reverse=True)[:top]
+    best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:top]
     if not best:
         return tau
     median = float(np.median(best))

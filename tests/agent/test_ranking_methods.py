@@ -59,6 +59,7 @@ def test_mad_threshold_looks_at_the_best_ten_only_and_never_goes_below_tau() -> 
     assert mad_threshold([0.05, 0.01], tau=0.1, lam=1.5) == 0.1
     assert mad_threshold([], tau=0.1, lam=1.5) == 0.1
     assert mad_threshold([math.nan, 0.6], tau=0.1, lam=1.5) == 0.6
+    assert mad_threshold([math.inf, math.inf, 0.6], tau=0.1, lam=1.5) == 0.6
 
 
 def detection(left: float, top: float, right: float, bottom: float, score: float = 1.0) -> Detection:
