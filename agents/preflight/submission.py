@@ -110,7 +110,8 @@ def check_submission(path: Path, settings: Settings, profile: Profile, prompts: 
     loose = sorted(model for model, revision in listed.items() if not is_commit(revision))
     if loose:
         mend = (
-            f"put the commit (huggingface.co/{loose[0]}/commits/main) into {REVISIONS.relative_to(ROOT)}, then {again}"
+            f"for each, the 40 digits of its newest commit (huggingface.co/{loose[0]}/commits/main, and so on) as revision in "
+            f"{REVISIONS.relative_to(ROOT)}; or `hf download` each, so that the local cache knows it; then {again}"
         )
         checks.append(failed("revisions pinned", f"no commit for {', '.join(loose)}", mend))
     else:
