@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from agents.secrets import keep_out_of_logs
 from evaluation.options import data_folders, parse
 from evaluation.records import EvaluationError
 
@@ -24,6 +25,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C."""
     options = parse(arguments)
+    keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     console = console or Console()
     try:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.secrets import keep_out_of_logs
 from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def build_agent(
     from agents.prompts import PromptLibrary
     from agents.runtime.equipment import equip
 
+    keep_out_of_logs()
     settings = settings_of(preset, profile, without=without, overrides=overrides)
     ready = equip(settings, load_profile(profile), PromptLibrary(PROMPTS))
     return CragAgent(pipeline, settings=settings, models=build_models(ready, cache), trace_path=trace_path)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from agents.models.base import ModelError
+from agents.secrets import scrubbed
 from agents.stage import Context, Stage
 from agents.stages.answer import Answer
 from agents.stages.chain_of_verification import VerificationChain
@@ -120,5 +121,5 @@ def _attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> tuple[str
         stage.run(turns, context)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
         _log.exception("stage %s failed", stage.name)
-        return f"{type(error).__name__}: {error}"[:_LONGEST_REASON], isinstance(error, ModelError)
+        return scrubbed(f"{type(error).__name__}: {error}")[:_LONGEST_REASON], isinstance(error, ModelError)
     return None, False

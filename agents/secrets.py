@@ -1,17 +1,73 @@
-"""Keys that stand in the environment never reach a file."""
+"""Keys never reach a file or a log.
+
+What is a key: the values of environment variables that are named like one, values that were told (``remember``), what follows
+``Bearer``, and user and password of a URL.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import traceback
+from typing import Any
 
-_NAMED = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+_NAMED = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
 _SHORTEST = 8  # shorter values ("none", "EMPTY") are no secrets, and would be found in ordinary words
+_BEARER = re.compile(r"(\bBearer[ \t]{1,4})[^\s\"',]{8,}", re.IGNORECASE)
+_IN_URL = re.compile(r"(?<=://)[^\s/?#@\"']{1,200}@")
+_MASK = "***"
+_told: set[str] = set()
+
+
+def remember(value: str | None) -> None:
+    """Take a value for a key, whatever its variable is called or wherever it came from."""
+    if value and len(value) >= _SHORTEST:
+        _told.add(value)
 
 
 def scrubbed(text: str) -> str:
-    """The text with the values of environment variables that are named like keys replaced by ``***``."""
-    for name, value in os.environ.items():
-        if len(value) >= _SHORTEST and _NAMED.search(name) and value in text:
-            text = text.replace(value, "***")
-    return text
+    """The text with keys replaced by ``***``."""
+    for value in _known():
+        if value in text:
+            text = text.replace(value, _MASK)
+    if "earer" in text.lower():
+        text = _BEARER.sub(rf"\1{_MASK}", text)
+    return _IN_URL.sub(f"{_MASK}@", text) if "://" in text else text
+
+
+def _known() -> list[str]:
+    """The keys, longest first: one may begin like another."""
+    named = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAMED.search(name))
+    return sorted({*named, *_told}, key=len, reverse=True)
+
+
+def keep_out_of_logs() -> None:
+    """Scrub every log record of this process from now on, whichever library makes it and wherever it goes; calling it again is harmless.
+
+    Messages are scrubbed with their arguments filled in, tracebacks with the texts of all exceptions in their chain.
+    """
+    if not isinstance(logging.getLogRecordFactory(), _Factory):
+        logging.setLogRecordFactory(_Factory(logging.getLogRecordFactory()))
+
+
+class _Factory:
+    """Makes records as the factory before it does, without keys."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._before(*args, **kwargs)
+        try:
+            said = record.getMessage()
+        except Exception:  # noqa: BLE001 - wrong arguments: logging itself will complain of them, and must not be kept from it
+            return record
+        plain = scrubbed(said)
+        if plain != said:
+            record.msg, record.args = plain, ()
+        if record.exc_info and record.exc_info[0] is not None:
+            told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (plain := scrubbed(told)) != told:
+                record.exc_text = plain  # formatters take it instead of formatting the exception anew
+        return record

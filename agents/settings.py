@@ -84,7 +84,11 @@ class TraceSettings(_Table):
         True,
         description="texts: questions, replies, evidence; without them names of stages, numbers and reasons remain",
     )
-    images: bool = Field(True, description="what is said of the picture: text read in it, boxes, hits, entities")
+    images: bool = Field(
+        True,
+        description="what may tell of the picture: text read in it, boxes, hits, entities, and replies and evidence, which may name "
+        "them; without it question and answer remain, names of stages, numbers and reasons",
+    )
 
 
 class Understand(_Table):

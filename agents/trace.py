@@ -59,12 +59,12 @@ class TraceWriter:
             "error": self._reason(turn.error),
             "seconds": round(seconds, 4),
         }
-        return scrubbed(json.dumps(_short(record), ensure_ascii=False, default=str))
+        return scrubbed(json.dumps(_short(record), ensure_ascii=False, default=_other))
 
     def _stage(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         kept = {key: value for key, value in entry.items() if self._settings.images or key not in _OF_THE_PICTURE}
-        if self._settings.queries:
-            return kept
+        if self._settings.queries and self._settings.images:
+            return kept  # else no text at all: replies, queries and evidence may each tell of question and picture
         return {
             key: self._reason(value)
             if key in ("skipped", "decision")
@@ -76,7 +76,7 @@ class TraceWriter:
 
     def _reason(self, reason: Any) -> Any:
         """Why something went wrong; without texts only up to where an error begins to quote what it choked on."""
-        if self._settings.queries or not isinstance(reason, str):
+        if (self._settings.queries and self._settings.images) or not isinstance(reason, str):
             return reason
         return ":".join(reason.split(":")[:2])[:80]
 
@@ -90,9 +90,14 @@ def _numbers(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else None
 
 
+def _other(value: object) -> str:
+    return scrubbed(str(value))[:_LONGEST]
+
+
 def _short(value: Any) -> Any:
     """The record with its texts cut."""
     if isinstance(value, str):
+        value = scrubbed(value)  # before it is cut: the first half of a key is one too
         return value if len(value) <= _LONGEST else value[:_LONGEST] + "…"
     if isinstance(value, Mapping):
         return {str(key): _short(inner) for key, inner in value.items()}

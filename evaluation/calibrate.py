@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import local_evaluation
+from agents.secrets import keep_out_of_logs
 from evaluation.calibration import Report, calibrate, current_policy, signals_of, values_of
 from evaluation.calibration_plot import curve_of, plot_curves
 from evaluation.choose_judge import choose_judge
@@ -50,6 +51,7 @@ and they are judged now; but later turns of their dialogs have seen "I don't kno
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
     options = _parser().parse_args(arguments)
+    keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     console = Console()
     try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
+from agents.secrets import keep_out_of_logs
 from evaluation.comparison_plot import plot_truthfulness
 from evaluation.records import EvaluationError
 from evaluation.result_tables import ResultTable, write_csv
@@ -31,6 +32,7 @@ def compare(
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
     """
+    keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     console = Console()
     try:

@@ -13,6 +13,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from agents.base_agent import BaseAgent, Message
+from agents.secrets import scrubbed
 from evaluation.batches import Slot, schedule
 from evaluation.images import LoadedImage
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, QuestionTurn, Session, answered, count_turns
@@ -177,7 +178,7 @@ def _ask(
             error = f"the agent returned {what} for {len(slots)} questions"
     except Exception as problem:  # one failing batch must not cost the answers of the others
         log.exception("the agent failed in batch %d", number)
-        error = f"{type(problem).__name__}: {problem}"
+        error = scrubbed(f"{type(problem).__name__}: {problem}")
     seconds = time.perf_counter() - start
     if error is not None:
         log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, error)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agents.secrets import scrubbed
 from evaluation.records import EvaluationError
 
 MANIFEST = "run.json"
@@ -27,6 +28,7 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
     Raises:
         EvaluationError: The folder's answers were made with other settings; names them.
     """
+    about = json.loads(scrubbed(json.dumps(dict(about), ensure_ascii=False)))
     if resume:
         earlier = read_manifest(output_dir)
         other = [
@@ -39,5 +41,5 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
                 f"the answers in {output_dir} were made with other settings ({'; '.join(other)}); resume with those"
             )
     output_dir.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(dict(about), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
     (output_dir / MANIFEST).write_text(text, encoding="utf-8")

@@ -19,6 +19,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
+from agents.secrets import remember, scrubbed
 from evaluation.judge import CHALLENGE_JUDGE, JudgeError, JudgeItem, Verdict
 from evaluation.judge_cache import JudgeCache
 from evaluation.judge_prompts import load_prompt
@@ -89,6 +90,7 @@ class OpenAIJudge:
             raise JudgeError(
                 f"the judge {model} needs a key: set OPENAI_API_KEY, or use --eval-model None for the rule judge"
             )
+        remember(key)
         self.model = model
         self.style: Style = style or style_of(model)
         self.name = f"{model} ({self.style})"
@@ -127,7 +129,7 @@ class OpenAIJudge:
             if self._cache is not None:
                 self._cache.put(key, verdict)
             return verdict
-        return Verdict(False, f"the judge's reply is no verdict: {reply[:200]!r}", failed=True)
+        return Verdict(False, f"the judge's reply is no verdict: {scrubbed(reply)[:200]!r}", failed=True)
 
     def _complete(self, request: dict[str, Any]) -> str:
         retrying = Retrying(
@@ -139,18 +141,18 @@ class OpenAIJudge:
         try:
             return retrying(self._complete_once, request)
         except openai.AuthenticationError as error:
-            raise JudgeError(f"the judge's server refuses the key (OPENAI_API_KEY): {_message(error)}") from error
+            raise JudgeError(f"the judge's server refuses the key (OPENAI_API_KEY): {_message(error)}") from None
         except openai.PermissionDeniedError as error:
-            raise JudgeError(f"the key may not use {self.model}: {_message(error)}") from error
+            raise JudgeError(f"the key may not use {self.model}: {_message(error)}") from None
         except openai.NotFoundError as error:
-            raise JudgeError(f"the judge's server has no model {self.model}: {_message(error)}") from error
+            raise JudgeError(f"the judge's server has no model {self.model}: {_message(error)}") from None
         except _PASSING as error:
             raise JudgeError(
                 f"the judge's server did not answer after {SERVER_TRIES} tries: {_message(error)}; "
                 "what was judged is kept: evaluate again to go on"
-            ) from error
+            ) from None
         except openai.OpenAIError as error:
-            raise JudgeError(f"the judge's server: {_message(error)}") from error
+            raise JudgeError(f"the judge's server: {_message(error)}") from None
 
     def _complete_once(self, request: dict[str, Any]) -> str:
         try:
@@ -202,4 +204,5 @@ def _schema() -> dict[str, Any]:
 
 
 def _message(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    """The complaint's first line, without the key, which some servers repeat."""
+    return scrubbed((str(error).strip().splitlines() or [type(error).__name__])[0])[:300]

@@ -18,6 +18,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError
 from agents.models.image_url import jpeg_data_url
+from agents.secrets import remember, scrubbed
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ class OpenAIChat:
         self._unsupported: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"OpenAIChat(model={self.name!r}, base_url={self._base_url!r}, key from ${self._api_key_env})"
+        return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self._base_url!r}, key from ${self._api_key_env})")
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests side by side; see ``ChatModel.chat``.
@@ -101,7 +102,7 @@ class OpenAIChat:
                 timeout=min(max(deadline.left(), 0.001), SECONDS_WITHOUT_DEADLINE),
             )
         except (openai.OpenAIError, ValueError, TypeError) as error:
-            raise ModelError(f"Cannot set up a client for {self._base_url}: {self._clean(error)}") from None
+            raise ModelError(f"Cannot set up a client for {self._address}: {self._clean(error)}") from None
         async with client:
             tasks = [asyncio.ensure_future(self._one(client, gate, request, deadline)) for request in requests]
             try:
@@ -113,8 +114,14 @@ class OpenAIChat:
                 raise
 
     @property
+    def _address(self) -> str:
+        return scrubbed(self._base_url or "the default address")
+
+    @property
     def _key(self) -> str:
-        return os.environ.get(self._api_key_env, "")
+        key = os.environ.get(self._api_key_env, "")
+        remember(key)
+        return key
 
     async def _one(
         self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, request: ChatRequest, deadline: Deadline
@@ -197,12 +204,12 @@ class OpenAIChat:
                     _take(chunk, partial)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise ModelError(
-                f"The server at {self._base_url or 'the default address'} refuses the key: set the environment "
+                f"The server at {self._address} refuses the key: set the environment "
                 f"variable {self._api_key_env} to a valid one. It says: {self._clean(error)}"
             ) from None
         except openai.NotFoundError as error:
             raise ModelError(
-                f"The server does not know model {self.name!r}, or {self._base_url} is not the root of its API "
+                f"The server does not know model {self.name!r}, or {self._address} is not the root of its API "
                 f"(it usually ends in /v1). It says: {self._clean(error)}"
             ) from None
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
@@ -228,10 +235,7 @@ class OpenAIChat:
 
     def _clean(self, error: BaseException) -> str:
         """The complaint, short and without the key, which some servers repeat."""
-        text = str(error)
-        if self._key:
-            text = text.replace(self._key, "***")
-        return text[:MESSAGE_CHARACTERS]
+        return scrubbed(str(error))[:MESSAGE_CHARACTERS]
 
 
 def _take(chunk: Any, partial: _Partial) -> None:

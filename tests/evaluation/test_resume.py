@@ -1,0 +1,147 @@
+"""A run that is killed anywhere, while it writes too, and gone on with: exactly the scores of one that was left alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import local_evaluation
+from agents import launch
+from agents.base_agent import Message
+from evaluation import generate
+from evaluation.outputs import ALL_TURNS, SCORES
+from evaluation.responses import JsonLinesWriter
+from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
+
+TURNS = (3, 1, 4, 2)
+
+
+class Killed(BaseException):
+    """Nothing in the evaluation catches it."""
+
+
+class Cut:
+    """Kills a run once so many bytes were to be written; of what was not synced a part of any length reaches each file."""
+
+    def __init__(self, seed: int, most: int) -> None:
+        self.chance = random.Random(seed)
+        self.left = self.chance.randint(0, most)
+        self.open: list[CutWriter] = []
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            for writer in self.open:
+                writer.path.open("ab").write(writer.pending[: self.chance.randint(0, len(writer.pending))])
+            raise Killed
+
+
+class CutWriter(JsonLinesWriter):
+    """Holds lines back until they are synced, as the buffers of a process do."""
+
+    def __init__(self, path: Path, cut: Cut) -> None:
+        super().__init__(path)
+        self.path = path
+        self.pending = b""
+        self.cut = cut
+        cut.open.append(self)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        line = (json.dumps(record, ensure_ascii=False) + "\n").encode()
+        self.pending += line
+        self.cut.spend(len(line))
+
+    def sync(self) -> None:
+        self._file.write(self.pending.decode())
+        self.pending = b""
+        super().sync()
+
+
+def _answer(query: str, history: Sequence[Message]) -> str:
+    """Right, wrong or missing, by all that was said before: a run that loses or changes an answer gets other scores."""
+    seen = hashlib.sha256(repr([query, [message["content"] for message in history]]).encode()).digest()[4]
+    number = query.split()[-1].rstrip("?")
+    return (f"number {number}.", f"It is number {number}", "I don't know", "A café\u2028in “Zürich”")[seen % 4]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data set, and a scripted agent behind agents.launch."""
+    folder = tmp_path_factory.mktemp("resume")
+    rows = [row(name, turns, "v0.1.2", picture(), None) for name, turns in zip("abcd", TURNS, strict=True)]
+    write_dataset(folder, rows, "v0.1.2")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr(launch, "prepare", lambda *_: None)
+        patch.setattr(launch, "build_pipeline", lambda *_, **__: None)
+        patch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(_answer, batch_size=3))
+        yield folder
+
+
+def _main(folder: Path, output: Path, *arguments: str) -> int:
+    places = ["--dataset", str(folder), "--cache", str(folder / "cache"), "--output-dir", str(output)]
+    always = ["--dataset-type", "multi-turn", "--eval-model", "None", "--no_progress", "--no-report"]
+    return local_evaluation.main([*always, *places, *arguments])
+
+
+Left = tuple[bytes, str, dict[str, Any]]
+
+
+def _left_behind(output: Path) -> Left:
+    """Answers, judged turns but for what they cost, and scores."""
+    scores = json.loads((output / SCORES).read_text())
+    table = pd.read_csv(output / ALL_TURNS)[["interaction_id", "agent_response", "is_correct", "is_miss"]]
+    return (output / "response.jsonl").read_bytes(), table.to_json(), {name: scores[name] for name in ("all", "ego")}
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> Left:
+    """What a run that nothing interrupts leaves behind."""
+    assert _main(folder, folder / "whole") == 0
+    left = _left_behind(folder / "whole")
+    counts = [left[2]["all"][name] for name in ("correct", "miss", "hallucination")]
+    assert all(counts) and sum(counts) == sum(TURNS), counts
+    return left
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_killed_anywhere_it_ends_with_the_same_scores(seed: int, folder: Path, whole: Left, tmp_path: Path) -> None:
+    size = 2 * len(whole[0])
+    more: list[str] = []
+    for attempt in range(1 + (seed % 3 == 0)):
+        killed = _killed(Cut(1000 * attempt + seed, size), partial(_main, folder, tmp_path, *more))
+        more = ["--resume"]
+        assert killed or (tmp_path / SCORES).exists()
+    assert _main(folder, tmp_path, "--resume") == 0
+    assert _left_behind(tmp_path) == whole
+
+
+def _killed(cut: Cut, run: Callable[[], object]) -> bool:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generate, "JsonLinesWriter", lambda path: CutWriter(path, cut))
+        try:
+            run()
+        except Killed:
+            return True
+    return False
+
+
+def test_the_cuts_do_cut(folder: Path, whole: Left, tmp_path: Path) -> None:
+    """Else the tests above would show nothing: most runs are killed, and some in the middle of a line."""
+    torn = killed = 0
+    for seed in range(6):
+        output = tmp_path / str(seed)
+        killed += _killed(Cut(seed, 2 * len(whole[0])), partial(_main, folder, output, "--mode", "generate"))
+        left = (output / "response.jsonl").read_bytes()
+        torn += bool(left) and not left.endswith(b"\n")
+        assert len(left) <= len(whole[0])
+    assert killed >= 3
+    assert torn >= 1
