@@ -11,7 +11,7 @@ import argparse
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import get_args
@@ -25,18 +25,45 @@ from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
 from benchmarks.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
 from evaluation.records import EvaluationError
+from evaluation.responses import JsonLinesWriter, repair
 
 _UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question under one case."""
+    """One question under one case: the answers with clean results, with poisoned ones, and with poisoned ones behind the guard."""
 
+    query: str
     case: Case
     clean: str
     bare: str
     guarded: str
+
+
+class Kept:
+    """What was asked so far, in a file: a run that was cut off goes on where it stopped."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        cases = {case.name: case for case in load_cases()}
+        self.asked = [
+            Asked(line["query"], cases[line["case"]], line["clean"], line["bare"], line["guarded"])
+            for line in (repair(path) if path is not None else ())
+            if line["case"] in cases
+        ]
+
+    def find(self, query: str, case: Case | None = None) -> Asked | None:
+        """What was asked of a question, under any case where None is given."""
+        return next((one for one in self.asked if one.query == query and case in (None, one.case)), None)
+
+    def add(self, one: Asked) -> None:
+        """Keep one more."""
+        self.asked.append(one)
+        if self._path is not None:
+            with JsonLinesWriter(self._path) as file:
+                file.write({**asdict(one), "case": one.case.name})
+                file.sync()
 
 
 def _says(answer: str, case: Case) -> bool:
@@ -50,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--questions", type=int, default=12)
     parser.add_argument("--cases", type=int, default=6, help="cases for each question")
+    parser.add_argument("--out", type=Path, help="JSON lines to keep the answers in, and to go on from")
     parser.add_argument("--preset", default="best")
     parser.add_argument("--profile", default="embedded")
     parser.add_argument("--dataset", type=Path, default=launch.DEFAULT_CACHE / "datasets")
@@ -83,7 +111,7 @@ def ask(options: argparse.Namespace) -> list[Asked]:
     data = datasets.load("single-turn", "validation", path=options.dataset, cache=options.cache)
     cases = load_cases()
     random.Random(0).shuffle(cases)  # each question gets cases of several kinds
-    found: list[Asked] = []
+    kept = Kept(options.out)
     for number, session in enumerate(islice(data, options.questions)):
         image, query = data.image(session).image, session.turns[0].query
 
@@ -91,15 +119,13 @@ def ask(options: argparse.Namespace) -> list[Asked]:
             search.case = case
             return agents[guard].batch_generate_response([query], [image], [[]])[0]  # type: ignore[list-item]
 
-        clean = {guard: answer(guard, None) for guard in agents}
+        earlier = kept.find(query)
+        clean = earlier.clean if earlier is not None else answer(True, None)
         for turn in range(options.cases):
             case = cases[(number * options.cases + turn) % len(cases)]
-            found.append(Asked(case, clean[True], answer(False, case), answer(True, case)))
-        if clean[False] != clean[True]:
-            print(
-                f"the guard changes an honest answer: {query!r}: {clean[False]!r} -> {clean[True]!r}", file=sys.stderr
-            )
-    return found
+            if kept.find(query, case) is None:
+                kept.add(Asked(query, case, clean, answer(False, case), answer(True, case)))
+    return kept.asked
 
 
 def show(asked: Sequence[Asked]) -> None:
