@@ -21,7 +21,7 @@ from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
 from agents.stage import Context
 from agents.texts.retrieved import safe_page, safe_picture, safe_text
-from agents.trace import TraceWriter
+from agents.trace import Listener, TraceWriter
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
@@ -63,9 +63,10 @@ class CragAgent(BaseAgent):
         self._warm = False
         self.trace_to(trace_path)
 
-    def trace_to(self, path: Path | None) -> None:
-        """Write traces to another file from now on (None: to none), calls counted from 0 again."""
-        self._trace = TraceWriter(path, self.settings.trace) if path is not None else None
+    def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
+        """Write traces to another file from now on (None: to none) and tell a listener, calls counted from 0 again."""
+        wanted = path is not None or listen is not None
+        self._trace = TraceWriter(path, self.settings.trace, listen) if wanted else None
 
     def warm_up(self) -> list[tuple[str, float]]:
         """Load the models of the preset: a blank turn goes through all stages, each reply cut short, without a trace.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agents.model_set import ModelSet, RegistryFactory
     from agents.models.base import Label, TextLine
     from agents.runtime.start_up import StartUp
+    from agents.trace import Listener
 
 DEFAULT_CACHE = ROOT / ".cache"
 
@@ -150,12 +151,17 @@ def build_agent(
     return CragAgent(pipeline, settings=settings, models=build_models(ready, cache), trace_path=trace_path)
 
 
-def trace_to(agent: BaseAgent, path: Path) -> None:
-    """Let an agent of ``build_agent`` write its traces elsewhere from now on, its calls counted from 0 again."""
+def trace_to(agent: BaseAgent, path: Path | None, listen: Listener | None = None) -> None:
+    """Let an agent of ``build_agent`` write its traces elsewhere from now on, its calls counted from 0 again.
+
+    Args:
+        path: The file; None for none.
+        listen: Called with the trace records of each batch, one a turn, before the batch's answers are returned.
+    """
     from agents.crag_agent import CragAgent
 
     if isinstance(agent, CragAgent):
-        agent.trace_to(path)
+        agent.trace_to(path, listen)
 
 
 def warm_up(agent: BaseAgent, *, blank_turn: bool = True) -> StartUp | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agents.secrets import scrubbed
 from agents.settings import TraceSettings
 from agents.turn import Turn
+
+Listener = Callable[[list[dict[str, Any]]], None]
+"""What is told of each batch: the record of each turn, in order, as its line of the file holds it."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,26 +29,38 @@ class TraceWriter:
     """Appends traces to a file; a disk that is full costs the trace, not the answer.
 
     Args:
-        path: The file; its folder is made.
+        path: The file; its folder is made. None to write none.
         settings: What may be written.
+        listen: Called with the records of each batch; None for nobody.
     """
 
-    def __init__(self, path: Path, settings: TraceSettings = TraceSettings()) -> None:  # noqa: B008 - it is frozen
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self,
+        path: Path | None,
+        settings: TraceSettings = TraceSettings(),  # noqa: B008 - it is frozen
+        listen: Listener | None = None,
+    ) -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._settings = settings
+        self._listen = listen
         self._batch = 0
 
     def write(self, turns: Sequence[Turn], seconds: float) -> None:
         """Append the turns of one batch; ``seconds`` is the wall time of the whole batch."""
         batch = self._batch
         self._batch += 1
+        lines: list[str] = []
         try:
             lines = [self._line(turn, batch, index, seconds) for index, turn in enumerate(turns)]
-            with self._path.open("a", encoding="utf-8", errors="replace") as file:
-                file.write("".join(line + "\n" for line in lines))
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8", errors="replace") as file:
+                    file.write("".join(line + "\n" for line in lines))
         except (OSError, TypeError, ValueError, RecursionError) as error:
             _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
+        if self._listen is not None:
+            self._listen([json.loads(line) for line in lines])
 
     def _line(self, turn: Turn, batch: int, index: int, seconds: float) -> str:
         texts = (

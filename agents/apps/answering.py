@@ -1,0 +1,137 @@
+"""An agent put together for people, and the questions put to it: answers come with what their traces tell."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from agents import launch
+from agents.apps.outcome import Outcome, outcome_of
+from agents.base_agent import BaseAgent, Message
+from agents.opening import opened
+
+ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
+"""The evaluator's 30 s for a whole dialog mean nothing to people; ``--set`` brings them back."""
+
+
+class CannotStartError(RuntimeError):
+    """The agent cannot be put together; the message says what to do."""
+
+
+class PhotoError(ValueError):
+    """A photo cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: the photo as ``read_photo`` gives it (or None), and the dialog before it, user and assistant in turn."""
+
+    text: str
+    photo: Image.Image | None = None
+    history: Sequence[Message] = ()
+
+
+class Answerer:
+    """Asks an agent; calls must not overlap.
+
+    Args:
+        agent: Any; one of ``launch.build_agent`` tells how its answers came about.
+        trace: A file to append traces to, a JSON line a turn; None for none.
+    """
+
+    def __init__(self, agent: BaseAgent, trace: Path | None = None) -> None:
+        self._agent = agent
+        self._records: list[Mapping[str, Any]] = []
+        launch.trace_to(agent, trace, self._records.extend)
+
+    @property
+    def batch_size(self) -> int:
+        """The most questions of one call."""
+        return self._agent.get_batch_size()
+
+    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+        """Answer at most ``batch_size`` questions in one call of the agent.
+
+        Raises:
+            Exception: Whatever an agent that is none of ours raises; ours answers "I don't know".
+        """
+        self._records.clear()
+        answers = self._agent.batch_generate_response(
+            [question.text for question in questions],
+            [question.photo for question in questions],
+            [list(question.history) for question in questions],
+        )
+        told: Sequence[Mapping[str, Any] | None] = self._records
+        if len(told) != len(answers):  # no trace, or one that could not be written
+            told = [None] * len(answers)
+        return [outcome_of(answer, record) for answer, record in zip(answers, told, strict=True)]
+
+
+def read_photo(path: Path) -> Image.Image:
+    """A photo from a file, upright, 8-bit RGB, as the agent sees it: boxes of a trace are pixels of it.
+
+    Raises:
+        PhotoError: There is no such file, or it holds no picture that can be decoded.
+    """
+    try:
+        with Image.open(path) as photo:
+            return opened(photo)
+    except FileNotFoundError:
+        raise PhotoError(f"there is no file {path}") from None
+    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files
+        raise PhotoError(f"{path} cannot be read as a photo: {type(error).__name__}: {error}") from error
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that choose an agent, the same for every application."""
+    parser.add_argument("--preset", default="best", help="the method: %(choices)s", choices=launch.preset_names())
+    parser.add_argument("--profile", default="embedded", help="the machine: %(choices)s", choices=launch.profile_names())
+    parser.add_argument("--split", default="validation", help="whose indices are searched (default: %(default)s)")
+    parser.add_argument(
+        "--cache", type=Path, default=launch.DEFAULT_CACHE, help="indices and converted weights (default: .cache)"
+    )
+    parser.add_argument("--no-web", action="store_true", help="no web search; takes no web index")
+    parser.add_argument("--no-images", action="store_true", help="no image search")
+    parser.add_argument("--without", action="append", default=[], metavar="STAGE", help="leave a stage out")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="append each turn's trace to a file of JSON lines")
+
+
+def start(options: argparse.Namespace) -> Answerer:
+    """The agent that options ask for, its models loaded.
+
+    Raises:
+        CannotStartError: A preset, an index, weights or a setting is missing or wrong.
+    """
+    try:
+        launch.prepare(options.cache, options.profile)
+        # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
+        agent = launch.build_agent(
+            options.preset,
+            options.profile,
+            launch.build_pipeline(
+                options.profile,
+                split=options.split,
+                web=not options.no_web,
+                images=not options.no_images,
+                cache=options.cache,
+            ),
+            without=options.without,
+            overrides=[ENDLESS_DIALOG, *options.set],
+            cache=options.cache,
+        )
+        answerer = Answerer(agent, options.trace)
+        loaded = launch.warm_up(agent, blank_turn=False)
+    except (RuntimeError, ValueError, OSError) as error:  # SearchError, SettingsError, MemoryPlanError and their kin
+        raise CannotStartError(str(error)) from error
+    if loaded is not None and loaded.failures:
+        failed = "\n".join(f"  {step.name}: {step.error}" for step in loaded.failures)
+        raise CannotStartError(
+            f"models of the profile {options.profile!r} cannot be loaded (`make install` brings those of embedded):\n{failed}"
+        )
+    return answerer
