@@ -90,7 +90,9 @@ def read_photo(path: Path) -> Image.Image:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that choose an agent, the same for every application."""
     parser.add_argument("--preset", default="best", help="the method: %(choices)s", choices=launch.preset_names())
-    parser.add_argument("--profile", default="embedded", help="the machine: %(choices)s", choices=launch.profile_names())
+    parser.add_argument(
+        "--profile", default="embedded", help="the machine: %(choices)s", choices=launch.profile_names()
+    )
     parser.add_argument("--split", default="validation", help="whose indices are searched (default: %(default)s)")
     parser.add_argument(
         "--cache", type=Path, default=launch.DEFAULT_CACHE, help="indices and converted weights (default: .cache)"

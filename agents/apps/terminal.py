@@ -16,7 +16,9 @@ _MOST_TEXT = 300  # characters of a piece of evidence
 def show(console: Console, outcome: Outcome, *, details: bool = True) -> None:
     """Print an answer, and with ``details`` how it came about."""
     console.print(
-        Panel(Text(outcome.answer), title="answer", border_style="yellow" if outcome.abstained else "green", expand=False)
+        Panel(
+            Text(outcome.answer), title="answer", border_style="yellow" if outcome.abstained else "green", expand=False
+        )
     )
     if details:
         console.print(Group(*filter(None, (_found(outcome), _sources(outcome), _verdict(outcome), _times(outcome)))))
@@ -57,7 +59,10 @@ def _verdict(outcome: Outcome) -> RenderableType | None:
         return None
     lines = [Text.assemble(("verdict  ", "dim"), (outcome.verdict, "bold"))]
     if outcome.checks:
-        said = (f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in outcome.checks.items())
+        said = (
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in outcome.checks.items()
+        )
         lines.append(Text("; ".join(said), style="dim"))
     if outcome.error:
         lines.append(Text(f"went wrong: {outcome.error}", style="red"))

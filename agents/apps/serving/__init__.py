@@ -1,0 +1,1 @@
+"""An agent behind OpenAI's chat-completions protocol."""

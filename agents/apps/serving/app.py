@@ -1,0 +1,287 @@
+"""The HTTP side of the server: routes, limits, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from agents.apps.answering import Answerer, Question
+from agents.apps.outcome import Outcome
+from agents.apps.serving.batcher import Batcher, FullError
+from agents.apps.serving.metrics import Metrics
+from agents.apps.serving.pictures import photo_of
+from agents.apps.serving.protocol import (
+    DONE,
+    ChatRequest,
+    ProtocolError,
+    chunk,
+    completion,
+    dialog,
+    event,
+    models,
+    parsed,
+)
+
+_HEARTBEAT_SECONDS = 5.0
+"""How often a stream that waits says so: proxies close connections that are silent for longer."""
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """What a server takes.
+
+    Attributes:
+        body_bytes: Of a request: a photo of 15 MB is 20 MB in base64.
+        pixels: Of a photo.
+        requests_per_minute: Of one address.
+        questions: Waiting and being answered; more get 429.
+        read_seconds: For a body to arrive.
+        answer_seconds: From the request to the answer; the agent's own limits are far below.
+        http_pictures: Whether pictures are fetched from public http addresses.
+    """
+
+    body_bytes: int = 20 * 1024 * 1024
+    pixels: int = 50_000_000
+    requests_per_minute: int = 60
+    questions: int = 32
+    read_seconds: float = 30.0
+    answer_seconds: float = 180.0
+    http_pictures: bool = False
+
+
+class Server:
+    """Routes and state of one agent's server.
+
+    Args:
+        answerer: The agent.
+        model: What it is called.
+        key: What a client has to show as ``Authorization: Bearer KEY``; None for no key.
+    """
+
+    def __init__(
+        self, answerer: Answerer, *, model: str, key: str | None, limits: ServerLimits = ServerLimits()
+    ) -> None:  # noqa: B008
+        self._model = model
+        self._key = key
+        self._limits = limits
+        self._started = int(time.time())
+        self._metrics = Metrics(lambda: self._batcher.inside)
+        self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called)
+        self._rate = MovingWindowRateLimiter(MemoryStorage())
+        self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
+        self.app = self._build()
+
+    def _build(self) -> FastAPI:
+        @contextlib.asynccontextmanager
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+            async with self._batcher:
+                yield
+
+        app = FastAPI(title="CRAG-MM agent", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+        app.add_api_route("/v1/chat/completions", self._complete, methods=["POST"], response_model=None)
+        app.add_api_route("/v1/models", self._models, methods=["GET"], response_model=None)
+        app.add_api_route("/health", self._health, methods=["GET"], response_model=None)
+        app.add_api_route("/metrics", self._show_metrics, methods=["GET"], response_model=None)
+        app.add_exception_handler(ProtocolError, _refusal)
+        app.add_exception_handler(HTTPException, _no_route)
+        app.add_exception_handler(Exception, _fault)
+        return app
+
+    async def _complete(self, request: Request) -> Response:
+        began = time.monotonic()
+        try:
+            self._admit(request)
+            response = await self._answered(request, began)
+        except ProtocolError as error:
+            self._metrics.requests.labels(error.status, error.code or "").inc()
+            raise
+        if not isinstance(response, StreamingResponse):
+            self._metrics.requests.labels(200, "").inc()
+        return response
+
+    def _admit(self, request: Request) -> None:
+        """Who asks, and how often: before a byte of the body is read."""
+        self._authorise(request)
+        client = request.client.host if request.client else ""
+        if not self._rate.hit(self._per_minute, client):
+            stats = self._rate.get_window_stats(self._per_minute, client)
+            raise ProtocolError(
+                429,
+                f"more than {self._limits.requests_per_minute} requests a minute",
+                kind="rate_limit_error",
+                code="rate_limit_exceeded",
+                retry_after=max(1, round(stats.reset_time - time.time())),
+            )
+
+    def _authorise(self, request: Request) -> None:
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if self._key is None or (
+            scheme.lower() == "bearer" and secrets.compare_digest(key.strip().encode(), self._key.encode())
+        ):
+            return
+        raise ProtocolError(
+            401,
+            "a valid key is needed: Authorization: Bearer KEY (the server printed it, or has it from CRAG_API_KEY)",
+            kind="authentication_error",
+            code="invalid_api_key",
+        )
+
+    async def _answered(self, request: Request, began: float) -> Response:
+        place = contextlib.ExitStack()
+        try:
+            place.enter_context(self._batcher.place())
+        except FullError as full:
+            raise ProtocolError(
+                429,
+                f"the server is busy with {self._limits.questions} questions; try again in {full.seconds} s",
+                kind="rate_limit_error",
+                code="server_busy",
+                retry_after=full.seconds,
+            ) from None
+        identity = f"chatcmpl-{uuid.uuid4().hex}"
+        with place:
+            asked = parsed(await self._body(request))
+            if asked.model != self._model:
+                raise ProtocolError(
+                    404,
+                    f"there is no model {asked.model!r}; this server has {self._model!r}",
+                    code="model_not_found",
+                    param="model",
+                )
+            question = await self._question(asked)
+            if asked.stream:
+                return _Stream(self._streamed(identity, question, began), place.pop_all())
+            outcome = await self._within(question, began)
+        return JSONResponse(completion(identity, int(time.time()), self._model, outcome))
+
+    async def _body(self, request: Request) -> bytes:
+        most = self._limits.body_bytes
+        too_large = ProtocolError(
+            413, f"the request is larger than {most} bytes; make the picture smaller", code="request_too_large"
+        )
+        if (
+            request.headers.get("content-length", "0").isdigit()
+            and int(request.headers.get("content-length", "0")) > most
+        ):
+            raise too_large
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.read_seconds):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > most:
+                        raise too_large
+        except TimeoutError:
+            raise ProtocolError(
+                408, f"the request did not arrive within {self._limits.read_seconds:g} s", code="timeout"
+            ) from None
+        return bytes(body)
+
+    async def _question(self, asked: ChatRequest) -> Question:
+        text, history, url = dialog(asked)
+        if url is None:
+            return Question(text, None, history)
+        photo = await asyncio.to_thread(
+            photo_of,
+            url,
+            most_bytes=self._limits.body_bytes,
+            most_pixels=self._limits.pixels,
+            http=self._limits.http_pictures,
+        )
+        return Question(text, photo, history)
+
+    async def _within(self, question: Question, began: float) -> Outcome:
+        try:
+            async with asyncio.timeout(self._limits.answer_seconds - (time.monotonic() - began)):
+                outcome = await self._batcher.ask(question)
+        except TimeoutError:
+            raise ProtocolError(
+                504, f"no answer within {self._limits.answer_seconds:g} s", kind="server_error", code="timeout"
+            ) from None
+        except Exception as error:  # noqa: BLE001 - a foreign agent raises anything; the reason is in the log
+            raise ProtocolError(
+                500, f"the agent failed ({type(error).__name__})", kind="server_error", code="agent_failed"
+            ) from error
+        self._metrics.seconds.observe(time.monotonic() - began)
+        if outcome.abstained:
+            self._metrics.abstained.inc()
+        return outcome
+
+    async def _streamed(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
+        """The agent decides at the very end whether to answer at all: its answer comes in one piece, comments before it."""
+        created = int(time.time())
+        yield event(chunk(identity, created, self._model, {"role": "assistant", "content": ""}))
+        asking = asyncio.ensure_future(self._within(question, began))
+        try:
+            while not (await asyncio.wait([asking], timeout=_HEARTBEAT_SECONDS))[0]:
+                yield ": waiting\n\n"
+            outcome = await asking
+        except ProtocolError as error:
+            self._metrics.requests.labels(error.status, error.code or "").inc()
+            yield event(error.body)
+            return
+        finally:
+            asking.cancel()  # where the client has left
+        yield event(chunk(identity, created, self._model, {"content": outcome.answer}))
+        yield event(chunk(identity, created, self._model, {}, outcome))
+        yield DONE
+        self._metrics.requests.labels(200, "").inc()
+
+    async def _models(self, request: Request) -> Response:
+        self._authorise(request)
+        return JSONResponse(models([self._model], self._started))
+
+    async def _health(self) -> Response:
+        since = self._batcher.running_since
+        stuck = since is not None and time.monotonic() - since > self._limits.answer_seconds
+        state = {"status": "stuck" if stuck else "ok", "model": self._model, "questions": self._batcher.inside}
+        return JSONResponse(state, 503 if stuck else 200)
+
+    async def _show_metrics(self, request: Request) -> Response:
+        self._authorise(request)
+        return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+class _Stream(StreamingResponse):
+    """A stream that gives its place back when it ends, whether or not a byte of it was sent."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[str], place: contextlib.ExitStack) -> None:
+        super().__init__(events, headers={"Cache-Control": "no-cache"})
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            await super().__call__(scope, receive, send)
+
+
+async def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProtocolError)
+    return JSONResponse(error.body, error.status, error.headers)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    refused = ProtocolError(
+        error.status_code, f"{request.method} {request.url.path}: {error.detail}", code="no_such_route"
+    )
+    return JSONResponse(refused.body, refused.status)
+
+
+async def _fault(_: Request, error: Exception) -> Response:
+    fault = ProtocolError(500, f"the server failed ({type(error).__name__})", kind="server_error", code="server_failed")
+    return JSONResponse(fault.body, fault.status)

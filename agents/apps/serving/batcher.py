@@ -1,0 +1,135 @@
+"""One call of the agent for the questions that arrive together; those that arrive meanwhile are the next call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from agents.apps.answering import Question
+from agents.apps.outcome import Outcome
+
+_log = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.02
+"""How long the first question of an idle server waits for company: little beside a turn's seconds."""
+
+_SMOOTHING = 0.3  # weight of the latest call in the mean that Retry-After is told from
+
+
+class FullError(Exception):
+    """No more questions are taken; try again after ``seconds``."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"try again in {seconds} s")
+        self.seconds = seconds
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    question: Question
+    answer: asyncio.Future[Outcome]
+
+
+class Batcher:
+    """Hands questions to an agent, a batch at a time, in the order they came.
+
+    Args:
+        answer: The agent's call, for at most ``batch_size`` questions; it runs in a thread of its own, never twice at once.
+        most: Questions in the house, waiting and being answered; more are refused.
+        observe: Told the size and the seconds of each call.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Sequence[Question]], list[Outcome]],
+        batch_size: int,
+        most: int,
+        observe: Callable[[int, float], None] = lambda size, seconds: None,
+    ) -> None:
+        self._answer = answer
+        self._batch_size = batch_size
+        self._most = most
+        self._observe = observe
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._inside = 0
+        self._mean_seconds = 1.0
+        self._thread = ThreadPoolExecutor(1, "agent")
+        self._task: asyncio.Task[None] | None = None
+        self.running_since: float | None = None
+        """``time.monotonic()`` of the beginning of the call in progress; None where there is none."""
+
+    @property
+    def inside(self) -> int:
+        """Questions waiting or being answered."""
+        return self._inside
+
+    async def __aenter__(self) -> Batcher:
+        self._task = asyncio.create_task(self._work())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """A place in the house, kept while a request is read, waits and is answered.
+
+        Raises:
+            FullError: There is none.
+        """
+        if self._inside >= self._most:
+            calls = math.ceil(self._inside / self._batch_size)
+            raise FullError(max(1, math.ceil(calls * self._mean_seconds)))
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+    async def ask(self, question: Question) -> Outcome:
+        """The outcome of a question; call it with a ``place``. A caller that is cancelled before its call begins costs nothing.
+
+        Raises:
+            Exception: Whatever the agent raised; ours answers "I don't know".
+        """
+        waiting = _Waiting(question, asyncio.get_running_loop().create_future())
+        self._queue.put_nowait(waiting)
+        return await waiting.answer
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            batch = [await self._queue.get()]
+            if self._queue.empty():
+                await asyncio.sleep(GATHER_SECONDS)
+            while len(batch) < self._batch_size and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            batch = [waiting for waiting in batch if not waiting.answer.done()]  # whose caller has left
+            if not batch:
+                continue
+            began = self.running_since = time.monotonic()
+            try:
+                outcomes = await loop.run_in_executor(self._thread, self._answer, [w.question for w in batch])
+                for waiting, outcome in zip(batch, outcomes, strict=True):
+                    if not waiting.answer.done():
+                        waiting.answer.set_result(outcome)
+            except Exception as error:  # noqa: BLE001 - a foreign agent raises anything; the server goes on
+                _log.exception("the agent failed")
+                for waiting in batch:
+                    if not waiting.answer.done():
+                        waiting.answer.set_exception(error)
+            finally:
+                self.running_since = None
+                seconds = time.monotonic() - began
+                self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
+                self._observe(len(batch), seconds)

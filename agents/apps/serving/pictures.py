@@ -1,0 +1,73 @@
+"""From the URL of a request's picture to a photo; URLs come from strangers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+
+from PIL import Image
+
+from agents.apps.serving.protocol import ProtocolError
+from agents.opening import opened
+from agents.search.fetching import FetchError, fetch
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+"""What cameras and browsers make; Pillow's other decoders are seldom used and seldom looked after."""
+
+_FETCH_SECONDS = 5.0
+
+Image.init()  # ``Image.open(formats=...)`` raises KeyError for a format whose plugin has not been loaded yet
+
+
+def photo_of(url: str, *, most_bytes: int, most_pixels: int, http: bool) -> Image.Image:
+    """The photo that a URL stands for, upright, 8-bit RGB.
+
+    Args:
+        most_bytes: Of a file that is fetched; a data URL is bounded by its request.
+        most_pixels: Larger pictures are refused before they are decoded.
+        http: Whether URLs of http and https are fetched, from public addresses alone.
+
+    Raises:
+        ProtocolError: The URL may not be followed, or holds no picture within the limits.
+    """
+    data = _data(url) if url[:5].lower() == "data:" else _fetched(url, most_bytes, http)
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > most_pixels:
+                raise _refused(
+                    f"the picture has {image.width} x {image.height} pixels; at most {most_pixels} are taken",
+                    "image_too_large",
+                )
+            return opened(image)
+    except ProtocolError:
+        raise
+    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files
+        raise _refused(
+            f"the picture cannot be decoded ({type(error).__name__}); send JPEG, PNG or WebP", "invalid_image"
+        ) from error
+
+
+def _data(url: str) -> bytes:
+    head, separator, content = url.partition(",")
+    if not separator or not head.lower().startswith("data:image/") or not head.lower().endswith(";base64"):
+        raise _refused("a data URL has to begin with data:image/TYPE;base64,", "invalid_image_url")
+    try:
+        return base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        raise _refused("the data URL is not valid base64", "invalid_image_url") from None
+
+
+def _fetched(url: str, most_bytes: int, http: bool) -> bytes:
+    if not http:
+        raise _refused(
+            "this server fetches no pictures; send a data URL (data:image/jpeg;base64,...)", "image_url_not_allowed"
+        )
+    try:
+        return fetch(url, seconds=_FETCH_SECONDS, most_bytes=most_bytes).body
+    except FetchError as error:
+        raise _refused(f"the picture cannot be fetched: {error}", "image_url_not_reachable") from error
+
+
+def _refused(message: str, code: str) -> ProtocolError:
+    return ProtocolError(400, message, code=code, param="messages")

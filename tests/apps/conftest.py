@@ -1,0 +1,108 @@
+"""An agent of the real pipeline over scripted models, and a server of it on loopback."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from PIL import Image
+
+from agents.apps.answering import Answerer
+from agents.apps.serving.app import Server, ServerLimits
+from agents.base_agent import BaseAgent
+from agents.crag_agent import CragAgent
+from agents.model_set import ModelSet
+from agents.settings import Profile, Settings
+from tests.agent.scripted import ScriptedPipeline, ScriptedReader, WordOverlapReranker
+
+KEY = "a-key-for-tests"
+PHOTO = Image.new("RGB", (64, 48), (200, 30, 30))
+
+
+class ScriptedAgent(BaseAgent):
+    """Answers by a function; ``calls`` holds what each call was asked, ``open`` lets calls through."""
+
+    def __init__(self, say: Callable[[str], str] = lambda query: f"answer to {query}", batch_size: int = 4) -> None:
+        super().__init__()
+        self.say, self.batch_size = say, batch_size
+        self.calls: list[list[str]] = []
+        self.images: list[Any] = []
+        self.histories: list[Any] = []
+        self.open = threading.Event()
+        self.open.set()
+        self.entered = threading.Event()
+
+    def get_batch_size(self) -> int:
+        return self.batch_size
+
+    def batch_generate_response(
+        self, queries: Sequence[str], images: Sequence[Any], message_histories: Any = None, **kwargs: Any
+    ) -> list[str]:
+        self.calls.append(list(queries))
+        self.images.extend(images)
+        self.histories.extend(message_histories)
+        self.entered.set()
+        assert self.open.wait(60)
+        return [self.say(query) for query in queries]
+
+
+def crag_agent() -> CragAgent:
+    """The real agent: a red tower is 300 m tall, a blue lake nobody knows."""
+    settings = Settings(
+        stages=("image_search", "queries", "web_search", "evidence", "rerank", "extract", "finalise"),
+        finalise={"min_confidence": 0.5},
+    )
+    pipeline = ScriptedPipeline(
+        {(64, 48): ("Red Tower", {"height": "300 m"})}, {"tower": "The Red Tower was opened in 1901."}
+    )
+    ready = {"reranker": WordOverlapReranker(), "reader": ScriptedReader()}
+    models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready)
+    return CragAgent(pipeline, settings=settings, models=models)
+
+
+@contextlib.contextmanager
+def serving(agent: BaseAgent, *, key: str | None = KEY, limits: ServerLimits = ServerLimits()) -> Iterator[str]:
+    """A real server on a free port of loopback; gives its address. Connections wait in the socket until it is up."""
+    server = uvicorn.Server(
+        uvicorn.Config(Server(Answerer(agent), model="crag-mm-test", key=key, limits=limits).app, log_level="error")
+    )
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def data_url(image: Image.Image, kind: str = "PNG") -> str:
+    buffer = io.BytesIO()
+    image.save(buffer, kind)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def asked(text: str, image: str | None = None) -> dict[str, Any]:
+    """A user's message."""
+    if image is None:
+        return {"role": "user", "content": text}
+    parts = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": image}}]
+    return {"role": "user", "content": parts}
+
+
+@pytest.fixture
+def agent() -> Iterator[ScriptedAgent]:
+    made = ScriptedAgent()
+    yield made
+    made.open.set()

@@ -1,0 +1,53 @@
+"""What people are told of a turn is what its trace says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agents.apps.answering import Answerer, Question
+from agents.apps.outcome import outcome_of
+from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
+
+
+def test_an_outcome_has_entity_evidence_verdict_and_times() -> None:
+    outcome = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0]
+    assert outcome.answer == "300 m" and not outcome.abstained
+    assert outcome.entity == "Red Tower"
+    assert outcome.alike == (("Red Tower", 0.9),)
+    assert outcome.verdict == "answered"
+    assert outcome.checks is not None and outcome.checks["finalise.confidence"] == 0.9
+    first = outcome.sources[0]
+    assert (first.kind, first.title, first.url) == ("kg", "Red Tower", "https://i.example/Red Tower")
+    assert "300 m" in first.text
+    assert [time.stage for time in outcome.times][-1] == "finalise"
+    assert json.loads(json.dumps(outcome.as_json()))["abstained"] is False
+
+
+def test_each_question_of_a_batch_has_its_own_outcome(tmp_path: Path) -> None:
+    answerer = Answerer(crag_agent(), tmp_path / "trace.jsonl")
+    blank = PHOTO.resize((10, 10))
+    outcomes = answerer.answer([Question("How tall is this?", PHOTO), Question("Who made it?", blank)])
+    assert [outcome.entity for outcome in outcomes] == ["Red Tower", None]
+    again = answerer.answer([Question("Who made it?", blank)])
+    assert [outcome.entity for outcome in again] == [None]
+    assert len((tmp_path / "trace.jsonl").read_text().splitlines()) == 3  # the file is written as well
+
+
+def test_why_the_agent_abstains_is_told() -> None:
+    agent = crag_agent()
+    agent.models.reader.score = 0.1  # type: ignore[attr-defined]
+    outcome = Answerer(agent).answer([Question("How tall is this?", PHOTO)])[0]
+    assert outcome.abstained
+    assert outcome.verdict == "abstained: the answer's confidence is 0.100, below 0.5"
+
+
+def test_an_agent_without_a_trace_has_its_answers_alone() -> None:
+    outcome = Answerer(ScriptedAgent()).answer([Question("Who?", None)])[0]
+    assert outcome == outcome_of("answer to Who?", None)
+
+
+def test_boxes_become_crops() -> None:
+    stages = [{"stage": "ground", "seconds": 0.1, "skipped": None, "boxes": [[1, 2, 30, 40, "a cup", 0.9]]}]
+    crop = outcome_of("a", {"stages": stages}).crops[0]
+    assert (crop.left, crop.top, crop.right, crop.bottom, crop.phrase) == (1, 2, 30, 40, "a cup")

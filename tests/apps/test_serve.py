@@ -1,0 +1,245 @@
+"""The real openai client against the real server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from PIL import Image
+
+from agents.apps.serving.app import ServerLimits
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
+
+MODEL = "crag-mm-test"
+
+
+def client(url: str, key: str = KEY) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, timeout=60)
+
+
+def complete(url: str, *messages: Any, **more: Any) -> Any:
+    return client(url).chat.completions.create(model=MODEL, messages=list(messages), **more)
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[str]:
+    """A server of the real agent over scripted models."""
+    with serving(crag_agent()) as url:
+        yield url
+
+
+def test_an_answer_comes_with_its_sources(real: str) -> None:
+    made = complete(real, asked("How tall is this?", data_url(PHOTO)))
+    choice = made.choices[0]
+    assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "300 m", "stop")
+    told = made.model_extra["crag"]
+    assert told["entity"] == "Red Tower" and told["verdict"] == "answered" and told["abstained"] is False
+    assert told["sources"][0]["kind"] == "kg" and told["sources"][0]["url"] == "https://i.example/Red Tower"
+
+
+def test_a_stream_ends_with_the_sources(real: str) -> None:
+    pieces = list(complete(real, asked("How tall is this?", data_url(PHOTO, "JPEG")), stream=True))
+    assert pieces[0].choices[0].delta.role == "assistant"
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == "300 m"
+    assert [piece.choices[0].finish_reason for piece in pieces] == [None, None, "stop"]
+    assert pieces[-1].model_extra["crag"]["entity"] == "Red Tower"
+    assert len({piece.id for piece in pieces}) == 1
+
+
+def test_models_are_listed(real: str) -> None:
+    assert [model.id for model in client(real).models.list()] == [MODEL]
+
+
+def test_a_dialog_reaches_the_agent(agent: ScriptedAgent) -> None:
+    with serving(agent) as url:
+        complete(
+            url,
+            {"role": "system", "content": "Be brief."},
+            asked("What is it?", data_url(PHOTO)),
+            {"role": "assistant", "content": "A tower."},
+            asked("How tall?"),
+            temperature=0.3,
+            max_tokens=5,
+        )
+    assert agent.calls == [["How tall?"]]
+    assert agent.histories == [
+        [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "A tower."}]
+    ]
+    assert agent.images[0].size == PHOTO.size and agent.images[0].getpixel((3, 3)) == (200, 30, 30)
+
+
+def test_a_question_needs_no_photo(agent: ScriptedAgent) -> None:
+    with serving(agent) as url:
+        assert complete(url, asked("Who?")).choices[0].message.content == "answer to Who?"
+    assert agent.images == [None]
+
+
+BIG = Image.new("1", (3000, 2000))
+REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
+    "no base64": ([asked("?", "data:image/png;base64,@@@")], {}, 400, "not valid base64"),
+    "no picture": ([asked("?", "data:image/png;base64,aGVsbG8=")], {}, 400, "cannot be decoded"),
+    "no data URL": ([asked("?", "data:text/html,hi")], {}, 400, "has to begin with data:image"),
+    "http": ([asked("?", "http://127.0.0.1/secret.png")], {}, 400, "send a data URL"),
+    "file": ([asked("?", "file:///etc/passwd")], {}, 400, "send a data URL"),
+    "many pixels": ([asked("?", data_url(BIG))], {}, 400, "3000 x 2000 pixels"),
+    "two pictures": (
+        [{"role": "user", "content": [*asked("?", data_url(PHOTO))["content"], asked("?", data_url(PHOTO))["content"][1]]}],
+        {}, 400, "one picture",
+    ),
+    "no question": ([{"role": "assistant", "content": "Hi."}], {}, 400, "last message"),
+    "empty question": ([asked("  ")], {}, 400, "last message"),
+    "tool role": ([{"role": "tool", "content": "x", "tool_call_id": "1"}], {}, 400, "messages.0.role"),
+    "several answers": ([asked("?")], {"n": 2}, 400, "n:"),
+    "tools": ([asked("?")], {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
+    "audio": ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], {}, 400, "messages.0"),
+    "another model": ([asked("?")], {"model": "gpt-9"}, 404, "crag-mm-test"),
+    "large body": ([asked("x" * 300_000)], {}, 413, "larger than"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[tuple[str, ScriptedAgent]]:
+    agent = ScriptedAgent()
+    with serving(agent, limits=ServerLimits(body_bytes=200_000, pixels=1_000_000, requests_per_minute=1000)) as url:
+        yield url, agent
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_answered_is_refused_in_words(small: tuple[str, ScriptedAgent], case: str) -> None:
+    messages, more, status, words = REFUSED[case]
+    url, agent = small
+    with pytest.raises(openai.APIStatusError) as refusal:
+        client(url).chat.completions.create(**{"model": MODEL, "messages": messages, **more})
+    assert refusal.value.status_code == status
+    assert words in refusal.value.body["message"]  # type: ignore[index, call-overload]
+    assert not agent.calls
+
+
+def test_a_body_without_its_length_is_cut_off_too(small: tuple[str, ScriptedAgent]) -> None:
+    url, _ = small
+    pieces = (b"x" * 50_000 for _ in range(10))
+    answer = httpx.post(f"{url}/v1/chat/completions", content=pieces, headers={"Authorization": f"Bearer {KEY}"})
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "request_too_large"
+
+
+def test_malformed_json_and_unknown_routes_have_openai_errors(small: tuple[str, ScriptedAgent]) -> None:
+    url, _ = small
+    headers = {"Authorization": f"Bearer {KEY}"}
+    broken = httpx.post(f"{url}/v1/chat/completions", content=b"{", headers=headers)
+    assert broken.status_code == 400 and broken.json()["error"]["type"] == "invalid_request_error"
+    assert httpx.get(f"{url}/v1/nothing", headers=headers).json()["error"]["code"] == "no_such_route"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models", "/metrics"])
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic " + KEY, "Bearer ü"])
+def test_without_the_key_nothing_is_told(real: str, path: str, header: str | None) -> None:
+    headers = {} if header is None else {"Authorization": header.encode()}
+    method = "POST" if path.endswith("completions") else "GET"
+    answer = httpx.request(method, real + path, headers=headers)
+    assert answer.status_code == 401 and answer.json()["error"]["code"] == "invalid_api_key"
+
+
+def test_the_client_raises_its_own_error_for_a_wrong_key(real: str) -> None:
+    with pytest.raises(openai.AuthenticationError, match="valid key"):
+        client(real, "wrong").models.list()
+
+
+def test_too_many_requests_of_one_address_are_told_when_to_come_again(agent: ScriptedAgent) -> None:
+    with serving(agent, limits=ServerLimits(requests_per_minute=2)) as url:
+        for _ in range(2):
+            complete(url, asked("?"))
+        with pytest.raises(openai.RateLimitError) as refusal:
+            complete(url, asked("?"))
+        assert 1 <= int(refusal.value.response.headers["retry-after"]) <= 60
+        assert httpx.get(f"{url}/health").json()["status"] == "ok"  # a probe is no request
+    assert len(agent.calls) == 2
+
+
+def test_a_failing_agent_costs_its_own_call(agent: ScriptedAgent) -> None:
+    def say(query: str) -> str:
+        if query == "bad":
+            raise RuntimeError("secret detail")
+        return "fine"
+
+    agent.say = say
+    with serving(agent) as url:
+        with pytest.raises(openai.InternalServerError) as failure:
+            complete(url, asked("bad"))
+        assert "secret" not in str(failure.value)
+        with pytest.raises(openai.APIError, match="the agent failed"):
+            list(complete(url, asked("bad"), stream=True))
+        assert complete(url, asked("good")).choices[0].message.content == "fine"
+
+
+def test_an_agent_that_does_not_end_is_given_up(agent: ScriptedAgent) -> None:
+    agent.open.clear()
+    with serving(agent, limits=ServerLimits(answer_seconds=0.05)) as url:
+        with pytest.raises(openai.InternalServerError) as late:
+            complete(url, asked("?"))
+        assert late.value.status_code == 504
+        health = httpx.get(f"{url}/health")
+        assert health.status_code == 503 and health.json()["status"] == "stuck"
+        agent.open.set()
+
+
+def test_under_load_it_batches_refuses_politely_and_answers_all_it_took(agent: ScriptedAgent) -> None:
+    """30 clients at once, room for 9, batches of 4: the agent is held until the other 21 have been refused."""
+    agent.open.clear()
+
+    async def load(url: str) -> tuple[list[openai.RateLimitError], list[str]]:
+        refused: list[openai.RateLimitError] = []
+        answers: list[str] = []
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60) as many:
+
+            async def one(number: int) -> Any:
+                message = asked(f"question {number}", data_url(PHOTO))
+                return await many.chat.completions.create(model=MODEL, messages=[message])
+
+            for finished in asyncio.as_completed([one(number) for number in range(30)]):
+                try:
+                    answers.append((await finished).choices[0].message.content)
+                except openai.RateLimitError as error:
+                    refused.append(error)
+                if len(refused) == 21:
+                    agent.open.set()
+        return refused, answers
+
+    with serving(agent, limits=ServerLimits(questions=9, requests_per_minute=1000)) as url:
+        refused, answers = asyncio.run(load(url))
+        health = httpx.get(f"{url}/health").json()
+        metrics = httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {KEY}"}).text
+        after = complete(url, asked("afterwards")).choices[0].message.content
+    assert len(refused) == 21 and len(set(answers)) == 9
+    assert all(answer.startswith("answer to question") for answer in answers)
+    assert {error.body["code"] for error in refused} == {"server_busy"}  # type: ignore[index, call-overload]
+    assert all(int(error.response.headers["retry-after"]) >= 1 for error in refused)
+    assert sum(map(len, agent.calls)) == 10 and max(map(len, agent.calls)) <= 4
+    assert len(agent.calls) <= 5  # 9 questions: a first call of 1 to 4, the rest by fours; and the one afterwards
+    assert health["questions"] == 0
+    assert 'crag_requests_total{code="server_busy",status="429"} 21.0' in metrics
+    assert 'crag_requests_total{code="",status="200"} 9.0' in metrics
+    assert after == "answer to afterwards"
+
+
+def test_a_client_that_leaves_gives_its_place_back(agent: ScriptedAgent) -> None:
+    agent.open.clear()
+    with serving(agent, limits=ServerLimits(questions=1)) as url:
+        body = {"model": MODEL, "messages": [asked("?")], "stream": True}
+        with httpx.stream(
+            "POST", f"{url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
+        ) as answer:
+            assert (
+                json.loads(next(answer.iter_lines()).removeprefix("data: "))["choices"][0]["delta"]["role"]
+                == "assistant"
+            )
+        agent.open.set()
+        for _ in range(500):  # the server learns of it when it next looks
+            if httpx.get(f"{url}/health").json()["questions"] == 0:
+                break
+        assert complete(url, asked("next")).choices[0].message.content == "answer to next"
