@@ -11,22 +11,34 @@ from agents.models.base import ModelError
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.folders import default_cache, hub_folder
+from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, build_image_index, build_web_index
-from agents.search.index_sources import read_images, read_pages
+from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
+from agents.search.own_sources import keep_pictures, read_documents, read_table
 from agents.search.types import SearchError
 
-IMAGE_ID = "crag-mm-2025/image-search-index-validation"
-WEB_ID = "crag-mm-2025/web-search-index-validation"
+IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
+WEB_ID = "crag-mm-2025/web-search-index-{tag}"
+_DEFAULT_SPLIT = "validation"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build the indices that are asked for; 0 when they stand, 1 when the sources are bad, 2 for a wrong command line."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if (options.images is None) != (options.kg is None):
-        parser.error("--images and --kg go together")
-    if options.kg is None and not options.pages:
-        parser.error("nothing to build: give --images and --kg, or --pages, or both")
+    if options.kg is not None and options.table is not None:
+        parser.error("--kg and --table say the same; give one")
+    if (options.images is None) != (options.kg is None and options.table is None):
+        parser.error("--images and --kg (or --table) go together")
+    if options.images is None and not options.pages and options.documents is None:
+        parser.error("nothing to build: give --images with --kg or --table, or --pages, or --documents")
+    if options.table is not None or options.documents is not None:
+        named = (options.table is None or options.image_id) and (options.documents is None or options.web_id)
+        if options.split is None and not named:
+            parser.error("give your knowledge a name: --split NAME")
+    tag = (options.split or _DEFAULT_SPLIT).replace("_", "-")
+    options.image_id = options.image_id or IMAGE_ID.format(tag=tag)
+    options.web_id = options.web_id or WEB_ID.format(tag=tag)
     if options.batch_size < 1:
         parser.error("--batch-size has to be at least 1")
     if options.threads is not None:
@@ -44,8 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build(options: argparse.Namespace) -> None:
     hub = options.out or hub_folder(options.cache)
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
-    images = read_images(options.kg, options.images) if options.kg is not None else None
-    chunks = read_pages(options.pages) if options.pages else None
+    images = _images(options)
+    chunks = _chunks(options)
+    if images is None and options.documents is not None and current_revision(hub, options.image_id) is None:
+        images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
         if images is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
@@ -77,6 +91,34 @@ def _build(options: argparse.Namespace) -> None:
             )
 
 
+def _images(options: argparse.Namespace) -> list[ImageRow] | None:
+    if options.table is not None:
+        rows = read_table(options.table, options.images, options.base_url)
+        keep_pictures(rows, options.cache / "image_cache")
+        return rows
+    return read_images(options.kg, options.images) if options.kg is not None else None
+
+
+def _chunks(options: argparse.Namespace) -> list[ChunkRow] | None:
+    rows = read_pages(options.pages) if options.pages else []
+    if options.documents is not None:
+        own, left_out = read_documents(options.documents, options.base_url)
+        for reason in left_out:
+            print(f"left out: {reason}", file=sys.stderr)
+        rows += own
+    return rows or None
+
+
+def _blank(cache: Path) -> ImageRow:
+    """A grey picture of nothing: the organiser's pipeline opens no web index where there is no image index beside it."""
+    from PIL import Image
+
+    path = cache / "blank.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (64, 64), "gray").save(path)
+    return ImageRow(path, "", ())
+
+
 def _report(dataset_id: str, built: BuiltIndex) -> None:
     state = "built" if built.fresh else "is up to date"
     print(f"{dataset_id} {state}: {built.manifest.count} rows, {built.embedded} newly embedded, in {built.path}")
@@ -90,6 +132,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the knowledge graph's images")
     parser.add_argument("--kg", type=Path, metavar="KG.jsonl", help="lines of image, image_url and entities")
     parser.add_argument(
+        "--table",
+        type=Path,
+        metavar="TABLE.csv",
+        help="instead of --kg: columns file, entity, and one for each attribute",
+    )
+    parser.add_argument(
         "--pages",
         type=Path,
         action="append",
@@ -97,9 +145,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PAGES.jsonl",
         help="lines of page_url, page_name and page_snippet; may be given several times",
     )
+    parser.add_argument(
+        "--documents", type=Path, metavar="FOLDER", help="HTML, Markdown, text and PDF files, in folders below it too"
+    )
+    parser.add_argument(
+        "--base-url", default="", metavar="URL", help="put before the paths of documents and of a table's photos"
+    )
+    parser.add_argument(
+        "--split",
+        metavar="NAME",
+        help="what the indices are found by, as --split of other commands (default: validation)",
+    )
     parser.add_argument("--out", type=Path, metavar="HUB", help="where to publish (default: hub/ in the cache)")
-    parser.add_argument("--image-id", default=IMAGE_ID, metavar="ORG/NAME", help="data set id (default: %(default)s)")
-    parser.add_argument("--web-id", default=WEB_ID, metavar="ORG/NAME", help="data set id (default: %(default)s)")
+    parser.add_argument("--image-id", metavar="ORG/NAME", help=f"data set id (default: {IMAGE_ID.format(tag='SPLIT')})")
+    parser.add_argument("--web-id", metavar="ORG/NAME", help=f"data set id (default: {WEB_ID.format(tag='SPLIT')})")
     parser.add_argument(
         "--image-model", default=EFFICIENTNET, help="efficientnet-lite2, or a CLIP folder or id (default: %(default)s)"
     )

@@ -43,6 +43,15 @@ class ChunkRow:
         return html.unescape(f"{self.page_name} {self.page_snippet}")
 
 
+@dataclass(frozen=True)
+class Page:
+    """A page as it is cut into chunks."""
+
+    url: str
+    name: str
+    text: str
+
+
 def read_images(kg: Path, folder: Path) -> list[ImageRow]:
     """The rows of a knowledge-graph file, in order.
 
@@ -65,7 +74,7 @@ def read_images(kg: Path, folder: Path) -> list[ImageRow]:
             rows.append(ImageRow(path, _text(value, "image_url", may_be_empty=True), tuple(map(_entity, entities))))
         except ValueError as error:
             problems.append(f"{where}: {error}")
-    _report(problems)
+    report(problems)
     return rows
 
 
@@ -78,8 +87,7 @@ def read_pages(files: Sequence[Path], chunk_words: int = CHUNK_WORDS) -> list[Ch
     Raises:
         SourceError: A file is missing, or lines are malformed.
     """
-    names: dict[str, str] = {}
-    texts: dict[str, dict[str, None]] = {}
+    pages: list[Page] = []
     problems: list[str] = []
     for file in files:
         for where, value in _lines(file, problems):
@@ -92,9 +100,18 @@ def read_pages(files: Sequence[Path], chunk_words: int = CHUNK_WORDS) -> list[Ch
             except ValueError as error:
                 problems.append(f"{where}: {error}")
                 continue
-            names.setdefault(url, name)
-            texts.setdefault(url, {}).update(dict.fromkeys(split_text(snippet, chunk_words) or [""]))
-    _report(problems)
+            pages.append(Page(url, name, snippet))
+    report(problems)
+    return chunked(pages, chunk_words)
+
+
+def chunked(pages: Iterable[Page], chunk_words: int = CHUNK_WORDS) -> list[ChunkRow]:
+    """The chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
+    names: dict[str, str] = {}
+    texts: dict[str, dict[str, None]] = {}
+    for page in pages:
+        names.setdefault(page.url, page.name)
+        texts.setdefault(page.url, {}).update(dict.fromkeys(split_text(page.text, chunk_words) or [""]))
     return [
         ChunkRow(f"{url}_chunk_{number}", names[url], text, url)
         for url, chunks in texts.items()
@@ -141,7 +158,12 @@ def _entity(value: Any) -> Entity:
     return Entity(_text(value, "entity_name"), attributes)
 
 
-def _report(problems: Iterable[str]) -> None:
+def report(problems: Iterable[str]) -> None:
+    """Nothing for sources without problems.
+
+    Raises:
+        SourceError: There are some; names the first of them.
+    """
     found = list(problems)
     if found:
         more = f"\n... and {len(found) - _MOST_REPORTED} more" if len(found) > _MOST_REPORTED else ""

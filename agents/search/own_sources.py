@@ -1,0 +1,206 @@
+"""Reads knowledge of one's own: a folder of photos with a table, a folder of pages (docs/own_knowledge.md)."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agents.search.atomic import write_whole
+from agents.search.chunks import CHUNK_WORDS
+from agents.search.images import cache_name
+from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
+from agents.search.types import Entity
+from agents.texts.text import visible_text
+
+FILE, ENTITY, URL = "file", "entity", "url"
+"""Columns of a table that are no attributes."""
+
+_log = logging.getLogger(__name__)
+
+
+def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
+    """The rows of a CSV file (comma, semicolon or tab, UTF-8), an image each, in order of first appearance.
+
+    ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
+    where that is missing or empty); every other column is an attribute. A file that comes again shows another entity as well; what
+    several rows say of one entity is put together, the first value of an attribute standing.
+
+    Raises:
+        SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; names each of them.
+    """
+    problems: list[str] = []
+    shown: dict[str, list[str]] = {}
+    urls: dict[str, str] = {}
+    known: dict[str, dict[str, str]] = {}
+    for where, cells in _cells(table):
+        name, entity, url = cells.pop(FILE), cells.pop(ENTITY), cells.pop(URL, "")
+        if not name or not (folder / name).is_file():
+            problems.append(f"{where}: there is no photo {folder / name}" if name else f"{where}: 'file' is empty")
+            continue
+        urls[name] = urls.get(name) or url
+        names = shown.setdefault(name, [])
+        if not entity:
+            continue
+        if entity not in names:
+            names.append(entity)
+        attributes = known.setdefault(entity, {})
+        for key, value in cells.items():
+            if value:
+                attributes.setdefault(key, value)
+    report(problems)
+    return [
+        ImageRow(
+            folder / name,
+            urls[name] or base_url + Path(name).as_posix(),
+            tuple(Entity(entity, known[entity]) for entity in names),
+        )
+        for name, names in shown.items()
+    ]
+
+
+def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    try:
+        with table.open(encoding="utf-8-sig", newline="") as file:
+            header = file.readline()
+            delimiter = max(",;\t", key=header.count)
+            file.seek(0)
+            reader = csv.DictReader(file, delimiter=delimiter, restval="", strict=True)
+            missing = {FILE, ENTITY} - {str(field).strip().lower() for field in reader.fieldnames or ()}
+            if missing:
+                raise SourceError(
+                    f"{table}: the first line has to name the columns; missing: {', '.join(sorted(missing))}"
+                )
+            for row in reader:
+                where = f"{table}:{reader.line_num}"
+                if None in row:
+                    raise SourceError(f"{where}: more cells than columns; a cell that holds {delimiter!r} takes quotes")
+                plain = {str(key).strip(): str(value).strip() for key, value in row.items()}
+                yield (
+                    where,
+                    {key.lower() if key.lower() in (FILE, ENTITY, URL) else key: value for key, value in plain.items()},
+                )
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"cannot read {table}: {error} (a table is CSV in UTF-8)") from error
+
+
+def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
+    """Copy photos into the picture cache, for presets that look at what image search found."""
+    for row in rows:
+        target = folder / cache_name(row.url)
+        data = row.path.read_bytes()
+        if not target.is_file() or target.read_bytes() != data:
+            write_whole(target, data)
+
+
+def read_documents(
+    folder: Path, base_url: str = "", chunk_words: int = CHUNK_WORDS
+) -> tuple[list[ChunkRow], list[str]]:
+    """The chunks of all documents below a folder, sorted by path, and why files were left out.
+
+    HTML, Markdown, plain text and PDF; a page of a PDF is a page of its own (``#page=N``). The URL is ``base_url`` and the path.
+
+    Raises:
+        SourceError: There is no such folder, or nothing in it can be read.
+    """
+    if not folder.is_dir():
+        raise SourceError(f"{folder} is not a folder")
+    pages: list[Page] = []
+    left_out: list[str] = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if not path.is_file() or any(part.startswith(".") for part in inside.parts):
+            continue
+        read = _READERS.get(path.suffix.lower())
+        if read is None:
+            left_out.append(
+                f"{inside}: {path.suffix or 'a file without ending'} is not read; known: {', '.join(_READERS)}"
+            )
+            continue
+        try:
+            found = [page for page in read(path, base_url + inside.as_posix()) if page.text.strip()]
+        except SourceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
+            left_out.append(f"{inside}: {type(error).__name__}: {error}")
+            continue
+        if not found:
+            left_out.append(
+                f"{inside}: it holds no text" + (" (a scan? OCR it first)" if path.suffix.lower() == ".pdf" else "")
+            )
+        pages += found
+    if not pages:
+        raise SourceError("\n".join([f"there is nothing to index in {folder}", *left_out]))
+    return chunked(pages, chunk_words), left_out
+
+
+def _html(path: Path, url: str) -> list[Page]:
+    page = _decoded(path.read_bytes())
+    try:
+        import trafilatura
+    except ImportError:  # the plain cleaner keeps menus and footers
+        return [Page(url, _title(page) or path.stem, visible_text(page))]
+    found: Any = trafilatura.bare_extraction(page, include_comments=False)
+    text = str(found.text or "") if found is not None else ""
+    # It finds nothing on pages that are mostly tables or links.
+    title = (str(found.title or "") if found is not None else "") or _title(page) or path.stem
+    return [Page(url, title, text or visible_text(page))]
+
+
+def _title(page: str) -> str:
+    from lxml import html
+
+    try:
+        found = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8")).findtext(".//title")
+    except (ValueError, AssertionError):
+        return ""
+    return " ".join((found or "").split())
+
+
+def _markdown(path: Path, url: str) -> list[Page]:
+    import frontmatter
+
+    document = frontmatter.loads(_decoded(path.read_bytes()))
+    heading = next((line.lstrip("# ") for line in document.content.splitlines() if line.startswith("#")), "")
+    return [Page(url, str(document.metadata.get("title") or heading.strip() or path.stem), document.content)]
+
+
+def _plain(path: Path, url: str) -> list[Page]:
+    return [Page(url, path.stem, _decoded(path.read_bytes()))]
+
+
+def _pdf(path: Path, url: str) -> list[Page]:
+    try:
+        from pypdf import PdfReader
+    except ImportError as error:
+        raise SourceError("reading PDF files takes: pip install pypdf") from error
+    document = PdfReader(path)
+    said = (document.metadata.title if document.metadata else None) or ""
+    title = said.strip() or path.stem
+    return [
+        Page(f"{url}#page={number}", f"{title}, page {number}", page.extract_text())
+        for number, page in enumerate(document.pages, 1)
+    ]
+
+
+def _decoded(data: bytes) -> str:
+    """UTF-8 (or UTF-16 with its mark), else as Windows has it in the West."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace")
+
+
+_READERS: Mapping[str, Callable[[Path, str], list[Page]]] = {
+    ".html": _html,
+    ".htm": _html,
+    ".xhtml": _html,
+    ".md": _markdown,
+    ".markdown": _markdown,
+    ".txt": _plain,
+    ".pdf": _pdf,
+}

@@ -1,0 +1,210 @@
+"""Photos with a table and folders of pages become indices that the organiser's pipeline searches."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.search.build_index import main
+from agents.search.index_sources import SourceError
+from agents.search.own_sources import read_documents, read_table
+from agents.search.pipelines import open_pipeline
+from tests.search.conftest import draw
+
+HTML = """<html><head><title>Opening hours</title><style>.x{}</style></head><body><nav><a href="/">Home</a></nav>
+<article><h1>Opening hours</h1><p>The museum opens at nine in the morning and closes at five in the afternoon, every day except Monday.
+Groups are asked to book a guided tour one week before they come.</p><script>track()</script></article></body></html>"""
+MARKDOWN = (
+    "---\ntitle: Lending rules\n---\n# Lending\n\nA borrowed telescope has to be returned within fourteen days.\n"
+)
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF file with a line of text on each page, written by hand: object offsets and all."""
+    count = len(pages)
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(count))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {count} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for n, text in enumerate(pages):
+        stream = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET" if text else ""
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 400 200] /Contents {5 + 2 * n} 0 R "
+            "/Resources << /Font << /F1 3 0 R >> >> >>"
+        )
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    data, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(data))
+        data += f"{number} 0 obj\n{content}\nendobj\n".encode()
+    start = len(data)
+    data += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode()
+    data += b"".join(f"{offset:010} 00000 n \n".encode() for offset in offsets)
+    return data + f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n".encode()
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    (folder / "old").mkdir(parents=True)
+    for kind, name in enumerate(("mill.png", "pond.png", "old/mill.png")):
+        draw(kind).save(folder / name)
+    return folder
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    folder = tmp_path / "documents"
+    (folder / "rules").mkdir(parents=True)
+    (folder / "hours.html").write_text(HTML)
+    (folder / "rules" / "lending.md").write_text(MARKDOWN)
+    (folder / "note.txt").write_bytes("Das Café schließt früh.".encode("cp1252"))
+    (folder / "guide.pdf").write_bytes(pdf("The steam engine was built in 1874.", "Its boiler holds 900 litres."))
+    (folder / ".hidden.md").write_text("nothing")
+    return folder
+
+
+def table(path: Path, *rows: list[str], delimiter: str = ",") -> Path:
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    return path
+
+
+HEADER = ["File", "entity", "url", "Height", "builder"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_table_becomes_entities_with_attributes(tmp_path: Path, photos: Path, delimiter: str) -> None:
+    rows = read_table(
+        table(
+            tmp_path / "t.csv",
+            HEADER,
+            ["mill.png", "Old Mill", "https://m.example/1", "12 m", ""],
+            ["pond.png", "Pond, the big one", "", "", ""],
+            ["old/mill.png", "Old Mill", "", "", "J. Smith"],
+            ["pond.png", "Duck", "", "0.3 m", ""],
+            delimiter=delimiter,
+        ),
+        photos,
+        "https://own.example/",
+    )
+    assert [row.url for row in rows] == [
+        "https://m.example/1",
+        "https://own.example/pond.png",
+        "https://own.example/old/mill.png",
+    ]
+    mill = rows[0].entities[0]
+    assert (mill.name, dict(mill.attributes)) == ("Old Mill", {"Height": "12 m", "builder": "J. Smith"})
+    assert rows[2].entities == (mill,)  # what two rows say of it is put together
+    assert [entity.name for entity in rows[1].entities] == ["Pond, the big one", "Duck"]
+
+
+def test_bad_rows_are_all_named(tmp_path: Path, photos: Path) -> None:
+    bad = table(tmp_path / "t.csv", HEADER, ["gone.png", "X"], ["mill.png", "Y"], ["", "Z"])
+    with pytest.raises(SourceError) as error:
+        read_table(bad, photos)
+    assert "t.csv:2: there is no photo" in str(error.value) and "t.csv:4: 'file' is empty" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"photo,name\nmill.png,X\n", "missing: entity, file"),
+        (b"file,entity\nmill.png,X,more\n", "more cells than columns"),
+        (b"\xff\xfe\x00", "a table is CSV in UTF-8"),
+        (b"", "missing"),
+    ],
+)
+def test_what_is_no_table_is_told(tmp_path: Path, photos: Path, content: bytes, words: str) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(SourceError, match=words):
+        read_table(tmp_path / "t.csv", photos)
+
+
+def test_documents_of_every_kind_are_read(documents: Path) -> None:
+    rows, left_out = read_documents(documents, "https://own.example/")
+    by_url = {row.page_url.removeprefix("https://own.example/"): row for row in rows}
+    assert list(by_url) == ["guide.pdf#page=1", "guide.pdf#page=2", "hours.html", "note.txt", "rules/lending.md"]
+    assert by_url["guide.pdf#page=2"].page_snippet.strip() == "Its boiler holds 900 litres."
+    assert by_url["guide.pdf#page=2"].page_name == "guide, page 2"
+    assert by_url["hours.html"].page_name == "Opening hours"
+    assert "opens at nine" in by_url["hours.html"].page_snippet and "track()" not in by_url["hours.html"].page_snippet
+    assert by_url["note.txt"].page_snippet == "Das Café schließt früh."
+    assert by_url["rules/lending.md"].page_name == "Lending rules"
+    assert "title:" not in by_url["rules/lending.md"].page_snippet
+    assert left_out == []
+
+
+def test_html_is_read_without_trafilatura_too(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "trafilatura":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    rows, _ = read_documents(documents)
+    hours = next(row for row in rows if row.page_url == "hours.html")
+    assert hours.page_name == "Opening hours"
+    assert "opens at nine" in hours.page_snippet and "track()" not in hours.page_snippet
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> None:
+    (documents / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
+    (documents / "scan.pdf").write_bytes(pdf(""))
+    (documents / "table.xlsx").write_bytes(b"PK")
+    rows, left_out = read_documents(documents)
+    assert len(rows) == 5
+    assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.xlsx"]
+    assert "OCR" in left_out[1] and ".xlsx is not read" in left_out[2]
+
+
+def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="nothing to index"):
+        read_documents(tmp_path)
+    with pytest.raises(SourceError, match="is not a folder"):
+        read_documents(tmp_path / "gone")
+
+
+def opened(cache: Path, split: str) -> Any:
+    return open_pipeline(
+        image_index=f"crag-mm-2025/image-search-index-{split}",
+        web_index=f"crag-mm-2025/web-search-index-{split}",
+        cache=cache,
+    )
+
+
+def test_the_organisers_pipeline_finds_own_photos_and_pages(tmp_path: Path, photos: Path, documents: Path) -> None:
+    own = table(tmp_path / "t.csv", HEADER, ["mill.png", "Old Mill", "", "12 m", ""], ["pond.png", "Pond", "", "", ""])
+    arguments = ["--images", str(photos), "--table", str(own), "--documents", str(documents)]
+    assert main([*arguments, "--split", "my_museum", "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
+    pipeline = opened(tmp_path / "cache", "my-museum")
+    best = pipeline(draw(0), k=1)[0]
+    assert best["entities"] == [{"entity_name": "Old Mill", "entity_attributes": {"Height": "12 m"}}]
+    assert best["url"] == "mill.png" and best["score"] == pytest.approx(1.0, abs=1e-5)
+    assert pipeline("When was the steam engine built?", k=8)[0]["page_url"] == "guide.pdf#page=1"
+    assert pipeline("When does the museum open?", k=8)[0]["page_url"] == "hours.html"
+    kept = list((tmp_path / "cache" / "image_cache").iterdir())
+    assert {path.read_bytes() for path in kept} == {(photos / name).read_bytes() for name in ("mill.png", "pond.png")}
+
+
+def test_pages_alone_are_searched_too(tmp_path: Path, documents: Path) -> None:
+    cache = tmp_path / "cache"
+    common = ["--split", "pages", "--cache", str(cache), "--no-progress"]
+    assert main(["--documents", str(documents), *common]) == 0
+    pipeline = opened(cache, "pages")
+    assert [hit["entities"] for hit in pipeline(draw(1), k=5)] == [[]]
+    assert pipeline("How long may a telescope be borrowed?", k=8)[0]["page_url"] == "rules/lending.md"
+
+
+def test_own_knowledge_needs_a_name(documents: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--documents", str(documents)])
+    assert "--split NAME" in capsys.readouterr().err
