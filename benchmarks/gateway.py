@@ -96,8 +96,8 @@ def _picture(seed: int) -> Image.Image:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description="Gateway against plain calls.")
-    parser.add_argument("--image-index", default=IMAGE_ID, metavar="ORG/NAME")
-    parser.add_argument("--web-index", default=WEB_ID, metavar="ORG/NAME")
+    parser.add_argument("--image-index", default=IMAGE_ID.format(tag="validation"), metavar="ORG/NAME")
+    parser.add_argument("--web-index", default=WEB_ID.format(tag="validation"), metavar="ORG/NAME")
     parser.add_argument("--cache", type=Path, default=default_cache())
     parser.add_argument("--hub", type=Path, help="where the indices are (default: hub/ in the cache)")
     parser.add_argument("--batch", type=int, default=16, help="queries in a batch (default: 16)")

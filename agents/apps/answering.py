@@ -83,7 +83,7 @@ def read_photo(path: Path) -> Image.Image:
             return opened(photo)
     except FileNotFoundError:
         raise PhotoError(f"there is no file {path}") from None
-    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files
+    except Exception as error:
         raise PhotoError(f"{path} cannot be read as a photo: {type(error).__name__}: {error}") from error
 
 

@@ -69,10 +69,13 @@ def crag_agent() -> CragAgent:
 
 
 @contextlib.contextmanager
-def serving(agent: BaseAgent, *, key: str | None = KEY, limits: ServerLimits = ServerLimits()) -> Iterator[str]:
+def serving(agent: BaseAgent, *, key: str | None = KEY, limits: ServerLimits | None = None) -> Iterator[str]:
     """A real server on a free port of loopback; gives its address. Connections wait in the socket until it is up."""
     server = uvicorn.Server(
-        uvicorn.Config(Server(Answerer(agent), model="crag-mm-test", key=key, limits=limits).app, log_level="error")
+        uvicorn.Config(
+            Server(Answerer(agent), model="crag-mm-test", key=key, limits=limits or ServerLimits()).app,
+            log_level="error",
+        )
     )
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -14,7 +14,7 @@ from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
 def printed(width: int = 80) -> Console:
-    return Console(width=width, record=True, force_terminal=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    return Console(width=width, record=True, force_terminal=False, file=open("/dev/null", "w"))  # noqa: PTH123
 
 
 @pytest.mark.parametrize("width", [40, 100])

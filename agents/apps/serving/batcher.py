@@ -50,7 +50,7 @@ class Batcher:
         answer: Callable[[Sequence[Question]], list[Outcome]],
         batch_size: int,
         most: int,
-        observe: Callable[[int, float], None] = lambda size, seconds: None,
+        observe: Callable[[int, float], None],
     ) -> None:
         self._answer = answer
         self._batch_size = batch_size

@@ -42,7 +42,7 @@ def photo_of(url: str, *, most_bytes: int, most_pixels: int, http: bool) -> Imag
             return opened(image)
     except ProtocolError:
         raise
-    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files
+    except Exception as error:
         raise _refused(
             f"the picture cannot be decoded ({type(error).__name__}); send JPEG, PNG or WebP", "invalid_image"
         ) from error

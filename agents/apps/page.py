@@ -1,0 +1,101 @@
+"""A web page to talk with an agent about a photo; takes gradio (requirements-web.txt)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from agents.apps.answering import Answerer, PhotoError, Question, read_photo
+from agents.apps.details import details
+
+CSS = """
+.crag h3 {margin: .8em 0 .2em; font-size: 1em}
+.crag p, .crag ol {margin: .2em 0}
+.crag ol {padding-left: 1.4em}
+.crag a {margin: 0; padding: 0}
+.crag li {margin: .4em 0; overflow-wrap: anywhere}
+.crag .dim, .crag dt {color: var(--body-text-color-subdued); font-size: .9em}
+.crag .answered, .crag .abstained {padding: .2em .6em; border-left: .3em solid #2e9e5b}
+.crag .abstained {border-color: #d9a400}
+.crag .wrong {color: #c0392b}
+.crag dl {display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: .3em 0}
+.crag img {max-width: 100%; margin: .6em 0; border-radius: .4em}
+.crag dd {margin: 0; overflow-wrap: anywhere}
+"""
+_FONTS = ["system-ui", "sans-serif"]  # gradio's own would be fetched from Google
+THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"])
+
+
+def build(answerer: Answerer) -> gr.Blocks:
+    """The page; one question is answered at a time."""
+
+    def say(text: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+        """The question stands in the dialog before its answer is there."""
+        return (
+            *(([*talk, {"role": "user", "content": text.strip()}], "") if text.strip() else (gr.skip(), gr.skip())),
+        )
+
+    def answer(path: str | None, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+        if not talk or talk[-1]["role"] != "user":  # nothing was asked
+            return gr.skip(), gr.skip()
+        said = [{"role": message["role"], "content": _text(message["content"])} for message in talk]
+        try:
+            photo = None if path is None else read_photo(Path(path))
+        except PhotoError:
+            unreadable = "This file cannot be read as a photo; try JPEG, PNG or WebP."
+            return [*said, {"role": "assistant", "content": unreadable}], gr.skip()
+        outcome = answerer.answer([Question(said[-1]["content"], photo, said[:-1])])[0]
+        return [*said, {"role": "assistant", "content": outcome.answer}], details(outcome, photo)
+
+    def forget() -> tuple[Any, ...]:
+        return [], ""
+
+    with gr.Blocks(title="Ask about a photo", analytics_enabled=False) as page:
+        gr.Markdown("# Ask about a photo")
+        with gr.Row():
+            with gr.Column(scale=2, min_width=320):
+                photo = gr.Image(
+                    label="photo",
+                    type="filepath",
+                    sources=["upload", "webcam", "clipboard"],
+                    height=300,
+                    elem_id="photo",
+                )
+                talk = gr.Chatbot(
+                    show_label=False,
+                    height=260,
+                    render_markdown=False,
+                    buttons=[],
+                    placeholder="A new photo begins a new dialog.",
+                    elem_id="talk",
+                )
+                with gr.Row():
+                    text = gr.Textbox(
+                        show_label=False, placeholder="How tall is this?", scale=4, max_length=4000, elem_id="question"
+                    )
+                    send = gr.Button("Ask", variant="primary", scale=1, min_width=80, elem_id="ask")
+            with gr.Column(scale=3, min_width=320):
+                told = gr.HTML(elem_id="told")
+        asked = gr.on(
+            [text.submit, send.click], say, [text, talk], [talk, text], show_progress="hidden", api_visibility="private"
+        )
+        asked.then(
+            answer,
+            [photo, talk],
+            [talk, told],
+            show_progress_on=talk,
+            concurrency_limit=1,
+            concurrency_id="agent",
+            api_visibility="private",
+        )
+        photo.change(forget, None, [talk, told], show_progress="hidden", api_visibility="private")
+    return page
+
+
+def _text(content: Any) -> str:
+    """A message's text; gradio turns strings into lists of parts on their way through the browser."""
+    if isinstance(content, str):
+        return content
+    return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)

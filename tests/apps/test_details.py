@@ -1,0 +1,62 @@
+"""What a web page says of an answer: frames where the crops are, and no markup but ours."""
+
+from __future__ import annotations
+
+import pytest
+from PIL import Image
+
+from agents.apps.details import SHOWN_SIDE, details, marked
+from agents.apps.outcome import Crop, Outcome, Source, Time
+
+
+@pytest.mark.parametrize("size", [(400, 300), (4096, 2048)])
+def test_frames_stand_where_the_crops_are(size: tuple[int, int]) -> None:
+    width, height = size
+    crop = Crop(width // 4, height // 4, width // 2, height // 2, "cup")
+    shown = marked(Image.new("RGB", size), Outcome("a", crops=(crop,)))
+    scale = min(1.0, SHOWN_SIDE / width)
+    assert shown.size == (round(width * scale), round(height * scale))
+    right, bottom = round(crop.right * scale), round(crop.bottom * scale)
+    assert shown.getpixel((right - 1, bottom - 1)) == (0x00, 0x72, 0xB2)
+    assert shown.getpixel((right + 5, bottom + 5)) == (0, 0, 0)
+    assert shown.getpixel((right - 8, bottom - 8)) == (0, 0, 0)  # a frame, nothing filled
+
+
+@pytest.mark.parametrize("crop", [Crop(-50, -50, 900, 900, ""), Crop(300, 10, 200, 20, ""), Crop(5, 5, 5, 5, "")])
+def test_odd_crops_break_nothing(crop: Crop) -> None:
+    assert marked(Image.new("RGB", (100, 80)), Outcome("a", crops=(crop,))).size == (100, 80)
+
+
+def test_every_text_is_escaped_and_only_http_is_linked() -> None:
+    bad = "<script>alert(1)</script>"
+    html = details(
+        Outcome(
+            bad,
+            question=bad,
+            entity=bad,
+            alike=((bad, 0.5),),
+            crops=(Crop(0, 0, 1, 1, bad),),
+            sources=(
+                Source(bad, bad, bad, 'https://x.example/"onclick="alert(1)', 0.5),
+                Source("text", "web", "title", "javascript:alert(1)", None),
+                Source("text", "web", "", "http://[broken", None),
+            ),
+            verdict=bad,
+            checks={bad: bad},
+            times=(Time(bad, 1.0, bad),),
+            error=bad,
+        )
+    )
+    assert "<script" not in html and "javascript:" not in html.replace("&", "")
+    assert html.count("<a ") == 1 and '"onclick' not in html
+    assert html.count("&lt;script&gt;") >= 10
+
+
+def test_an_agent_without_a_trace_has_nothing_to_tell() -> None:
+    assert details(Outcome("a")) == '<div class="crag"></div>'
+
+
+def test_the_framed_photo_is_part_of_the_page() -> None:
+    photo = Image.new("RGB", (40, 30))
+    assert "data:image/jpeg;base64," in details(Outcome("a", crops=(Crop(1, 1, 20, 20, "cup"),)), photo)
+    assert "<img" not in details(Outcome("a"), photo)  # nothing to frame
