@@ -10,12 +10,14 @@ CONVERSATIONS ?= -1
 OUT ?= results/demo
 VLLM_VENV ?= .venv-vllm
 TRANSFORMERS5_VENV ?= .venv-transformers5
+WEB_VENV ?= .venv-web
 
 BIN := $(VENV)/bin
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
+INSTALLED_WEB := $(WEB_VENV)/.installed
 INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
@@ -23,7 +25,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory_plan.py
 
-.PHONY: help demo install test test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
+.PHONY: help demo web install test test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
 
 help: ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -48,6 +50,22 @@ demo: $(INSTALLED) ## Answer the mini CRAG-MM, single-turn then multi-turn, and 
 	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
 	$(RUN) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations $(CONVERSATIONS) --output-dir $(OUT)
+
+# An environment that sees the packages of the first behind its own few: gradio takes an older Pillow.
+$(INSTALLED_WEB): $(INSTALLED) requirements-web.txt
+	$(BIN)/python -m venv $(WEB_VENV)
+	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+		$(BIN)/python -c "$$purelib" > "$$($(WEB_VENV)/bin/python -c "$$purelib")/behind.pth"
+	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-web.txt
+	@touch $@
+
+web: $(INSTALLED_WEB) ## A web page to try the agent on photos of one's own, on http://127.0.0.1:7860
+	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m agents.web \
+		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
+
+test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## The web page's tests, in its environment
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
 
 lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -98,4 +116,4 @@ preflight: $(INSTALLED_DEV) ## Say whether this repository would survive a submi
 	$(RUN) -m agents.preflight --preset $(PRESET)
 
 clean: ## Remove the virtual environment, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis

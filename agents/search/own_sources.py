@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from agents.texts.text import visible_text
 FILE, ENTITY, URL = "file", "entity", "url"
 """Columns of a table that are no attributes."""
 
-_log = logging.getLogger(__name__)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 
 
 def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
@@ -163,8 +163,9 @@ def _markdown(path: Path, url: str) -> list[Page]:
     import frontmatter
 
     document = frontmatter.loads(_decoded(path.read_bytes()))
-    heading = next((line.lstrip("# ") for line in document.content.splitlines() if line.startswith("#")), "")
-    return [Page(url, str(document.metadata.get("title") or heading.strip() or path.stem), document.content)]
+    headings = _HEADING.findall(document.content)
+    title = str(document.metadata.get("title") or (headings[0] if headings else path.stem))
+    return [Page(url, title, _HEADING.sub(r"\1", document.content))]
 
 
 def _plain(path: Path, url: str) -> list[Page]:

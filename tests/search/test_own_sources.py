@@ -137,7 +137,10 @@ def test_documents_of_every_kind_are_read(documents: Path) -> None:
     assert "opens at nine" in by_url["hours.html"].page_snippet and "track()" not in by_url["hours.html"].page_snippet
     assert by_url["note.txt"].page_snippet == "Das Café schließt früh."
     assert by_url["rules/lending.md"].page_name == "Lending rules"
-    assert "title:" not in by_url["rules/lending.md"].page_snippet
+    assert by_url["rules/lending.md"].page_snippet.split("\n\n") == [
+        "Lending",
+        "A borrowed telescope has to be returned within fourteen days.",
+    ]
     assert left_out == []
 
 
