@@ -82,6 +82,8 @@ class ChatReply:
         logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not to be had.
         error: Why there is no reply, for ``finish_reason == "error"``.
         prompt_cut: Tokens taken out of the middle of an over-long prompt so that it fits the model's context; 0 for none.
+        opening: Probability of each likely first token, by its text as decoded; None where log-probabilities were not asked for or the
+            engine gives no alternatives.
     """
 
     text: str
@@ -89,11 +91,16 @@ class ChatReply:
     logprobs: tuple[float, ...] | None = None
     error: str | None = None
     prompt_cut: int = 0
+    opening: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.text, str) and not self.text.isascii():
             whole = self.text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace")
             object.__setattr__(self, "text", whole)  # frozen
+
+
+OPENING_ALTERNATIVES = 10
+"""First tokens whose probabilities an adapter asks for (``ChatReply.opening``)."""
 
 
 @runtime_checkable
