@@ -29,6 +29,11 @@ BREAK_EVEN = 0.5
 """The threshold of a perfect probability: a right answer scores 1, a wrong one -1, an abstention 0."""
 
 
+_TOO_FEW = (
+    "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions; take a larger run"
+)
+
+
 @dataclass(frozen=True)
 class Turns:
     """Decisions as columns of one length.
@@ -173,11 +178,14 @@ def fit(matrix: FloatArray, right: BoolArray, groups: npt.NDArray[np.int64], fol
     """
     splits = list(_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
-    def held_out(strength: float) -> FloatArray:
+    def unseen(strength: float) -> FloatArray:
         found: FloatArray = cross_val_predict(_model(strength), matrix, right, cv=splits, method="predict_proba")[:, 1]
         return found
 
-    tried = {strength: held_out(strength) for strength in STRENGTHS}
+    try:
+        tried = {strength: unseen(strength) for strength in STRENGTHS}
+    except ValueError as error:  # a part without which the others are all right or all wrong
+        raise EvaluationError(_TOO_FEW) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     threshold = best_threshold(tried[strength], np.where(right, 1.0, -1.0))
     return Fit(_model(strength).fit(matrix, right), strength, threshold)
@@ -262,7 +270,5 @@ def _splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed:
     """Parts that keep sessions whole and have right and wrong candidates each, as far as there are."""
     folds = min(folds, len(np.unique(groups[right])), len(np.unique(groups[~right])))
     if folds < 2:
-        raise EvaluationError(
-            "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions; take a larger run"
-        )
+        raise EvaluationError(_TOO_FEW)
     return StratifiedGroupKFold(folds, shuffle=True, random_state=seed)

@@ -318,12 +318,14 @@ def test_public_test_is_measured_and_never_fitted(
 
 
 def test_a_gate_that_is_worth_nothing_is_not_written(tmp_path: Path, presets: Path) -> None:
-    """Nearly all candidates are right, whatever the signals say."""
+    """Most candidates are right, whatever the signals say."""
     _write_run(tmp_path / "run")
     trace = tmp_path / "run" / "trace.jsonl"
     lines = [json.loads(line) for line in trace.read_text().splitlines()]
     for number, line in enumerate(lines):
-        line["stages"][0]["candidate"] = "the blue whale" if number % 2 and number not in (7, 15) else "truth"
+        line["stages"][0]["candidate"] = (
+            "the blue whale" if number % 2 and number not in (3, 7, 11, 15, 19) else "truth"
+        )
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
     assert not (presets / "gates").exists()
