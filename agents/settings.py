@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from agents.methods.gate import Gate
 
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "presets"
@@ -407,9 +409,16 @@ class Confidence(_Table):
 class Finalise(_Table):
     """When an answer is given and when the agent abstains."""
 
-    min_evidence: float | None = Field(None, description="abstain when the best chunk scores below this; None: never")
-    min_confidence: float | None = Field(
-        None, description="abstain when the answer's confidence is below this; None: never"
+    gate: str | None = Field(
+        None,
+        description="fitted gate (JSON of python -m evaluation.calibrate), a path below the repository; None: no gate",
+    )
+    most_idk: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description='without a gate: abstain where the reply would have begun with "I don\'t know" with more than this probability; '
+        "None: never",
     )
     verified_by: tuple[Literal["white_box", "model"], ...] = Field((), description="verifiers that all have to approve")
     algorithm1: FinalVerification | None = Field(
@@ -417,6 +426,14 @@ class Finalise(_Table):
     )
     abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
     cite: bool = Field(False, description="answers carry [n]; the stage cite runs before this one, whatever the preset")
+
+    @field_validator("gate")
+    @classmethod
+    def _can_be_read(cls, path: str | None) -> str | None:
+        """Read the gate at once: without it every turn would end as an abstention."""
+        if path is not None:
+            Gate.load(ROOT / path)
+        return path
 
 
 class LoraSettings(_Table):

@@ -60,6 +60,7 @@ class Candidate:
         confidence: How far the maker of the answer trusts it, 0 to 1; None where it cannot say.
         maker: ``generate`` or ``extract``.
         logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
+        idk: Probability that the reply would have begun with "I don't know"; None where the model gives no alternatives, or reasons first.
         sentence: The sentence an extracted answer stands in.
         evidence: The chunk an extracted answer stands in.
     """
@@ -70,6 +71,7 @@ class Candidate:
     logprobs: tuple[float, ...] | None = None
     sentence: str = ""
     evidence: Evidence | None = None
+    idk: float | None = None
 
 
 @dataclass(frozen=True)
@@ -137,11 +139,13 @@ class Verification:
         white_box: By the probabilities of its tokens (QA-Dragon, section 3.7.2).
         model: By a model that reads answer and evidence (same section).
         reason: Why the model says so.
+        p_yes: Probability of its yes against its no, where it replies with one word and gives alternatives.
     """
 
     white_box: bool | None = None
     model: bool | None = None
     reason: str = ""
+    p_yes: float | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ from agents.deadline import NO_DEADLINE, Deadline
 FloatArray = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length", "abort", "error"]
 
+OPENING_ALTERNATIVES = 10
+"""First tokens of a reply whose probabilities are asked for; most servers allow up to 20."""
+
 
 class ModelError(RuntimeError):
     """A model could not be loaded or called; the message says what to do."""
@@ -82,8 +85,8 @@ class ChatReply:
         logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not to be had.
         error: Why there is no reply, for ``finish_reason == "error"``.
         prompt_cut: Tokens taken out of the middle of an over-long prompt so that it fits the model's context; 0 for none.
-        opening: Probability of each likely first token, by its text as decoded; None where log-probabilities were not asked for or the
-            engine gives no alternatives.
+        opening: Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks kept);
+            None where log-probabilities were not asked for or the engine does not give alternatives.
     """
 
     text: str
@@ -97,10 +100,6 @@ class ChatReply:
         if isinstance(self.text, str) and not self.text.isascii():
             whole = self.text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace")
             object.__setattr__(self, "text", whole)  # frozen
-
-
-OPENING_ALTERNATIVES = 10
-"""First tokens whose probabilities an adapter asks for (``ChatReply.opening``)."""
 
 
 @runtime_checkable

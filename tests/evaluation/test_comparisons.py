@@ -189,7 +189,7 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     every = "limits.batch_size=2"
     assert runs.built == [
         ((), (every,)),
-        (("rerank",), (every, "finalise.min_evidence=null")),
+        (("rerank",), (every,)),
         ((), (every, "queries.fuse_entity=false")),
     ]
     table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
