@@ -21,8 +21,8 @@ PROMPTS = ROOT / "prompts"
 StageName = Literal[
     "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text",
     "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "documents", "coherence", "knowledge", "entries", "four_steps",
-    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "confidence", "dual_answer",
-    "reconcile", "verify", "consistency", "chain_of_verification", "cite", "finalise",
+    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "dual_answer", "reconcile",
+    "verify", "consistency", "chain_of_verification", "cite", "finalise",
 ]  # fmt: skip
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -349,7 +349,7 @@ class ChainSettings(_Table):
     """The chain of verification (CRUISE, section 3.4)."""
 
     by: Literal["model", "candidate"] = Field(
-        "model", description="whose confidence counts: a model's that checks the answer, or that of the answer's maker"
+        "model", description="whose confidence counts: a model's that checks the answer, or that of the answer itself"
     )
 
 
@@ -388,20 +388,6 @@ class Answer(_Table):
     prompt: str = Field("answer_with_evidence", description="template in prompts/")
     prompt_without_evidence: str = Field("answer_without_evidence", description="template where no evidence was kept")
     evidence: int = Field(5, ge=0, description="chunks shown")
-
-
-class Extract(_Table):
-    """The answer taken verbatim from the evidence by the reader."""
-
-    evidence: int = Field(8, ge=1, description="chunks read")
-
-
-class Confidence(_Table):
-    """How likely an extracted answer is right (see agents/methods/answer_confidence.py)."""
-
-    head: str | None = Field(
-        None, description="fitted regression, a path below the repository; None: the reader's own score stands"
-    )
 
 
 class Finalise(_Table):
@@ -462,8 +448,6 @@ class Settings(_Table):
     reconcile: ReconcileSettings = ReconcileSettings()
     answer: Answer = Answer()
     verify: Verify = Verify()
-    extract: Extract = Extract()
-    confidence: Confidence = Confidence()
     finalise: Finalise = Finalise()
 
     @model_validator(mode="after")

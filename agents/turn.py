@@ -57,19 +57,13 @@ class Candidate:
 
     Attributes:
         text: The answer.
-        confidence: How far the maker of the answer trusts it, 0 to 1; None where it cannot say.
-        maker: ``generate`` or ``extract``.
+        confidence: How far its model trusts it, 0 to 1 (mean token probability); None where it cannot say.
         logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
-        sentence: The sentence an extracted answer stands in.
-        evidence: The chunk an extracted answer stands in.
     """
 
     text: str
     confidence: float | None
-    maker: Literal["generate", "extract"]
     logprobs: tuple[float, ...] | None = None
-    sentence: str = ""
-    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True)
@@ -211,7 +205,7 @@ class Turn:
     chosen: KnowledgeEntry | None = None  # choose_entry, four_steps: the entry that picture and text together point to
     parametric: Candidate | None = None  # dual_answer, parametric_answer, four_steps: the answer without any evidence
     candidate: Candidate | None = (
-        None  # answer, cited_answer, extract, dual_answer, entry_answer, four_steps; reconcile replaces it
+        None  # answer, cited_answer, dual_answer, entry_answer, four_steps; reconcile replaces it
     )
     consistent: bool | None = None  # consistency: whether candidate and parametric answer agree
     chain: ChainOfVerification | None = None  # chain_of_verification

@@ -30,4 +30,4 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     if not text.strip():
         return None
     statistics = token_probabilities(reply.logprobs)
-    return Candidate(one_line(text), statistics.mean if statistics else None, "generate", reply.logprobs)
+    return Candidate(one_line(text), statistics.mean if statistics else None, reply.logprobs)

@@ -87,4 +87,4 @@ def long_answer(reply: ChatReply) -> Candidate | None:
     if not text.strip():
         return None
     statistics = token_probabilities(reply.logprobs)
-    return Candidate(one_line(text), statistics.mean if statistics else None, "generate", reply.logprobs)
+    return Candidate(one_line(text), statistics.mean if statistics else None, reply.logprobs)
