@@ -158,6 +158,11 @@ class SelectEntity(_Table):
 
     by: Literal["model", "rules"] = Field("rules", description="who chooses")
     most: int = Field(6, ge=1, description="entities to choose from")
+    several: int = Field(
+        4,
+        ge=1,
+        description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
+    )
     min_score: float = Field(
         0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
     )
@@ -241,6 +246,11 @@ class Rerank(_Table):
     """Reranking of the chunks."""
 
     k: int = Field(6, ge=1, description="chunks kept")
+    by_entity: bool = Field(
+        True,
+        description="where the question is about several objects, chunks are kept in turn: the best of each object and of the rest, then "
+        "the second best ...; off: the best of all",
+    )
     threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
     mad_lambda: float | None = Field(
         None,

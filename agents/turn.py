@@ -191,6 +191,9 @@ class Turn:
     image_hits: tuple[ImageHit, ...] = ()  # image_search: fused over the views
     entity: Entity | None = None  # image_search, select_entity: the entity the question is taken to be about
     entity_score: float = 0.0  # image_search, select_entity: cosine of the hit that named the entity
+    entities: tuple[
+        Entity, ...
+    ] = ()  # select_entity: those recognised, best first, where the question is about several objects
     image_text: tuple[TextLine, ...] = ()  # image_text
     hops: tuple[
         str, ...
@@ -219,10 +222,10 @@ class Turn:
 
     @property
     def grounded_question(self) -> str:
-        """The question together with the name of the entity that the picture is taken to show, where it is about the picture."""
-        if self.entity is None or not self.needs_image or self.entity.name.lower() in self.question.lower():
-            return self.question
-        return f"{self.question} ({self.entity.name})"
+        """The question together with the names of the entities that the picture is taken to show, where it is about the picture."""
+        shown = self.entities or ((self.entity,) if self.entity is not None else ())
+        names = [entity.name for entity in shown if entity.name.lower() not in self.question.lower()]
+        return f"{self.question} ({', '.join(names)})" if names and self.needs_image else self.question
 
     def search_text(self, *, entity: bool, summary: bool) -> str:
         """What searches and rerankers are asked: the question, with the entity's name and the summary where wanted (CRUISE, eq. 2)."""
