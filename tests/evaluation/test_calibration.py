@@ -306,7 +306,7 @@ def test_from_a_run_to_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[st
     out = tmp_path / "fitted.toml"
     arguments = ["--runs", str(tmp_path / "run"), "--preset", "best", "--out", str(out), "--fit", "confidence"]
     assert calibrate.main(arguments) == 0
-    written = tomllib.loads(out.read_text())["profiles"]["embedded"]["finalise"]
+    written = tomllib.loads(out.read_text())["finalise"]
     assert written["min_confidence"] == pytest.approx(0.55)
     summary = json.loads((tmp_path / "run" / "calibration.json").read_text())
     # 12 right first answers and one right second of 24; all but the latter are told apart
