@@ -322,8 +322,8 @@ def test_from_a_run_to_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_preset_that_is_no_worse_is_left_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _write_run(tmp_path / "run")  # 0.5, as best has it, tells these answers apart as well as anything
-    original = (calibrate.PRESETS / "best.toml").read_text(encoding="utf-8")
+    _write_run(tmp_path / "run")  # 0.5 tells these answers apart as well as anything
+    original = (calibrate.PRESETS / "best.toml").read_text(encoding="utf-8") + "min_confidence = 0.5\n"
     monkeypatch.setattr(calibrate, "PRESETS", tmp_path)
     copy = tmp_path / "best.toml"
     copy.write_text(original, encoding="utf-8")
