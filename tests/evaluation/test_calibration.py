@@ -323,7 +323,10 @@ def test_a_preset_that_is_no_worse_is_left_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _write_run(tmp_path / "run")  # 0.5 tells these answers apart as well as anything
-    original = (calibrate.PRESETS / "best.toml").read_text(encoding="utf-8") + "min_confidence = 0.5\n"
+    original = (calibrate.PRESETS / "best.toml").read_text(encoding="utf-8")
+    finalise = {"min_confidence": 0.5, "min_evidence": None, "verified_by": []}
+    settings = SETTINGS | {"stages": ["answer", "finalise"], "finalise": finalise}
+    monkeypatch.setattr(calibrate.local_evaluation, "settings_table", lambda *_, **__: settings)
     monkeypatch.setattr(calibrate, "PRESETS", tmp_path)
     copy = tmp_path / "best.toml"
     copy.write_text(original, encoding="utf-8")
