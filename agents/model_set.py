@@ -20,7 +20,6 @@ from agents.models.base import (
 )
 from agents.models.composed_vision import Describe
 from agents.models.domain_classifier import DomainClassifier
-from agents.models.reader import Reader
 from agents.models.registry import ModelRegistry
 from agents.settings import Profile
 
@@ -136,10 +135,4 @@ class ModelSet:
     def domain_classifier(self) -> DomainClassifier:
         """Says which domain a question and its picture belong to."""
         model: DomainClassifier = self.get("domain_classifier")
-        return model
-
-    @property
-    def reader(self) -> Reader:
-        """Takes answers verbatim from passages."""
-        model: Reader = self.get("reader")
         return model

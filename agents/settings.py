@@ -23,8 +23,8 @@ PROMPTS = ROOT / "prompts"
 StageName = Literal[
     "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text",
     "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "documents", "coherence", "knowledge", "entries", "four_steps",
-    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "confidence", "dual_answer",
-    "reconcile", "verify", "consistency", "chain_of_verification", "cite", "finalise",
+    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "dual_answer", "reconcile",
+    "verify", "consistency", "chain_of_verification", "cite", "finalise",
 ]  # fmt: skip
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -160,6 +160,11 @@ class SelectEntity(_Table):
 
     by: Literal["model", "rules"] = Field("rules", description="who chooses")
     most: int = Field(6, ge=1, description="entities to choose from")
+    several: int = Field(
+        4,
+        ge=1,
+        description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
+    )
     min_score: float = Field(
         0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
     )
@@ -243,6 +248,11 @@ class Rerank(_Table):
     """Reranking of the chunks."""
 
     k: int = Field(6, ge=1, description="chunks kept")
+    by_entity: bool = Field(
+        True,
+        description="where the question is about several objects, chunks are kept in turn: the best of each object and of the rest, then "
+        "the second best ...; off: the best of all",
+    )
     threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
     mad_lambda: float | None = Field(
         None,
@@ -351,7 +361,7 @@ class ChainSettings(_Table):
     """The chain of verification (CRUISE, section 3.4)."""
 
     by: Literal["model", "candidate"] = Field(
-        "model", description="whose confidence counts: a model's that checks the answer, or that of the answer's maker"
+        "model", description="whose confidence counts: a model's that checks the answer, or that of the answer itself"
     )
 
 
@@ -390,20 +400,6 @@ class Answer(_Table):
     prompt: str = Field("answer_with_evidence", description="template in prompts/")
     prompt_without_evidence: str = Field("answer_without_evidence", description="template where no evidence was kept")
     evidence: int = Field(5, ge=0, description="chunks shown")
-
-
-class Extract(_Table):
-    """The answer taken verbatim from the evidence by the reader."""
-
-    evidence: int = Field(8, ge=1, description="chunks read")
-
-
-class Confidence(_Table):
-    """How likely an extracted answer is right (see agents/methods/answer_confidence.py)."""
-
-    head: str | None = Field(
-        None, description="fitted regression, a path below the repository; None: the reader's own score stands"
-    )
 
 
 class Finalise(_Table):
@@ -479,8 +475,6 @@ class Settings(_Table):
     reconcile: ReconcileSettings = ReconcileSettings()
     answer: Answer = Answer()
     verify: Verify = Verify()
-    extract: Extract = Extract()
-    confidence: Confidence = Confidence()
     finalise: Finalise = Finalise()
 
     @model_validator(mode="after")

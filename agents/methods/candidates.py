@@ -35,7 +35,6 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     return Candidate(
         one_line(text),
         statistics.mean if statistics else None,
-        "generate",
         reply.logprobs,
         idk=idk_probability(reply.opening) if begins else None,
     )

@@ -169,7 +169,6 @@ FACTORIES: dict[str, str | Callable[..., Any]] = {
     "qwen3-reranker": "agents.models.qwen3_reranker:Qwen3Reranker",
     "blip2-qformer": "agents.models.blip2:Blip2QFormer",
     "blip2-coarse": "agents.models.blip2:Blip2CoarseReranker",
-    "extractive-reader": "agents.models.reader:ExtractiveReader",
     "domain-zero-shot": _domain_zero_shot,
     "domain-features": "agents.models.domain_features:EmbeddedFeatures",
     "domain-head": _domain_head,

@@ -92,7 +92,6 @@ def long_answer(reply: ChatReply) -> Candidate | None:
     return Candidate(
         one_line(text),
         statistics.mean if statistics else None,
-        "generate",
         reply.logprobs,
         idk=idk_probability(reply.opening) if begins else None,
     )

@@ -19,7 +19,7 @@ def finalise(settings: Finalise, **fields: object) -> tuple[str, dict[str, objec
     return asked.answer, asked.trace[0]
 
 
-CANDIDATE = Candidate("Gustave Eiffel", 0.75, "generate", (log(0.5), log(1.0)), idk=0.3)
+CANDIDATE = Candidate("Gustave Eiffel", 0.75, (log(0.5), log(1.0)), idk=0.3)
 RANKED = (Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=0.6))
 
 

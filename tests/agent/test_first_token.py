@@ -63,7 +63,7 @@ def test_a_candidate_knows_how_near_it_was_to_an_abstention() -> None:
 
 
 def test_the_verdict_keeps_its_probability() -> None:
-    asked = turn("How tall?", candidate=Candidate("330 m", None, "generate"))
+    asked = turn("How tall?", candidate=Candidate("330 m", None))
     chat = ScriptedChat(lambda _: ChatReply("No", "stop", opening={"No": 0.6, "Yes": 0.2}))
     Verify().run([asked], context(Settings(stages=("verify",)), chat=chat))
     assert (asked.verification.model, asked.verification.p_yes) == (False, pytest.approx(0.25))

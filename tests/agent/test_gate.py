@@ -92,7 +92,7 @@ def test_the_signals_of_a_turn() -> None:
 
     asked = turn(
         "How tall?",
-        candidate=Candidate("330 m", None, "generate", (math.log(0.5), 0.0), idk=0.1),
+        candidate=Candidate("330 m", None, (math.log(0.5), 0.0), idk=0.1),
         verification=Verification(p_yes=0.7),
         consistent=False,
         chain=ChainOfVerification(0.8),
@@ -114,7 +114,7 @@ def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: fl
     """Without a verdict the probability is 0.62 at an idk of 0.2 and 0.38 at 0.3; the threshold lies at 0.6."""
     GATE.save(tmp_path / "gate.json")
     settings = Finalise(gate=str(tmp_path / "gate.json"), most_idk=0.0)  # which a gate takes the place of
-    asked = turn("How tall?", candidate=Candidate("330 m", None, "generate", idk=idk))
+    asked = turn("How tall?", candidate=Candidate("330 m", None, idk=idk))
     FinaliseStage().run([asked, turn("Who?")], context(Settings(stages=("finalise",), finalise=settings)))
     asked.close_stage("finalise", 0.0)
     assert asked.answer == given

@@ -246,7 +246,7 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
         (compare.main, ["--presets", "best,unheard"], "there is no preset 'unheard'"),
         (compare.main, ["--presets", "best", "--tasks", "double"], "--tasks takes single and multi"),
         (compare.main, ["--presets", "best", "--also", "x"], "is no variant"),
-        (ablate.main, ["--preset", "best", "--without", "tool router"], "has no tool router"),
+        (ablate.main, ["--preset", "cruise", "--without", "tool router"], "has no tool router"),
         (ablate.main, ["--preset", "best", "--profile", "mainframe"], "there is no profile 'mainframe'"),
     ],
 )

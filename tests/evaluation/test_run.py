@@ -111,11 +111,11 @@ def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeyp
 
 def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _main(world, "--mode", "generate") == 0
-    trace = {"batch": 0, "turn": 0, "query": "What is number 0?", "error": "extract: no weights [file]", "stages": []}
+    trace = {"batch": 0, "turn": 0, "query": "What is number 0?", "error": "answer: no weights [file]", "stages": []}
     (world / "out" / "trace.jsonl").write_text(json.dumps(trace) + "\n")
     assert _main(world, "--mode", "evaluate") == 0
-    assert "1 turns met an error inside the agent, such as: extract: no weights [file]" in capsys.readouterr().out
-    assert "extract: no weights [file]" in (world / "out" / "report.html").read_text()
+    assert "1 turns met an error inside the agent, such as: answer: no weights [file]" in capsys.readouterr().out
+    assert "answer: no weights [file]" in (world / "out" / "report.html").read_text()
 
 
 def test_only_the_first_conversations_are_asked(world: Path) -> None:
