@@ -74,6 +74,14 @@ def print_latency(console: Console, times: Latency) -> None:
         f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s a turn, "
         f"{times.late_dialogs} dialogs over {DIALOG_LIMIT_SECONDS:.0f} s"
     )
+    if times.reply_hits is not None and times.reply_misses is not None:
+        measured = (
+            f"{times.uncached_mean_turn:.2f} s a turn over the {times.uncached_turns} turns of calls that took none from it"
+            if times.uncached_mean_turn is not None
+            else "no call was made without it"
+        )
+        total = times.reply_hits + times.reply_misses
+        console.print(f"reply cache: {times.reply_hits} of {total} replies came from it; {measured}")
 
 
 def print_conversations(console: Console, turns: Sequence[JudgedTurn], number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from agents.settings import PRESETS, Settings, load_settings, names
+from agents.settings import PRESETS, Limits, Settings, load_settings, names
 
 EMBEDDED = "@embedded"
 """After a preset's name: its table for the embedded profile."""
@@ -31,8 +31,10 @@ def _settings(variant: str) -> Settings:
 
 
 def full_settings(variant: str) -> Settings:
-    """The preset with the challenge's limits."""
-    return _settings(variant)
+    """The preset with the challenge's limits, whatever those of the profile are."""
+    challenge = Limits().model_dump(include={"batch_size", "seconds_per_turn", "seconds_per_dialog"})
+    settings = _settings(variant)
+    return settings.model_copy(update={"limits": settings.limits.model_copy(update=challenge)})
 
 
 @cache
