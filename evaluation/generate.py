@@ -134,9 +134,7 @@ def generate(
                 made = _ask(agent, sessions, images, open_slots, answers, asked)
                 if replies is not None and before is not None:
                     hits, misses = (after - earlier for after, earlier in zip(replies(), before, strict=True))
-                    made = [
-                        (answer, replace(cost, reply_hits=hits, reply_misses=misses)) for answer, cost in made
-                    ]
+                    made = [(answer, replace(cost, reply_hits=hits, reply_misses=misses)) for answer, cost in made]
                 asked += 1
                 for slot, (answer, cost) in zip(open_slots, made, strict=True):
                     session, turn = _at(sessions, slot)

@@ -109,7 +109,7 @@ def judge_answers(
     """Judge answers, write the tables and scores into ``output_dir`` and print them.
 
     Args:
-        dataset: Where accept forms and photos come from; neither is used where it is None.
+        dataset: Where accept forms, facts of turns and photos come from; none is used where it is None.
         answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); ``output_dir``
             where None.
 
@@ -124,6 +124,7 @@ def judge_answers(
         turns,
         judge,
         accept=dataset.accept if dataset is not None else None,
+        facts=dataset.facts if dataset is not None else None,
         miss_rule=miss_rule,
         workers=workers,
         progress=progress,

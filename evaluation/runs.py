@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 import local_evaluation
-from evaluation.figures import Figures, read_figures
+from evaluation.figures import Figures, read_about, read_figures
 from evaluation.options import add_shared_options, data_folders, reply_cache
 from evaluation.options import parse as parse_run
 from evaluation.records import DEFAULT_REVISION, EvaluationError
@@ -23,13 +25,14 @@ TASKS = {"single": "single-turn", "multi": "multi-turn"}
 
 @dataclass(frozen=True)
 class Result:
-    """What a variant reached on one data set; ``folder`` holds the run's files."""
+    """What a variant reached on one data set; ``folder`` holds the run's files, ``about`` what it was made with."""
 
     variant: Variant
     task: str
     figures: Figures
     turns: Sequence[JudgedTurn]
     folder: Path = Path()
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
             _run(arguments, variant, options.out / LOG)
             for task, folder in data_folders(parse_run(arguments)):
                 figures, turns = read_figures(folder)
-                made.append(Result(variant, task, figures, turns, folder))
+                made.append(Result(variant, task, figures, turns, folder, read_about(folder)))
         except EvaluationError as error:
             failed.append(str(error))
             console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
@@ -144,6 +147,7 @@ def _run(arguments: Sequence[str], variant: Variant, log: Path) -> None:
         start = file.tell()
         file.write(f"== {variant.label}: local_evaluation.py {' '.join(arguments)}\n")
         status = local_evaluation.main(arguments, Console(file=file, width=120))
+        gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
         if status == local_evaluation.INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:
