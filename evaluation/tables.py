@@ -58,7 +58,7 @@ def _groups(
     intervals: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
 ) -> Table:
     table = Table(title=f"By {name.lower()}", title_justify="left")
-    table.add_column(name)
+    table.add_column(name, no_wrap=intervals is not None)
     for column in ("turns", "accuracy", "missing", "hallucination", "truthfulness"):
         table.add_column(column, justify="right")
     if intervals is not None:
