@@ -78,6 +78,10 @@ class ModelSet:
                 self._loaded[role] = self._registry.load(spec)
             return self._loaded[role]
 
+    def names(self) -> dict[str, str]:
+        """Role to name of the models that are loaded."""
+        return {role: str(getattr(model, "name", type(model).__name__)) for role, model in sorted(self._loaded.items())}
+
     def chat(self, role: str = "chat") -> ChatModel:
         """A chat model; prompts name its role in their front matter."""
         model: ChatModel = self.get(role)

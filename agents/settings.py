@@ -2,6 +2,9 @@
 
 A preset names the stages and every threshold; ``[profiles.NAME]`` tables in it are laid over the rest when that profile runs,
 because scores of different models are not on one scale.
+
+Limits of time belong to the machine. A field of ``[limits]`` is taken from the last of these that names it: the defaults (the
+challenge's), the profile's ``[limits]``, the preset's ``[limits]``, the preset's ``[profiles.NAME.limits]``, ``--set limits.FIELD=VALUE``.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class _Table(BaseModel):
 
 
 class Limits(_Table):
-    """Limits of the challenge (CRAG-MM rules) and how near to them the agent goes."""
+    """Limits of time and length; the defaults are those of the challenge (CRAG-MM rules), a profile may name others."""
 
     batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
     seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
@@ -514,12 +517,23 @@ class SearchModels(_Table):
 
 
 class Profile(_Table):
-    """Which real models stand behind the roles that stages ask for."""
+    """Which real models stand behind the roles that stages ask for, and how long they may take.
+
+    Attributes:
+        limits: The fields of ``Limits`` that the profile names; a preset may name others.
+    """
 
     name: str
     description: str = ""
     models: dict[str, dict[str, Any]]
     search: SearchModels = SearchModels()
+    limits: dict[str, Any] = {}
+
+    @field_validator("limits")
+    @classmethod
+    def _known_limits(cls, value: dict[str, Any]) -> dict[str, Any]:
+        Limits.model_validate(value)
+        return value
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -545,14 +559,19 @@ def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def load_settings(preset: str, profile: str, folder: Path = PRESETS) -> Settings:
+def load_settings(preset: str, profile: str, folder: Path = PRESETS, profiles: Path = PROFILES) -> Settings:
     """The settings of a preset under a profile.
 
+    Args:
+        profile: Names the preset's overlay, and the limits below the preset's own where ``profiles`` has such a profile.
+
     Raises:
-        SettingsError: There is no such preset, or it is malformed.
+        SettingsError: There is no such preset, or it or the profile is malformed.
     """
     table = _read(folder, preset, "preset")
     overlays = table.pop("profiles", {})
+    if profile in names(profiles):
+        table = _merged({"limits": load_profile(profile, profiles).limits}, table)
     try:
         return Settings.model_validate(_merged(table, overlays.get(profile, {})))
     except ValidationError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from agents.settings import Settings, load_settings
+from agents.settings import Limits, Settings, load_settings
 
 SECONDS_PER_TURN = 0.4
 """A twenty-fifth of the challenge's limit; what stages need is scaled alike."""
@@ -14,8 +14,10 @@ _MARGIN = 0.2
 
 @cache
 def full_settings(preset: str) -> Settings:
-    """The preset with the challenge's limits."""
-    return load_settings(preset, "gpu")
+    """The preset with the challenge's limits, whatever those of the profile are."""
+    challenge = Limits().model_dump(include={"batch_size", "seconds_per_turn", "seconds_per_dialog"})
+    settings = load_settings(preset, "gpu")
+    return settings.model_copy(update={"limits": settings.limits.model_copy(update=challenge)})
 
 
 @cache
