@@ -57,6 +57,9 @@ class Limits(_Table):
         0.15, ge=0, le=1, description="of the time of a call, kept for the stages that verify answers at most"
     )
     answer_tokens: int = Field(75, gt=0, description="an answer is cut here by the evaluator")
+    evidence_tokens: int | None = Field(
+        None, gt=0, description="chunks in one prompt, about so many tokens; None: as many chunks as the stage shows"
+    )
     reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
         {},
         description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",

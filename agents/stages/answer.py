@@ -35,10 +35,16 @@ class Answer:
                 asked.append(turn)
         requests = []
         for turn in asked:
-            chunks = turn.best_evidence(settings.evidence)
+            chunks = context.evidence(turn, settings.evidence)
             prompt = with_evidence if chunks else without
             requests.append(
-                prompt.request(image=turn.image, question=turn.question, history=turn.history, evidence=chunks)
+                prompt.request(
+                    image=turn.image,
+                    question=turn.question,
+                    history=turn.history,
+                    entity=turn.entity.name if turn.entity is not None else None,
+                    evidence=chunks,
+                )
             )
         if not requests:
             return

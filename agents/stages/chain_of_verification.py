@@ -38,7 +38,9 @@ class VerificationChain:
         prompt = context.prompts["chain_of_verification"]
         most = context.settings.answer.evidence
         requests = [
-            prompt.request(image=turn.image, question=turn.question, evidence=turn.best_evidence(most), answer=answer)
+            prompt.request(
+                image=turn.image, question=turn.question, evidence=context.evidence(turn, most), answer=answer
+            )
             for turn, answer in concerned
         ]
         replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)

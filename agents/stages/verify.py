@@ -57,8 +57,9 @@ class Verify:
                 prompt.request(
                     image=turn.image,
                     question=turn.question,
+                    history=turn.history,
                     entity=turn.entity.name if turn.entity is not None else None,
-                    evidence=turn.best_evidence(settings.evidence),
+                    evidence=context.evidence(turn, settings.evidence),
                     answer=turn.candidate.text if turn.candidate else "",
                 )
                 for turn in concerned

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
+from PIL import Image
 
 from agents.overrides import overridden
 from agents.prompts import Prompt, PromptError, PromptLibrary
@@ -146,3 +147,31 @@ def test_a_stage_can_be_left_out_but_not_an_unknown_one() -> None:
         settings.without(["nothing"])
     with pytest.raises(SettingsError):
         settings.without(["finalise"])
+
+
+def test_a_prompt_that_continues_another_begins_with_its_messages(tmp_path: Path) -> None:
+    (tmp_path / "first.j2").write_text("---\nmax_tokens: 9\n---\n=== system\nRules.\n=== user\n{{ question }}\n")
+    (tmp_path / "second.j2").write_text("---\ncontinues: first\n---\n=== assistant\n{{ answer }}\n=== user\nRight?\n")
+    photo = Image.new("RGB", (4, 4))
+    first = Prompt(tmp_path / "first.j2").request(image=photo, question="How tall?")
+    second = Prompt(tmp_path / "second.j2").request(image=photo, question="How tall?", answer="330 m")
+    assert second.messages[:2] == first.messages  # the photo too: an engine reads them once
+    assert [(message.role, message.content) for message in second.messages[2:]] == [
+        ("assistant", "330 m"),
+        ("user", "Right?"),
+    ]
+    assert second.max_tokens == 75, "settings are the template's own"
+
+
+def test_the_verdict_shares_its_beginning_with_the_answer() -> None:
+    library = PromptLibrary(PROMPTS)
+    values = {"question": "How tall?", "history": (), "entity": "Eiffel Tower", "evidence": ()}
+    answer = library["answer_with_evidence"].request(**values)
+    verdict = library["answer_verdict"].request(**values, answer="330 m")
+    assert verdict.messages[: len(answer.messages)] == answer.messages
+
+
+def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "second.j2").write_text("---\ncontinues: gone\n---\n=== user\nRight?\n")
+    with pytest.raises(PromptError, match="gone"):
+        Prompt(tmp_path / "second.j2")
