@@ -1,8 +1,8 @@
 """Prompts: one Jinja2 template a file, with a front matter that says which model reads it and how.
 
-A template has a YAML front matter (``model``, ``max_tokens``, ``temperature``, ``schema``, ``logprobs``) and sections that begin with a
-line ``=== system``, ``=== user`` or ``=== assistant``. A file is cut into sections before anything is filled in, so that retrieved
-text can never open a section of its own.
+A template has a YAML front matter (``model``, ``max_tokens``, ``temperature``, ``schema``, ``logprobs``, ``continues``) and sections that
+begin with a line ``=== system``, ``=== user`` or ``=== assistant``. A file is cut into sections before anything is filled in, so that
+retrieved text can never open a section of its own.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class FrontMatter(BaseModel):
     schema_: dict[str, Any] | None = None
     logprobs: bool = False
     stop: tuple[str, ...] = ()
+    continues: str | None = None
+    """Another template whose messages stand before these, so that an engine with a prefix cache reads them once for both."""
 
 
 def _filled_in(value: Any) -> Any:
@@ -66,7 +68,10 @@ class Prompt:
                 undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
             )
             pieces = _SECTION.split(post.content + "\n")
-            self._sections = [
+            before = (
+                Prompt(path.with_name(f"{self.settings.continues}.j2"))._sections if self.settings.continues else []
+            )
+            self._sections = before + [
                 (role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)
             ]
         except (ValidationError, TemplateSyntaxError) as error:
@@ -87,15 +92,15 @@ class Prompt:
         seed: int | None = None,
         **values: Any,
     ) -> ChatRequest:
-        """A chat request; images go with the last user message.
+        """A chat request; images go with the first user message.
 
         Raises:
             jinja2.UndefinedError: A value that the template uses is missing.
         """
         shown = (image, *images) if image is not None else images
         messages = [ChatMessage(role, body.render(**values).strip()) for role, body in self._sections]
-        last_user = max(index for index, message in enumerate(messages) if message.role == "user")
-        messages[last_user] = ChatMessage("user", messages[last_user].content, shown)
+        first_user = next(index for index, message in enumerate(messages) if message.role == "user")
+        messages[first_user] = ChatMessage("user", messages[first_user].content, shown)
         return ChatRequest(
             tuple(messages),
             max_tokens=self.settings.max_tokens,

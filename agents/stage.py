@@ -11,7 +11,8 @@ from agents.model_set import ModelSet
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import Settings
-from agents.turn import Turn
+from agents.texts.evidence_text import within_tokens
+from agents.turn import Evidence, Turn
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,10 @@ class Context:
     search: SearchGateway
     prompts: PromptLibrary
     deadline: Deadline
+
+    def evidence(self, turn: Turn, most: int) -> tuple[Evidence, ...]:
+        """The best chunks of a turn that a prompt shows: at most ``most``, within the profile's budget of tokens."""
+        return within_tokens(turn.best_evidence(most), self.settings.limits.evidence_tokens)
 
 
 class Stage(Protocol):

@@ -28,17 +28,23 @@ class Answer:
             if turn.route == "direct" and turn.draft is not None:
                 statistics = token_probabilities(turn.draft.logprobs)
                 turn.candidate = Candidate(
-                    turn.draft.answer or IDK, statistics.mean if statistics else None, "generate", turn.draft.logprobs
+                    turn.draft.answer or IDK, statistics.mean if statistics else None, turn.draft.logprobs
                 )
                 turn.note(reply=turn.draft.answer, direct=True)
             else:
                 asked.append(turn)
         requests = []
         for turn in asked:
-            chunks = turn.best_evidence(settings.evidence)
+            chunks = context.evidence(turn, settings.evidence)
             prompt = with_evidence if chunks else without
             requests.append(
-                prompt.request(image=turn.image, question=turn.question, history=turn.history, evidence=chunks)
+                prompt.request(
+                    image=turn.image,
+                    question=turn.question,
+                    history=turn.history,
+                    entity=turn.entity.name if turn.entity is not None else None,
+                    evidence=chunks,
+                )
             )
         if not requests:
             return

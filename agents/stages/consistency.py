@@ -41,7 +41,7 @@ class Consistency:
             prompt.request(
                 image=turn.image,
                 question=turn.question,
-                evidence=turn.best_evidence(most),
+                evidence=context.evidence(turn, most),
                 first=without,
                 second=with_evidence,
             )

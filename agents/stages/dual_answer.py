@@ -40,16 +40,18 @@ class DualAnswer:
     def _pair(turn: Turn, context: Context) -> tuple[ChatRequest, ChatRequest]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
         settings = context.settings
-        chunks = turn.best_evidence(settings.answer.evidence)
+        chunks = context.evidence(turn, settings.answer.evidence)
         plain = context.prompts[settings.answer.prompt_without_evidence]
-        without = plain.request(image=turn.image, question=turn.question, history=turn.history, evidence=())
+        entity = turn.entity.name if turn.entity is not None else None
+        asked = {"image": turn.image, "question": turn.question, "history": turn.history}
+        without = plain.request(**asked, entity=None, evidence=())
         if not chunks:
             probe = dataclasses.replace(
                 without, temperature=settings.dual_answer.probe_temperature, seed=settings.dual_answer.seed
             )
             return without, probe
         prompt = context.prompts[settings.answer.prompt]
-        informed = prompt.request(image=turn.image, question=turn.question, history=turn.history, evidence=chunks)
+        informed = prompt.request(**asked, entity=entity, evidence=chunks)
         return informed, without
 
 

@@ -48,7 +48,7 @@ class Reconcile:
                 own=own.text,
                 retrieved=retrieved.text,
                 entry=turn.chosen,
-                evidence=turn.best_evidence(context.settings.answer.evidence) if turn.chosen is None else (),
+                evidence=context.evidence(turn, context.settings.answer.evidence) if turn.chosen is None else (),
             )
             for turn, own, retrieved in disagreeing
         ]

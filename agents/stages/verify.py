@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.methods.first_token import yes_probability
 from agents.methods.white_box import accepts, token_probabilities
 from agents.models.base import ChatReply
 from agents.settings import Verify as VerifySettings
@@ -56,8 +57,9 @@ class Verify:
                 prompt.request(
                     image=turn.image,
                     question=turn.question,
+                    history=turn.history,
                     entity=turn.entity.name if turn.entity is not None else None,
-                    evidence=turn.best_evidence(settings.evidence),
+                    evidence=context.evidence(turn, settings.evidence),
                     answer=turn.candidate.text if turn.candidate else "",
                 )
                 for turn in concerned
@@ -68,5 +70,6 @@ class Verify:
                 continue
             by_tokens = white_box(turn.candidate, settings) if settings.white_box else None
             by_model, reason = verdict(reply) if reply is not None else (None, "")
-            turn.verification = Verification(by_tokens, by_model, reason)
-            turn.note(white_box=by_tokens, model=by_model, reason=reason)
+            p_yes = yes_probability(reply.opening) if reply is not None else None
+            turn.verification = Verification(by_tokens, by_model, reason, p_yes)
+            turn.note(white_box=by_tokens, model=by_model, reason=reason, p_yes=p_yes)

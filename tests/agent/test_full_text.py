@@ -102,12 +102,12 @@ def test_the_rules_of_the_tool_prompt(question: str, domain: str | None, expecte
 
 
 def test_the_verdict_of_one_word_sees_the_entity() -> None:
-    chat = ScriptedChat(lambda request: "yes" if "Eiffel" in request.messages[-1].content else "No")
+    chat = ScriptedChat(lambda request: "yes" if "Eiffel" in request.messages[1].content else "No")
     named, unnamed = turn("How tall?"), turn("How tall?")
 
     named.entity = Entity("Eiffel Tower")
     for asked in (named, unnamed):
-        asked.candidate = Candidate("330 m", None, "generate")
+        asked.candidate = Candidate("330 m", None)
     Verify().run([named, unnamed], context(settings(verify={"prompt": "answer_verdict"}), chat=chat))
     assert [asked.verification.model for asked in (named, unnamed) if asked.verification] == [True, False]
     assert chat.batches == [2]

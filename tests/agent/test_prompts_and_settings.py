@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
+from PIL import Image
 
+from agents.overrides import overridden
 from agents.prompts import Prompt, PromptError, PromptLibrary
 from agents.settings import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, load_settings, names
 
@@ -88,6 +90,44 @@ def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:
     assert (small.rerank.k, small.rerank.threshold, other.rerank.k) == (2, 0.5, 4)
 
 
+def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None:
+    """Defaults, profile, preset, the preset's overlay for the profile, --set: each field from the last that has it."""
+    for folder in ("presets", "profiles"):
+        (tmp_path / folder).mkdir()
+    write(
+        tmp_path / "profiles",
+        "slow.toml",
+        "[models]\n[limits]\nbatch_size = 2\nseconds_per_turn = 60\nseconds_per_dialog = 600\nverification_share = 0.3",
+    )
+    write(
+        tmp_path / "presets",
+        "p.toml",
+        "stages = []\n[limits]\nseconds_per_turn = 20\nseconds_per_dialog = 90\n[limits.reply_tokens]\nanswer_verdict = 4\n"
+        "[profiles.slow.limits]\nseconds_per_dialog = 100",
+    )
+    slow = overridden(
+        load_settings("p", "slow", tmp_path / "presets", tmp_path / "profiles"), ["limits.verification_share=0.5"]
+    ).limits
+    assert (slow.batch_size, slow.seconds_per_turn, slow.seconds_per_dialog) == (2, 20.0, 100.0)
+    assert (slow.margin_seconds, slow.verification_share) == (1.0, 0.5)
+    assert slow.reply_tokens == {"answer_verdict": 4}
+    other = load_settings("p", "other", tmp_path / "presets", tmp_path / "profiles").limits
+    assert (other.batch_size, other.seconds_per_turn, other.seconds_per_dialog) == (8, 20.0, 90.0)
+
+
+@pytest.mark.parametrize("limits", ["batch_size = 17", "seconds = 3", "seconds_per_turn = 0"])
+def test_wrong_limits_of_a_profile_are_told(tmp_path: Path, limits: str) -> None:
+    write(tmp_path, "slow.toml", f"[models]\n[limits]\n{limits}")
+    with pytest.raises(SettingsError, match="profile 'slow' is malformed"):
+        load_profile("slow", tmp_path)
+
+
+def test_a_cpu_has_more_time_than_the_challenge_gives() -> None:
+    gpu, embedded = (load_settings("best", profile).limits for profile in ("gpu", "embedded"))
+    assert (gpu.seconds_per_turn, gpu.seconds_per_dialog) == (10.0, 30.0)
+    assert embedded.seconds_per_turn >= 60 and embedded.seconds_per_dialog >= 600
+
+
 @pytest.mark.parametrize("text", ["stages = [", 'stages = ["no_such_stage"]', "stages = []\nunknown_key = 1"])
 def test_a_malformed_preset_says_so(tmp_path: Path, text: str) -> None:
     write(tmp_path, "p.toml", text)
@@ -107,3 +147,31 @@ def test_a_stage_can_be_left_out_but_not_an_unknown_one() -> None:
         settings.without(["nothing"])
     with pytest.raises(SettingsError):
         settings.without(["finalise"])
+
+
+def test_a_prompt_that_continues_another_begins_with_its_messages(tmp_path: Path) -> None:
+    (tmp_path / "first.j2").write_text("---\nmax_tokens: 9\n---\n=== system\nRules.\n=== user\n{{ question }}\n")
+    (tmp_path / "second.j2").write_text("---\ncontinues: first\n---\n=== assistant\n{{ answer }}\n=== user\nRight?\n")
+    photo = Image.new("RGB", (4, 4))
+    first = Prompt(tmp_path / "first.j2").request(image=photo, question="How tall?")
+    second = Prompt(tmp_path / "second.j2").request(image=photo, question="How tall?", answer="330 m")
+    assert second.messages[:2] == first.messages  # the photo too: an engine reads them once
+    assert [(message.role, message.content) for message in second.messages[2:]] == [
+        ("assistant", "330 m"),
+        ("user", "Right?"),
+    ]
+    assert second.max_tokens == 75, "settings are the template's own"
+
+
+def test_the_verdict_shares_its_beginning_with_the_answer() -> None:
+    library = PromptLibrary(PROMPTS)
+    values = {"question": "How tall?", "history": (), "entity": "Eiffel Tower", "evidence": ()}
+    answer = library["answer_with_evidence"].request(**values)
+    verdict = library["answer_verdict"].request(**values, answer="330 m")
+    assert verdict.messages[: len(answer.messages)] == answer.messages
+
+
+def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "second.j2").write_text("---\ncontinues: gone\n---\n=== user\nRight?\n")
+    with pytest.raises(PromptError, match="gone"):
+        Prompt(tmp_path / "second.j2")
