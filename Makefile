@@ -71,6 +71,7 @@ $(INSTALLED_WEB): $(INSTALLED) requirements-web.txt
 
 web: $(INSTALLED_WEB) ## A web page to try the agent on photos of one's own, on http://127.0.0.1:7860
 	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
+	$(if $(filter embedded,$(PROFILE)),$(RUN) -m agents.models.gguf --cache $(CACHE))
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m agents.web \
 		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
 

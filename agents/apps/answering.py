@@ -16,7 +16,7 @@ from agents.base_agent import BaseAgent, Message
 from agents.opening import opened
 
 ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
-"""The evaluator's 30 s for a whole dialog mean nothing to people; ``--set`` brings them back."""
+"""The limit of a dialog's time means nothing to people; ``--set`` brings one back."""
 
 
 class CannotStartError(RuntimeError):

@@ -11,7 +11,7 @@ MOST_SOURCES = 5
 
 _FINDERS = ("image_search", "select_entity", "choose_entry")
 _RANKERS = ("rerank", "two_stage_rerank", "documents", "coherence")
-_CHECKS = ("verify", "consistency", "chain_of_verification", "reconcile", "confidence", "gate", "cite", "finalise")
+_CHECKS = ("verify", "consistency", "chain_of_verification", "reconcile", "cite", "finalise")
 _NO_CHECK = frozenset({"stage", "seconds", "skipped", "reduced", "candidate", "decision", "reply"})
 _ABSTAINED = ("i don't know", "i don’t know")
 
@@ -129,11 +129,16 @@ def _source(chunk: Mapping[str, Any]) -> Source:
 
 
 def _checks(notes: Mapping[str, Mapping[str, Any]]) -> dict[str, str | float | bool]:
-    """Numbers, truth values and short texts of the stages that judge an answer, in the order they ran."""
-    return {
-        f"{stage}.{name}": value
-        for stage, entry in notes.items()
-        if stage in _CHECKS
-        for name, value in entry.items()
-        if name not in _NO_CHECK and isinstance(value, str | int | float) and value != ""
-    }
+    """Numbers, truth values and short texts of the stages that judge an answer, in the order they ran; signals of the gate too."""
+    checks: dict[str, str | float | bool] = {}
+    for stage, entry in notes.items():
+        if stage not in _CHECKS:
+            continue
+        for name, value in entry.items():
+            found = value.items() if isinstance(value, Mapping) else [(name, value)]
+            checks |= {
+                f"{stage}.{key}": known
+                for key, known in found
+                if name not in _NO_CHECK and isinstance(known, str | int | float) and known != ""
+            }
+    return checks

@@ -20,8 +20,9 @@ from agents.apps.serving.app import Server, ServerLimits
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
+from agents.models.base import ChatReply
 from agents.settings import Profile, Settings
-from tests.agent.scripted import ScriptedPipeline, ScriptedReader, WordOverlapReranker
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
 KEY = "a-key-for-tests"
 PHOTO = Image.new("RGB", (64, 48), (200, 30, 30))
@@ -54,16 +55,16 @@ class ScriptedAgent(BaseAgent):
         return [self.say(query) for query in queries]
 
 
-def crag_agent() -> CragAgent:
-    """The real agent: a red tower is 300 m tall, a blue lake nobody knows."""
-    settings = Settings(
-        stages=("image_search", "queries", "web_search", "evidence", "rerank", "extract", "finalise"),
-        finalise={"min_confidence": 0.5},
-    )
+def crag_agent(reply: str = "300 m") -> CragAgent:
+    """The real agent over a scripted search and model: the photo is of a red tower, 300 m tall."""
+    settings = Settings(stages=("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"))
     pipeline = ScriptedPipeline(
         {(64, 48): ("Red Tower", {"height": "300 m"})}, {"tower": "The Red Tower was opened in 1901."}
     )
-    ready = {"reranker": WordOverlapReranker(), "reader": ScriptedReader()}
+    ready = {
+        "reranker": WordOverlapReranker(),
+        "chat": ScriptedChat(lambda request: ChatReply(reply, "stop", logprobs=(-0.5, -0.1))),
+    }
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready)
     return CragAgent(pipeline, settings=settings, models=models)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+
+import pytest
 
 from agents.apps.answering import Answerer, Question
 from agents.apps.outcome import outcome_of
@@ -16,7 +19,8 @@ def test_an_outcome_has_entity_evidence_verdict_and_times() -> None:
     assert outcome.entity == "Red Tower"
     assert outcome.alike == (("Red Tower", 0.9),)
     assert outcome.verdict == "answered"
-    assert outcome.checks is not None and outcome.checks["finalise.confidence"] == 0.9
+    assert outcome.checks is not None
+    assert outcome.checks["finalise.least_probability"] == pytest.approx(math.exp(-0.5), abs=1e-6)
     first = outcome.sources[0]
     assert (first.kind, first.title, first.url) == ("kg", "Red Tower", "https://i.example/Red Tower")
     assert "300 m" in first.text
@@ -35,11 +39,9 @@ def test_each_question_of_a_batch_has_its_own_outcome(tmp_path: Path) -> None:
 
 
 def test_why_the_agent_abstains_is_told() -> None:
-    agent = crag_agent()
-    agent.models.reader.score = 0.1  # type: ignore[attr-defined]
-    outcome = Answerer(agent).answer([Question("How tall is this?", PHOTO)])[0]
+    outcome = Answerer(crag_agent("I don't know.")).answer([Question("How tall is this?", PHOTO)])[0]
     assert outcome.abstained
-    assert outcome.verdict == "abstained: the answer's confidence is 0.100, below 0.5"
+    assert outcome.verdict == "abstained: the model does not know"
 
 
 def test_an_agent_without_a_trace_has_its_answers_alone() -> None:

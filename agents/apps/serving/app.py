@@ -49,7 +49,7 @@ class ServerLimits:
         requests_per_minute: Of one address.
         questions: Waiting and being answered; more get 429.
         read_seconds: For a body to arrive.
-        answer_seconds: From the request to the answer; the agent's own limits are far below.
+        answer_seconds: From the request to the answer; a call of the embedded profile may take 240 s itself.
         http_pictures: Whether pictures are fetched from public http addresses.
     """
 
@@ -58,7 +58,7 @@ class ServerLimits:
     requests_per_minute: int = 60
     questions: int = 32
     read_seconds: float = 30.0
-    answer_seconds: float = 180.0
+    answer_seconds: float = 600.0
     http_pictures: bool = False
 
 
