@@ -99,7 +99,10 @@ def outcome_of(answer: str, record: Mapping[str, Any] | None) -> Outcome:
         question="" if question == record.get("query") else question,
         entity=_latest(notes, _FINDERS, "entity"),
         alike=_alike(notes.get("image_search", {}).get("hits") or ()),
-        crops=tuple(Crop(*box[:4], str(box[4] or "")) for box in notes.get("ground", {}).get("boxes") or ()),
+        crops=tuple(
+            Crop(left, top, right, bottom, str(phrase or ""))
+            for left, top, right, bottom, phrase, *_ in notes.get("ground", {}).get("boxes") or ()
+        ),
         sources=tuple(map(_source, (_latest(notes, _RANKERS, "evidence") or ())[:MOST_SOURCES])),
         verdict=str(notes.get("finalise", {}).get("decision") or ""),
         checks=_checks(notes),

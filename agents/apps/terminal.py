@@ -21,7 +21,9 @@ def show(console: Console, outcome: Outcome, *, details: bool = True) -> None:
         )
     )
     if details:
-        console.print(Group(*filter(None, (_found(outcome), _sources(outcome), _verdict(outcome), _times(outcome)))))
+        for part in (_found(outcome), _sources(outcome), _verdict(outcome), _times(outcome)):
+            if part is not None:
+                console.print(part)
 
 
 def _found(outcome: Outcome) -> RenderableType | None:
