@@ -14,7 +14,7 @@ from agents.brief_models import BriefModels
 from agents.deadline import NO_DEADLINE, Clock
 from agents.latency.guard import Guard
 from agents.model_set import ModelSet
-from agents.opening import open_turn, open_turns, opened
+from agents.opening import add_given, open_turn, open_turns, opened
 from agents.pipeline import STAGES, run_stage
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
@@ -93,15 +93,24 @@ class CragAgent(BaseAgent):
         queries: Sequence[str],
         images: Sequence[Image.Image | None],
         message_histories: Sequence[Sequence[Message]] | None = None,
-        **kwargs: Any,  # noqa: ARG002 - later evaluators pass rag_context_list and domains, which this agent finds for itself
+        **kwargs: Any,
     ) -> list[str]:
-        """Answer each query in time; a turn that cannot be answered gets "I don't know", whatever went wrong with it."""
+        """Answer each query in time; a turn that cannot be answered gets "I don't know", whatever went wrong with it.
+
+        Args:
+            queries: See ``BaseAgent``, as for the other arguments.
+            images: See there.
+            message_histories: See there.
+            kwargs: ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with;
+                ``domains`` takes the place of the stage ``domain``.
+        """
         call = self._guard.start(len(queries))
         turns = open_turns(
             queries, images, message_histories, lambda image: self._guard.within(call, lambda: opened(image))
         )
         if not turns:
             return []
+        add_given(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
         deadline = self._guard.deadline(call, turns)
         seconds = deadline.left()
         context = Context(self.settings, self.models, self._search, self.prompts, deadline)

@@ -21,18 +21,21 @@ class WebSearch:
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""
         settings = context.settings.web_search
-        if not context.search.web_enabled:
-            return
         asked = [
             (turn, query)
             for turn in turns
-            if turn.tools.text
+            if turn.tools.text and context.search.reads(turn.given)
             for query in (turn.queries[: context.settings.queries.most] or (turn.question,))
             if query
         ]
         if not asked:
             return
-        found = context.search.search_web([query for _, query in asked], settings.k, settings.k * settings.overfetch)
+        found = context.search.search_web(
+            [query for _, query in asked],
+            settings.k,
+            settings.k * settings.overfetch,
+            [turn.given for turn, _ in asked],
+        )
         best: dict[int, dict[str, WebHit]] = {}
         errors: dict[int, str] = {}
         for (turn, _), results in zip(asked, found, strict=True):
