@@ -20,7 +20,7 @@ from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
 from agents.stage import Context
-from agents.texts.retrieved import safe_page, safe_picture, safe_text
+from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
 from agents.trace import TraceWriter
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
@@ -56,7 +56,7 @@ class CragAgent(BaseAgent):
             search_pipeline,
             each_picture=safe_picture if guarded else None,
             each_page=safe_page if guarded else None,
-            each_text=safe_text if guarded else None,
+            each_text=safe_full_text if guarded else None,
         )
         self._stages = [STAGES[name]() for name in settings.stages]
         self._guard = Guard(self._stages, settings.limits, clock)

@@ -13,13 +13,14 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
-from agents.search.folders import default_cache
+from agents.search.folders import default_cache, organiser_pages
 from agents.search.given import GivenContext
 from agents.search.images import PictureCache
 from agents.search.pages import PageCache
 from agents.search.parts import ImageParts, WebParts
 from agents.search.plain import PlainImages, PlainWeb, reason
 from agents.search.types import ImageHit, ImageResults, WebHit, WebResults
+from agents.texts.pages import main_content
 
 _log = logging.getLogger(__name__)
 
@@ -90,16 +91,17 @@ class SearchGateway:
     def page_texts(self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
         """The full texts of pages by URL, as far as they are to be had (see ``agents.search.pages``); never raises.
 
-        They lie in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache.
+        They lie in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
+        them (``folders.organiser_pages``). A page that shows nothing without its scripts has an empty text.
 
         Args:
-            urls: As web hits name them.
+            urls: As web hits name them, the ones that matter most first.
             fetch: Whether a page that is not there may be fetched over HTTP.
-            deadline: When fetching ends at the latest.
+            deadline: When fetching ends at the latest, and no further page is read.
         """
-        found = PageCache(self._page_folder, http=fetch).get_all(urls, deadline)
-        make = self._each_text
-        return found if make is None else {url: make(page) for url, page in found.items()}
+        found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
+        make = self._each_text or main_content
+        return {url: make(page) for url, page in found.items() if deadline.left() > 0}
 
     @property
     def image_enabled(self) -> bool:
@@ -140,7 +142,9 @@ class SearchGateway:
         _at_least_one(k)
         if not self.image_enabled:
             return [
-                ImageResults(self._pictures_of(one)[:k]) if one is not None else ImageResults(error="image search is off")
+                ImageResults(self._pictures_of(one)[:k])
+                if one is not None
+                else ImageResults(error="image search is off")
                 for one in self._usable(given, len(images))
             ]
         keys: dict[int, Hashable] = {}  # id of the image object to what stands for its pixels

@@ -177,7 +177,9 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """The modalities with fewer than k items that a search can still be made for."""
     turn = pool.turn
-    can_see = context.search.sees(turn.given) and turn.image is not None and turn.entity is not None and turn.tools.image
+    can_see = (
+        context.search.sees(turn.given) and turn.image is not None and turn.entity is not None and turn.tools.image
+    )
     possible: dict[Modality, bool] = {
         "image": can_see,
         "table": can_see,
@@ -218,9 +220,7 @@ def _search_pages(pools: Sequence[Pool], context: Context, factor: int) -> None:
         return
     k = settings.web_search.k * factor
     given = [pool.turn.given for pool, _ in asked]
-    found = context.search.search_web(
-        [query for _, query in asked], k, k * settings.web_search.overfetch, given
-    )
+    found = context.search.search_web([query for _, query in asked], k, k * settings.web_search.overfetch, given)
     hits: dict[int, list[WebHit]] = {id(pool): [] for pool in pools}
     for (pool, _), results in zip(asked, found, strict=True):
         hits[id(pool)].extend(results.hits)

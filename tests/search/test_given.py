@@ -70,14 +70,26 @@ def test_attributes_as_python_prints_them() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", None, 3, ["a"], "<search results></search results>", "no evidence here", "<DOC>\n</DOC>", "Entity 1:\n", "<DOC>"],
+    [
+        "",
+        None,
+        3,
+        ["a"],
+        "<search results></search results>",
+        "no evidence here",
+        "<DOC>\n</DOC>",
+        "Entity 1:\n",
+        "<DOC>",
+    ],
 )
 def test_nothing_given_is_nothing_found(text: Any) -> None:
     assert parse_given(text) == GivenContext()
 
 
 def test_what_was_cut_is_read_as_far_as_it_goes() -> None:
-    whole = written([("Tower", {"height": "330 m"}), ("Mast", {"height": "9 m"})], [("one", "first page"), ("two", "second")])
+    whole = written(
+        [("Tower", {"height": "330 m"}), ("Mast", {"height": "9 m"})], [("one", "first page"), ("two", "second")]
+    )
     assert read(whole[: whole.index("second") + 3])[1] == [("one", "first page"), ("two", "sec")]
     assert read(whole[: whole.index("9 m")])[0] == [("Tower", {"height": "330 m"}), ("Mast", {})]
 
@@ -85,7 +97,9 @@ def test_what_was_cut_is_read_as_far_as_it_goes() -> None:
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=12).filter(
     lambda name: "," not in name and not name.endswith(".")
 )
-attributes = st.dictionaries(names, st.one_of(st.none(), st.integers(), st.text(max_size=30), st.lists(names, max_size=2)), max_size=3)
+attributes = st.dictionaries(
+    names, st.one_of(st.none(), st.integers(), st.text(max_size=30), st.lists(names, max_size=2)), max_size=3
+)
 snippets = (
     st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=60)
     .map(str.strip)
