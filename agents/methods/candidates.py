@@ -6,7 +6,7 @@ from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
-from agents.texts.torn import whole_sentences
+from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Candidate
 
 MOST_READ = 8_000
@@ -17,7 +17,7 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
 
     A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. Of an answer
-    that the deadline tore the whole sentences are kept: the torn one may have gone on to say the opposite.
+    that the deadline or its limit of tokens tore the whole sentences are kept: the torn one may have gone on to say the opposite.
     """
     if reply.finish_reason == "error":
         return None
@@ -25,7 +25,7 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     text = labelled(said, "answer")
     if text is None:
         text = "" if labelled(said, "reason") is not None else said
-    if reply.finish_reason == "abort":
+    if was_cut(reply):
         text = whole_sentences(text)
     if not text.strip():
         return None

@@ -12,7 +12,7 @@ from agents.models.base import ChatReply
 from agents.stage import Context
 from agents.texts.replies import json_object, labelled
 from agents.texts.text import one_line
-from agents.texts.torn import whole_sentences
+from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import IDK, Draft, Turn
 
 _FALLBACK_DOMAIN = "other"
@@ -29,7 +29,7 @@ def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
     """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
 
     A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
-    deadline stopped only whole sentences are an answer.
+    deadline or its limit stopped only whole sentences are an answer.
     """
     said = reply.text[:MOST_READ]
     found = json_object(said) or {}
@@ -37,7 +37,7 @@ def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
     steps = tuple(one_line(step) for step in _STEP.findall(said))[:most_steps]
     if answer is None:
         answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
-    if reply.finish_reason == "abort":
+    if was_cut(reply):
         answer = whole_sentences(str(answer))
     named = _OBJECT.search(said)
     name = one_line(named.group("name")) if named else None
