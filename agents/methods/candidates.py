@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
 from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Candidate
+
+_PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
 MOST_READ = 8_000
 """Characters of a reply that are read; an endless one must not cost endless time."""
@@ -22,9 +26,9 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     if reply.finish_reason == "error":
         return None
     said = reply.text[:MOST_READ]
-    text = labelled(said, "answer")
+    text = labelled(said, "answer") or labelled(said, "final answer")
     if text is None:
-        text = "" if labelled(said, "reason") is not None else said
+        text = "" if labelled(said, "reason") is not None else _PREAMBLE.sub("", said)
     if was_cut(reply):
         text = whole_sentences(text)
     if not text.strip():

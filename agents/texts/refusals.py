@@ -35,7 +35,10 @@ _SOURCE = (
 )
 _PICTURE = r"(?:image|photo(?:graph)?|picture)"
 _GIVEN = r"(?:(?:the|this|that|these|provided|available|given|retrieved|current|any|your|above|supplied) )*"
-_ASIDE = r"(?:(?:itself|alone|provided|available|given|above|i have|here|you sent|you provided|and|or|nor|the|image|photo|evidence|information) )*"
+_ASIDE = (
+    r"(?:(?:itself|alone|provided|available|given|above|i have|here|you sent|you provided|and|or|nor|the|image|photo|"
+    r"evidence|information) )*"
+)
 _NOT = r"(?:do(?:es)? not|do(?:es)?n't|did not|didn't|cannot|can't|can not)"
 _REFUSES = re.compile(
     "|".join(
@@ -43,35 +46,44 @@ _REFUSES = re.compile(
             rf"i (?:(?:can ?not|can't|could not|couldn't|am (?:not able|unable) to|was (?:not able|unable) to) (?:\w+ )??{_ABLE})\b",
             rf"i'm (?:not able|unable) to (?:\w+ )?{_ABLE}\b",
             r"i(?:'m| am) (?:not (?:\w+ )?(?:sure|certain|aware|familiar|confident)|unsure|uncertain)\b",
-            r"i (?:do not|don't) (?:\w+ )?(?:have|see|find|recogni[sz]e) (?:\w+ )?(?:enough|sufficient|any|access|information|details|evidence|"
+            r"i (?:do not|don't) (?:\w+ )?(?:have|see|find|recogni[sz]e) (?:\w+ )?(?:enough|sufficient|any|access|"
+            r"information|details|evidence|"
             r"the (?:\w+ )?(?:information|answer|evidence|details?))\b",
             r"i (?:do not|don't) (?:\w+ )?recogni[sz]e\b",
             r"i (?:would|will|'d) need (?:more|further|additional)\b",
             r"i have no (?:\w+ )?(?:information|idea|way|knowledge|evidence|access)\b",
             rf"(?:can ?not|can't|could not|couldn't|unable to|not able to|impossible to) (?:\w+ )??{_ABLE}\b",
             r"(?:not (?:sure|certain)|unsure|uncertain|no idea)\b",
-            rf"unknown(?:,| (?:from|based on|given|in|to me))\b",
-            rf"it(?:'s| is| would be) (?:currently |therefore )?(?:not possible|impossible|unclear|uncertain|difficult|hard|not clear|unknown)(?: for me)?"
+            r"unknown(?:,| (?:from|based on|given|in|to me))\b",
+            rf"it(?:'s| is| would be) (?:currently |therefore )?(?:not possible|impossible|unclear|uncertain|difficult|hard|"
+            rf"not clear|unknown)(?: for me)?"
             rf"(?: to (?:\w+ )??{_ABLE}\b|,? (?:from|based on|given|in|what|which|who|where|when|how|whether|if)\b(?! .*\bscien))",
-            rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |is (?:not|in)sufficient|is not enough|fails? to |contains? no |gives? no |provides? no |"
+            rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |is (?:not|in)sufficient|is not enough|fails? to |contains? no |"
+            rf"gives? no |provides? no |"
             r"says? nothing|lacks? )",
-            rf"{_GIVEN}{_PICTURE} {_ASIDE}{_NOT} (?:\w+ )?(?:provide|specify|state|indicate|reveal|give|mention|answer|allow|tell|say|identify|"
+            rf"{_GIVEN}{_PICTURE} {_ASIDE}{_NOT} (?:\w+ )?(?:provide|specify|state|indicate|reveal|give|mention|answer|allow|"
+            rf"tell|say|identify|"
             r"(?:contain|show|have|include|offer|display) (?:(?:any|enough|sufficient|the|clear|visible|specific|further|this|that|such|"
             r"necessary|relevant|direct) )*(?:information|details?|evidence|clues?|indications?|data|context|answer|name|date|year|price|"
             r"number))\b",
-            rf"{_GIVEN}{_PICTURE} {_ASIDE}(?:contains?|gives?|provides?|shows?|offers?) no (?:\w+ )?(?:information|details?|evidence|clues?|indication)",
-            r"there (?:is|was|are|were|'s) (?:no|not (?:enough|sufficient|any)|insufficient) (?:\w+ )?(?:information|evidence|mention|indication|"
+            rf"{_GIVEN}{_PICTURE} {_ASIDE}(?:contains?|gives?|provides?|shows?|offers?) no (?:\w+ )?(?:information|details?|"
+            rf"evidence|clues?|indication)",
+            r"there (?:is|was|are|were|'s) (?:no|not (?:enough|sufficient|any)|insufficient) (?:\w+ )?(?:information|"
+            r"evidence|mention|indication|"
             r"way|details?|data|context|answer|clues?|reference)\b",
             r"(?:no|not enough|insufficient) (?:\w+ )?(?:information|evidence|details?|data|context)(?: \w+){0,4} "
             r"(?:is|are|was|were|available|provided|given|found|to)\b",
             r"(?:more|further|additional) (?:information|details?|data|context) (?:is|are|would be) (?:needed|required|necessary)\b",
-            rf"[^.,;]{{1,80}} (?:can ?not|can't|could not|couldn't) be (?:\w+ )?(?:determined|identified|found|answered|known|verified|"
-            rf"confirmed|established|ascertained|inferred|discerned|told)(?:$|[.,;!]| (?:from|based on|with|using|in|by|without|given|on|because|"
-            rf"as|since|solely)\b)",
-            rf"[^.,;]{{1,80}} (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|visible|available|"
+            r"[^.,;]{1,80} (?:can ?not|can't|could not|couldn't) be (?:\w+ )?(?:determined|identified|found|answered|known|verified|"
+            r"confirmed|established|ascertained|inferred|discerned|told)(?:$|[.,;!]| (?:from|based on|with|using|in|by|"
+            r"without|given|on|because|"
+            r"as|since|solely)\b)",
+            rf"[^.,;]{{1,80}} (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|"
+            rf"visible|available|"
             rf"included|indicated|identifiable|clear|known|discussed|addressed|present)(?: \w+)? (?:in|from|by|on|within|based on) "
             rf"{_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
-            rf"[^.,;]{{1,80}} (?:is|are) (?:unknown|unclear|uncertain|undetermined) (?:from|based on|in|given) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
+            rf"[^.,;]{{1,80}} (?:is|are) (?:unknown|unclear|uncertain|undetermined) (?:from|based on|in|"
+            rf"given) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
             r"please (?:provide|share|upload|give)\b",
         )
     )
