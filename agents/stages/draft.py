@@ -21,13 +21,14 @@ _FALLBACK_DOMAIN = "other"
 _LONGEST_NAME = 80
 _STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
 _OBJECT = re.compile(
-    r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]*? is (?:an? |the )?(?P<quote>[\"“<])?(?P<name>(?(quote)[^\"”\n<>]{1,80}|[^\n<>]{1,200}))",
+    r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]*? is (?:an? |the )?"
+    r"(?P<quote>[\"“<])?(?P<name>(?(quote)[^\"”\n<>]{1,80}|[^\n<>]{1,200}))",
     re.IGNORECASE,
 )
 _NAME_END = re.compile(r"[,;(]| which | that | a type of | and it ")
 _UNKNOWN = re.compile(
-    r"\b(?:cannot|can't|unable to|not|hard to|difficult to|impossible to) (?:\w+ )?(?:determin|identif|tell|know|visible|shown|specified|clear|"
-    r"provided|given|certain|mentioned|stated|named|say|available|sure|legible)|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b",
+    r"\b(?:cannot|can't|unable to|not|hard to|difficult to|impossible to) (?:\w+ )?(?:determin|identif|tell|know|"
+    r"visible|shown|specified|clear|provided|given|certain|mentioned|stated|named|say|available|sure|legible)|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b",
     re.IGNORECASE,
 )
 

@@ -26,8 +26,8 @@ _OUTRIGHT = re.compile(
     rf"\W*(?:(?P<certain_yes>yes)\b|(?P<certain_no>no)\b|(?:it is |it's |the )?(?:{_JUDGED})(?: answer)?\s*(?:[.,;:!)–—-]|$))"
 )
 _SAID_OF_IT = re.compile(
-    rf"\b(?:answers?|responses?|statements?|claims?|predictions?|they|it|this|that)\b(?: \w+){{0,3}}? (?:is|are|was|were|seems?) (?:{_JUDGED})"
-    r"\s*(?:[.;!]|$)"
+    r"\b(?:answers?|responses?|statements?|claims?|predictions?|they|it|this|that)\b(?: \w+){0,3}? (?:is|are|was|were|seems?) "
+    rf"(?:{_JUDGED})\s*(?:[.;!]|$)"
 )
 _REJECTED = re.compile(
     r"\b(?:incorrect|unsupported|inconsistent|inaccurate|(?:not|isn't|aren't) (?:\w+ )?(?:correct|supported|consistent|true|accurate))\b"
@@ -54,7 +54,7 @@ def json_object(reply: str) -> dict[str, Any] | None:
 
 
 def yes_or_no(reply: str) -> bool | None:
-    """The verdict of a reply: a line that is one (yes, no, correct, incorrect, ...) or a sentence that ends in one; None where it is unclear.
+    """The verdict of a reply: a line that is one (yes, no, correct, incorrect, ...) or a sentence that ends in one; None where unclear.
 
     Nothing is approved by half: "correct about the brand but ..." and "partially correct" are no approval, nor is what a line of reasons
     says on its way.
