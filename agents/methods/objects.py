@@ -18,17 +18,24 @@ _PICTURE = r"(?:image|photo(?:graph)?|picture|pic|screenshot|frame|shot)"
 _WORDS = "left|right|top|bottom|middle|cent(?:er|re)"
 _POSITION = re.compile(
     # "on the left", "at the top of the photo", but not "at the top of this plant"
-    rf"\b(?:on|at|in|to|from|towards?) (?:the|my|your) (?:far |very |upper |lower |bottom |top )?(?P<place>{_WORDS})\b(?:[ -]?(?:hand )?(?:side|corner))?"
+    rf"\b(?:on|at|in|to|from|towards?) (?:the|my|your) (?:far |very |upper |lower |bottom |"
+    rf"top )?(?P<place>{_WORDS})\b(?:[ -]?(?:hand )?(?:side|corner))?"
     rf"(?! of (?!(?:the|this|my|that) {_PICTURE}\b))(?! (?:ages?|east|class|school|way|time|now)\b)(?=\W*$| )(?! to\b)"
     # "the left car", "the middle one", but not "the right time"
     r"|\b(?:the|this|that|these|those) (?:very |far )?(?P<kind>left|right|top|bottom|middle|cent(?:er|re)|central|upper|lower)(?:-?hand)?"
-    r" (?:one|ones|car|bottle|shelf|row|building|picture|painting|book|plant|flower|animal|dog|cat|bird|person|man|woman|girl|boy|child|item|"
-    r"object|thing|box|bag|shoe|dish|plate|cup|bowl|glass|can|sign|flag|statue|tower|house|tree|fruit|phone|watch|poster|logo|half|corner|"
-    r"side|part|part of the image|door|window|vehicle|truck|bike|boat|plane|player|toy|tool|device)s?\b(?! to\b)(?! of (?:this|the) (?!" + _PICTURE + r"))"
+    r" (?:one|ones|car|bottle|shelf|row|building|picture|painting|book|plant|flower|animal|dog|cat|bird|person|man|woman|girl|"
+    r"boy|child|item|"
+    r"object|thing|box|bag|shoe|dish|plate|cup|bowl|glass|can|sign|flag|statue|tower|house|tree|fruit|phone|watch|poster|logo|"
+    r"half|corner|"
+    r"side|part|part of the image|door|window|vehicle|truck|bike|boat|plane|player|toy|tool|device)s?\b(?! to\b)(?! of (?:this|the) (?!"
+    + _PICTURE
+    + r"))"
     r"|\b(?P<most>(?:left|right|top|bottom)most)\b|\b(?P<after>above|below)(?=\W*$)",
     re.IGNORECASE,
 )
-_FIRST_OF_TWO = re.compile(r"\b(?:on|at|in) (?:the|my) (?P<word>top|bottom|upper|lower) (?:left|right)\b", re.IGNORECASE)
+_FIRST_OF_TWO = re.compile(
+    r"\b(?:on|at|in) (?:the|my) (?P<word>top|bottom|upper|lower) (?:left|right)\b", re.IGNORECASE
+)
 _VERBS = (
     "is|are|was|were|be|been|can|could|do|does|did|has|have|had|will|would|should|must|may|might|get|gets|got|made|make|makes|come|comes|came|"
     "belong|belongs|live|lives|grow|grows|eat|eats|weigh|weighs|cost|costs|need|needs|sold|built|fly|flies|run|runs|use|used|originate|"
@@ -49,13 +56,17 @@ _PHRASE = re.compile(
     re.IGNORECASE,
 )
 _IN_PICTURE = re.compile(
-    rf"^\W*(?:(?:that (?:is|are) )?(?:shown|seen|depicted|pictured|visible) )?(?:(?:in|on|from) (?:this|the|my|that|these) {_PICTURE}|(?:shown |seen |pictured )?here)\b",
+    rf"^\W*(?:(?:that (?:is|are) )?(?:shown|seen|depicted|pictured|visible) )?(?:(?:in|on|from) (?:this|the|my|that|"
+    rf"these) {_PICTURE}|(?:shown |seen |pictured )?here)\b",
     re.IGNORECASE,
 )
 _AUXILIARY = re.compile(r"^(?:do|does|did|can|could|will|would|should|must|may|might|has|have|had) $", re.IGNORECASE)
 _VERB_NEXT = re.compile(rf"^\W*(?:{_VERBS})\b", re.IGNORECASE)
-_POINTING = re.compile(r"^(?:|(?:of|is|are|was|were|do|does|did|on|in|at|for|with|about|to|by|and|or|from|can|has|have|had|will|would|like|see|call|"
-    r"buy|than|near|around|inside|owns?|made|eat) )$", re.IGNORECASE)
+_POINTING = re.compile(
+    r"^(?:|(?:of|is|are|was|were|do|does|did|on|in|at|for|with|about|to|by|and|or|from|can|has|have|had|will|would|like|see|call|"
+    r"buy|than|near|around|inside|owns?|made|eat) )$",
+    re.IGNORECASE,
+)
 _ABSTRACT = frozenset(
     "name height weight length capital country population price cost year date color colour size age number designer architect "
     "maker author inventor lifespan diet habitat speed kind type picture photo image answer time order family scientific average "
@@ -105,7 +116,7 @@ def _noun_words(match: re.Match[str]) -> list[str]:
 
 
 def position_in(question: str) -> Position | None:
-    """The position of what a question is about (``the building on the left`` -> ``left``), or None where it names no place in the picture."""
+    """The position of what a question is about (``the building on the left`` -> ``left``); None if it names no place of the picture."""
     match = _FIRST_OF_TWO.search(question)
     if match:
         return _POSITIONS[match.group("word").lower()]

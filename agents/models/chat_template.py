@@ -34,7 +34,8 @@ class ChatTemplate:
 
         A template that takes no system message gets it at the head of the first user message. Templates of vision-language models differ
         in the form of a message without an image: that of Llama-3.2-Vision takes the system message as a string where the conversation
-        shows no image, and as a list of parts where it shows one. The first form whose text holds every message in its own words, and no list printed, is taken.
+        shows no image, and as a list of parts where it shows one. The first form whose text holds every message in its own words, and no
+        printed list, is taken.
 
         Raises:
             ModelError: The checkpoint has no template, or refuses these messages.

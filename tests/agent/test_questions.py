@@ -69,22 +69,31 @@ SEARCHED = [
     "How many species of this bird are there?", "What color is the flesh of this fruit?", "What colour are the eggs of this bird?",
     "How many beats per minute does the heart of this animal make?", "What did Richard Owen say about this animal?",
     "What tests does this vehicle have to pass?", "Which integral part of the plant is eaten?", "What is the area of this national park?",
-    "What is the volume of this lake?", "What is the total population of this city?", "What is the difference between this and a crocodile?",
+    "What is the volume of this lake?", "What is the total population of this city?",
+    "What is the difference between this and a crocodile?",
     "What colours does this phone come in?", "What do experts say about this diet?", "How many people can stand on this bridge?",
-    "Which spell does the wizard with this wand use?", "Has this book been translated into French?", "What is the oldest story written about this?",
-    "What does this symbol mean in Buddhism?", "What is the sum of money this painting was sold for?", "Is this derivative work protected?",
+    "Which spell does the wizard with this wand use?", "Has this book been translated into French?",
+    "What is the oldest story written about this?",
+    "What does this symbol mean in Buddhism?", "What is the sum of money this painting was sold for?",
+    "Is this derivative work protected?",
     "What color does this leaf turn in autumn?", "How many seats are there in this car?", "Who solved the problem named after this?",
 ]  # fmt: skip
 SEEN = [
     "What colour is this car?", "What color are the shoes?", "How many people are in the picture?", "How many bottles can you see?",
-    "What is the man wearing?", "What does the sign say?", "Translate this sign.", "Solve this equation.", "What is the color of the car?",
+    "What is the man wearing?", "What does the sign say?", "Translate this sign.", "Solve this equation.",
+    "What is the color of the car?",
     "What is the area of this triangle?", "What is the sum of these numbers?", "What is written on the board?", "What does it say?",
 ]  # fmt: skip
 KEEP_THE_PHOTO = [
     "What is the price on Amazon?", "How much does one cost in the US?", "Is the Corvette faster?", "Can you buy one at Walmart?",
-    "Does it grow in Canada?", "How is the weather for growing it in Texas?", "How many were sold in Germany?", "When was it launched in Europe?",
+    "Does it grow in Canada?", "How is the weather for growing it in Texas?", "How many were sold in Germany?",
+    "When was it launched in Europe?",
 ]  # fmt: skip
-LEAVE_THE_PHOTO = ["What is the population of Canada?", "Who was Gustave Eiffel?", "When did Canada become independent?"]
+LEAVE_THE_PHOTO = [
+    "What is the population of Canada?",
+    "Who was Gustave Eiffel?",
+    "When did Canada become independent?",
+]
 
 
 @pytest.mark.parametrize(("question", "phrase"), OBJECTS.items())
