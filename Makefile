@@ -1,12 +1,19 @@
 # Two commands: `make demo` answers the mini CRAG-MM and scores it, `make test` checks everything.
+#: PYTHON=python3.12  the Python that makes the virtual environment
 PYTHON ?= python3
+#: VENV=DIR  the virtual environment
 VENV ?= .venv
+#: CACHE=DIR  indices, weights, images and judgements
 CACHE ?= .cache
+#: PRESET=cruise  the method of `make demo`, a file in presets/
 PRESET ?= best
+#: PROFILE=server  the models of `make demo`, a file in profiles/
 PROFILE ?= embedded
+#: SPLIT=validation  the split that `make demo` asks
 SPLIT ?= public_test
-# CONVERSATIONS=12 asks only the first twelve sessions of each set.
-CONVERSATIONS ?= -1
+#: CONVERSATIONS=8,4  first sessions asked: single-turn, multi-turn; one number for both; -1: all
+CONVERSATIONS ?= 8,4
+#: OUT=DIR  answers, scores and report of `make demo`
 OUT ?= results/demo
 VLLM_VENV ?= .venv-vllm
 TRANSFORMERS5_VENV ?= .venv-transformers5
@@ -25,8 +32,10 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 
 .PHONY: help demo install test test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
 
-help: ## Say what can be made
+help: ## Say what can be made, and with which variables
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@echo; echo "Variables, such as make demo CONVERSATIONS=-1 PRESET=cruise:"
+	@sed -nE 's/^#: ([^ ]+) +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
@@ -44,10 +53,11 @@ $(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt
 
 install: $(INSTALLED) ## Make the virtual environment and install what running needs
 
-demo: $(INSTALLED) ## Answer the mini CRAG-MM, single-turn then multi-turn, and write one report
+demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM, single-turn then multi-turn, and write one report
 	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
+	$(if $(filter embedded,$(PROFILE)),$(RUN) -m agents.models.gguf --cache $(CACHE))
 	$(RUN) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
-		--preset $(PRESET) --profile $(PROFILE) --num-conversations $(CONVERSATIONS) --output-dir $(OUT)
+		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT)
 
 lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from agents.secrets import keep_out_of_logs
-from evaluation.options import data_folders, parse
+from evaluation.options import data_folders, parse, reply_cache
 from evaluation.records import EvaluationError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
 def answer(options: argparse.Namespace, console: Console) -> int:
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
     from agents import launch
+    from agents.models.base import ModelError
     from agents.search.types import SearchError
     from agents.settings import SettingsError
 
@@ -82,7 +83,9 @@ def answer(options: argparse.Namespace, console: Console) -> int:
         from evaluation.choose_judge import choose_judge
 
         judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style)
-        asked = [(_load(kind, options), folder) for kind, folder in data_folders(options)]
+        asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
+        folder_of_replies = reply_cache(options)
+        replies = launch.open_replies(folder_of_replies) if folder_of_replies is not None else None
         agent = launch.build_agent(
             options.preset,
             options.profile,
@@ -90,18 +93,19 @@ def answer(options: argparse.Namespace, console: Console) -> int:
             without=options.without,
             overrides=options.set,
             cache=options.cache,
+            replies=replies,
         )
-    except (SearchError, SettingsError) as error:
+    except (ModelError, SearchError, SettingsError) as error:
         raise EvaluationError(str(error)) from error
 
     warm_up = cache(partial(launch.warm_up, agent, blank_turn=False))  # once, before the first question of all
     parts = []
-    for dataset, folder in asked:
+    for kind, dataset, folder in asked:
         launch.trace_to(agent, run.prepare_output(folder, options.resume))
         made = run.answer_sessions(
             agent,
             dataset,
-            dataset.sessions[: options.num_conversations if options.num_conversations > 0 else None],
+            dataset.sessions[: options.num_conversations.of(kind)],
             folder,
             console,
             about=about,
@@ -109,6 +113,8 @@ def answer(options: argparse.Namespace, console: Console) -> int:
             resume=options.resume,
             progress=not options.no_progress,
             warm_up=warm_up,
+            replies=(lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None,
+            models=partial(launch.model_names, agent),
         )
         if made.interrupted:
             return INTERRUPTED

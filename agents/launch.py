@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from agents.base_agent import BaseAgent
     from agents.model_set import ModelSet, RegistryFactory
     from agents.models.base import Label, TextLine
+    from agents.models.reply_cache import ReplyStore
     from agents.runtime.start_up import StartUp
 
 DEFAULT_CACHE = ROOT / ".cache"
@@ -128,12 +130,14 @@ def build_agent(
     overrides: Sequence[str] = (),
     trace_path: Path | None = None,
     cache: Path = DEFAULT_CACHE,
+    replies: ReplyStore | None = None,
 ) -> BaseAgent:
     """An agent that runs a preset under a profile.
 
     Args:
         without: See ``settings_of``.
         overrides: See ``settings_of``.
+        replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/reply_cache.py``).
 
     Raises:
         agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
@@ -141,13 +145,33 @@ def build_agent(
         agents.runtime.architecture.ArchitectureError: What a model takes of the GPU cannot be told.
     """
     from agents.crag_agent import CragAgent
+    from agents.models.registry import ModelRegistry
     from agents.prompts import PromptLibrary
     from agents.runtime.equipment import equip
 
     keep_out_of_logs()
     settings = settings_of(preset, profile, without=without, overrides=overrides)
     ready = equip(settings, load_profile(profile), PromptLibrary(PROMPTS))
-    return CragAgent(pipeline, settings=settings, models=build_models(ready, cache), trace_path=trace_path)
+    models = build_models(ready, cache, partial(ModelRegistry, replies=replies))
+    return CragAgent(pipeline, settings=settings, models=models, trace_path=trace_path)
+
+
+def open_replies(folder: Path) -> ReplyStore:
+    """A store of replies for ``build_agent``; several runs may share its folder.
+
+    Raises:
+        agents.models.base.ModelError: The folder cannot be made, or what it holds is damaged.
+    """
+    from agents.models.reply_cache import ReplyStore
+
+    return ReplyStore(folder)
+
+
+def model_names(agent: BaseAgent) -> dict[str, str]:
+    """Role to name of the models that an agent of ``build_agent`` has loaded so far; empty for agents of another make."""
+    from agents.crag_agent import CragAgent
+
+    return agent.models.names() if isinstance(agent, CragAgent) else {}
 
 
 def trace_to(agent: BaseAgent, path: Path) -> None:

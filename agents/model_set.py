@@ -20,7 +20,6 @@ from agents.models.base import (
 )
 from agents.models.composed_vision import Describe
 from agents.models.domain_classifier import DomainClassifier
-from agents.models.reader import Reader
 from agents.models.registry import ModelRegistry
 from agents.settings import Profile
 
@@ -79,6 +78,10 @@ class ModelSet:
                 self._loaded[role] = self._registry.load(spec)
             return self._loaded[role]
 
+    def names(self) -> dict[str, str]:
+        """Role to name of the models that are loaded."""
+        return {role: str(getattr(model, "name", type(model).__name__)) for role, model in sorted(self._loaded.items())}
+
     def chat(self, role: str = "chat") -> ChatModel:
         """A chat model; prompts name its role in their front matter."""
         model: ChatModel = self.get(role)
@@ -136,10 +139,4 @@ class ModelSet:
     def domain_classifier(self) -> DomainClassifier:
         """Says which domain a question and its picture belong to."""
         model: DomainClassifier = self.get("domain_classifier")
-        return model
-
-    @property
-    def reader(self) -> Reader:
-        """Takes answers verbatim from passages."""
-        model: Reader = self.get("reader")
         return model

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from agents.settings import Settings, SettingsError
 
 NO_VALUE = "null"
-"""What stands for "no value" (TOML has no word for it): ``finalise.min_confidence=null``."""
+"""What stands for "no value" (TOML has no word for it): ``finalise.most_idk=null``."""
 
 
 def overridden(settings: Settings, assignments: Sequence[str]) -> Settings:

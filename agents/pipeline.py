@@ -15,7 +15,6 @@ from agents.stages.choose_entry import ChooseEntry
 from agents.stages.cite import Cite
 from agents.stages.cited_answer import CitedAnswer
 from agents.stages.coherence import CoherenceStage
-from agents.stages.confidence import Confidence
 from agents.stages.consistency import Consistency
 from agents.stages.documents import DocumentsStage
 from agents.stages.domain import DomainRouter
@@ -24,7 +23,6 @@ from agents.stages.dual_answer import DualAnswer
 from agents.stages.entries import EntriesStage
 from agents.stages.entry_answer import EntryAnswer
 from agents.stages.evidence import EvidenceStage
-from agents.stages.extract import Extract
 from agents.stages.finalise import Finalise
 from agents.stages.four_steps import FourStepsStage
 from agents.stages.ground import Ground
@@ -54,8 +52,8 @@ STAGES: dict[str, type[Stage]] = {
     for stage in (
         Understand, DomainRouter, DraftStage, RouteStage, Summarise, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText,
         Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, DocumentsStage, CoherenceStage, KnowledgeStage, EntriesStage,
-        FourStepsStage, ParametricAnswer, ChooseEntry, EntryAnswer, Answer, CitedAnswer, Extract, Confidence, DualAnswer, Reconcile, Verify,
-        Consistency, VerificationChain, Cite, Finalise,
+        FourStepsStage, ParametricAnswer, ChooseEntry, EntryAnswer, Answer, CitedAnswer, DualAnswer, Reconcile, Verify, Consistency,
+        VerificationChain, Cite, Finalise,
     )
 }  # fmt: skip
 """Every stage, in the order the data flows."""

@@ -2,6 +2,9 @@
 
 A preset names the stages and every threshold; ``[profiles.NAME]`` tables in it are laid over the rest when that profile runs,
 because scores of different models are not on one scale.
+
+Limits of time belong to the machine. A field of ``[limits]`` is taken from the last of these that names it: the defaults (the
+challenge's), the profile's ``[limits]``, the preset's ``[limits]``, the preset's ``[profiles.NAME.limits]``, ``--set limits.FIELD=VALUE``.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from agents.methods.gate import Gate
 
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "presets"
@@ -21,8 +26,8 @@ PROMPTS = ROOT / "prompts"
 StageName = Literal[
     "understand", "domain", "draft", "route", "summarise", "tools", "objects", "ground", "image_search", "select_entity", "image_text",
     "queries", "web_search", "evidence", "rerank", "two_stage_rerank", "documents", "coherence", "knowledge", "entries", "four_steps",
-    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "extract", "confidence", "dual_answer",
-    "reconcile", "verify", "consistency", "chain_of_verification", "cite", "finalise",
+    "parametric_answer", "choose_entry", "entry_answer", "answer", "cited_answer", "dual_answer", "reconcile",
+    "verify", "consistency", "chain_of_verification", "cite", "finalise",
 ]  # fmt: skip
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -42,7 +47,7 @@ class _Table(BaseModel):
 
 
 class Limits(_Table):
-    """Limits of the challenge (CRAG-MM rules) and how near to them the agent goes."""
+    """Limits of time and length; the defaults are those of the challenge (CRAG-MM rules), a profile may name others."""
 
     batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
     seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
@@ -158,6 +163,11 @@ class SelectEntity(_Table):
 
     by: Literal["model", "rules"] = Field("rules", description="who chooses")
     most: int = Field(6, ge=1, description="entities to choose from")
+    several: int = Field(
+        4,
+        ge=1,
+        description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
+    )
     min_score: float = Field(
         0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
     )
@@ -246,6 +256,11 @@ class Rerank(_Table):
     """Reranking of the chunks."""
 
     k: int = Field(6, ge=1, description="chunks kept")
+    by_entity: bool = Field(
+        True,
+        description="where the question is about several objects, chunks are kept in turn: the best of each object and of the rest, then "
+        "the second best ...; off: the best of all",
+    )
     threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
     mad_lambda: float | None = Field(
         None,
@@ -354,7 +369,7 @@ class ChainSettings(_Table):
     """The chain of verification (CRUISE, section 3.4)."""
 
     by: Literal["model", "candidate"] = Field(
-        "model", description="whose confidence counts: a model's that checks the answer, or that of the answer's maker"
+        "model", description="whose confidence counts: a model's that checks the answer, or that of the answer itself"
     )
 
 
@@ -395,26 +410,19 @@ class Answer(_Table):
     evidence: int = Field(5, ge=0, description="chunks shown")
 
 
-class Extract(_Table):
-    """The answer taken verbatim from the evidence by the reader."""
-
-    evidence: int = Field(8, ge=1, description="chunks read")
-
-
-class Confidence(_Table):
-    """How likely an extracted answer is right (see agents/methods/answer_confidence.py)."""
-
-    head: str | None = Field(
-        None, description="fitted regression, a path below the repository; None: the reader's own score stands"
-    )
-
-
 class Finalise(_Table):
     """When an answer is given and when the agent abstains."""
 
-    min_evidence: float | None = Field(None, description="abstain when the best chunk scores below this; None: never")
-    min_confidence: float | None = Field(
-        None, description="abstain when the answer's confidence is below this; None: never"
+    gate: str | None = Field(
+        None,
+        description="fitted gate (JSON of python -m evaluation.calibrate), a path below the repository; None: no gate",
+    )
+    most_idk: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description='without a gate: abstain where the reply would have begun with "I don\'t know" with more than this probability; '
+        "None: never",
     )
     verified_by: tuple[Literal["white_box", "model"], ...] = Field((), description="verifiers that all have to approve")
     algorithm1: FinalVerification | None = Field(
@@ -422,6 +430,14 @@ class Finalise(_Table):
     )
     abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
     cite: bool = Field(False, description="answers carry [n]; the stage cite runs before this one, whatever the preset")
+
+    @field_validator("gate")
+    @classmethod
+    def _can_be_read(cls, path: str | None) -> str | None:
+        """Read the gate at once: without it every turn would end as an abstention."""
+        if path is not None:
+            Gate.load(ROOT / path)
+        return path
 
 
 class LoraSettings(_Table):
@@ -467,8 +483,6 @@ class Settings(_Table):
     reconcile: ReconcileSettings = ReconcileSettings()
     answer: Answer = Answer()
     verify: Verify = Verify()
-    extract: Extract = Extract()
-    confidence: Confidence = Confidence()
     finalise: Finalise = Finalise()
 
     @model_validator(mode="after")
@@ -508,12 +522,23 @@ class SearchModels(_Table):
 
 
 class Profile(_Table):
-    """Which real models stand behind the roles that stages ask for."""
+    """Which real models stand behind the roles that stages ask for, and how long they may take.
+
+    Attributes:
+        limits: The fields of ``Limits`` that the profile names; a preset may name others.
+    """
 
     name: str
     description: str = ""
     models: dict[str, dict[str, Any]]
     search: SearchModels = SearchModels()
+    limits: dict[str, Any] = {}
+
+    @field_validator("limits")
+    @classmethod
+    def _known_limits(cls, value: dict[str, Any]) -> dict[str, Any]:
+        Limits.model_validate(value)
+        return value
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -539,14 +564,19 @@ def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def load_settings(preset: str, profile: str, folder: Path = PRESETS) -> Settings:
+def load_settings(preset: str, profile: str, folder: Path = PRESETS, profiles: Path = PROFILES) -> Settings:
     """The settings of a preset under a profile.
 
+    Args:
+        profile: Names the preset's overlay, and the limits below the preset's own where ``profiles`` has such a profile.
+
     Raises:
-        SettingsError: There is no such preset, or it is malformed.
+        SettingsError: There is no such preset, or it or the profile is malformed.
     """
     table = _read(folder, preset, "preset")
     overlays = table.pop("profiles", {})
+    if profile in names(profiles):
+        table = _merged({"limits": load_profile(profile, profiles).limits}, table)
     try:
         return Settings.model_validate(_merged(table, overlays.get(profile, {})))
     except ValidationError as error:

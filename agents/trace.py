@@ -18,7 +18,7 @@ _LONGEST = 2_000  # characters of one text; a note may quote a page
 _OF_THE_PICTURE = frozenset(
     {"image_text", "boxes", "hits", "entity", "entities", "summary", "objects", "target", "entries", "chosen"}
 )
-_NO_TEXT = frozenset({"stage", "finish_reason", "branch", "maker", "reduced", "domain", "route"})
+_NO_TEXT = frozenset({"stage", "finish_reason", "branch", "reduced", "domain", "route"})
 """Fields whose words are ours, not the user's."""
 
 

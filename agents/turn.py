@@ -58,19 +58,15 @@ class Candidate:
 
     Attributes:
         text: The answer.
-        confidence: How far the maker of the answer trusts it, 0 to 1; None where it cannot say.
-        maker: ``generate`` or ``extract``.
+        confidence: How far its model trusts it, 0 to 1 (mean token probability); None where it cannot say.
         logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
-        sentence: The sentence an extracted answer stands in.
-        evidence: The chunk an extracted answer stands in.
+        idk: Probability that the reply would have begun with "I don't know"; None where the model gives no alternatives, or reasons first.
     """
 
     text: str
     confidence: float | None
-    maker: Literal["generate", "extract"]
     logprobs: tuple[float, ...] | None = None
-    sentence: str = ""
-    evidence: Evidence | None = None
+    idk: float | None = None
 
 
 @dataclass(frozen=True)
@@ -138,11 +134,13 @@ class Verification:
         white_box: By the probabilities of its tokens (QA-Dragon, section 3.7.2).
         model: By a model that reads answer and evidence (same section).
         reason: Why the model says so.
+        p_yes: Probability of its yes against its no, where it replies with one word and gives alternatives.
     """
 
     white_box: bool | None = None
     model: bool | None = None
     reason: str = ""
+    p_yes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -199,6 +197,9 @@ class Turn:
     image_hits: tuple[ImageHit, ...] = ()  # image_search: fused over the views
     entity: Entity | None = None  # image_search, select_entity: the entity the question is taken to be about
     entity_score: float = 0.0  # image_search, select_entity: cosine of the hit that named the entity
+    entities: tuple[
+        Entity, ...
+    ] = ()  # select_entity: those recognised, best first, where the question is about several objects
     image_text: tuple[TextLine, ...] = ()  # image_text
     hops: tuple[
         str, ...
@@ -213,7 +214,7 @@ class Turn:
     chosen: KnowledgeEntry | None = None  # choose_entry, four_steps: the entry that picture and text together point to
     parametric: Candidate | None = None  # dual_answer, parametric_answer, four_steps: the answer without any evidence
     candidate: Candidate | None = (
-        None  # answer, cited_answer, extract, dual_answer, entry_answer, four_steps; reconcile replaces it
+        None  # answer, cited_answer, dual_answer, entry_answer, four_steps; reconcile replaces it
     )
     consistent: bool | None = None  # consistency: whether candidate and parametric answer agree
     chain: ChainOfVerification | None = None  # chain_of_verification
@@ -227,10 +228,10 @@ class Turn:
 
     @property
     def grounded_question(self) -> str:
-        """The question together with the name of the entity that the picture is taken to show, where it is about the picture."""
-        if self.entity is None or not self.needs_image or self.entity.name.lower() in self.question.lower():
-            return self.question
-        return f"{self.question} ({self.entity.name})"
+        """The question together with the names of the entities that the picture is taken to show, where it is about the picture."""
+        shown = self.entities or ((self.entity,) if self.entity is not None else ())
+        names = [entity.name for entity in shown if entity.name.lower() not in self.question.lower()]
+        return f"{self.question} ({', '.join(names)})" if names and self.needs_image else self.question
 
     def search_text(self, *, entity: bool, summary: bool) -> str:
         """What searches and rerankers are asked: the question, with the entity's name and the summary where wanted (CRUISE, eq. 2)."""

@@ -6,7 +6,7 @@ Every question is searched for once, and each variant filters and reads the same
 a dialog are answered by the ground truth. Single Modality are the questions whose answer lies in one source (the knowledge graph, a
 page, or the picture), Multi Modality those whose answer takes both graph and pages (content_ids.json of the data set's folder); what
 nothing answers is left out. EM is the judge's verdict, since answers are sentences; F1 is that of words, the best over the ground truth
-and its accept forms. Evidence is the share of the questions with an accept form in what was given to the reader.
+and its accept forms. Evidence is the share of the questions with an accept form in what was shown to the model that answers.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def run(
             answered(question.session, question.turn, turn.answer)
             for (question, _), turn in zip(asked, own, strict=True)
         ]
-        shown = made.extract.evidence if "extract" in made.stages else made.answer.evidence
+        shown = made.answer.evidence
         for turn in own:
             if turn.error is not None:
                 print(f"{label}: {turn.error}", file=sys.stderr)

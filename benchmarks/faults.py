@@ -1,7 +1,7 @@
 """Every kind of fault on every preset: what is promised, and whether it held.
 
 Run: ``python -m benchmarks.faults [--out results/faults.md]``. Scripted models and searches fail in one way at a time, over the real
-stages of each preset and of its table for the embedded profile; each trial is two calls of three turns, and a third one where something
+stages of each preset; each trial is two calls of three turns, and a third one where something
 hung. A fault *held* when both calls gave the right number of answers, in order and within the limit, turns that it does not concern were
 answered as ever, and the trace of each turn that abstained says why. On the real clock the challenge's limits are a twenty-fifth of
 their size; ``--scripted`` keeps them whole, on a clock on which a hang takes no time.
@@ -21,11 +21,12 @@ from rich.table import Table
 from tqdm import tqdm
 
 from agents.search.atomic import write_whole
+from agents.settings import PRESETS, names
 from benchmarks.faulty.faults import FAULTS
 from benchmarks.faulty.plan import Fault
 from benchmarks.faulty.stage_faults import STAGE_FAULTS, in_stage
 from benchmarks.faulty.trial import CALLS, TURNS, trial
-from benchmarks.faulty.variants import SECONDS_PER_TURN, full_settings, variants
+from benchmarks.faulty.variants import SECONDS_PER_TURN, full_settings
 
 OUT = Path("results/faults.md")
 
@@ -84,7 +85,7 @@ def tried(case: Case, *, scripted: bool) -> Tried:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try, print the short table and write both; 1 where a fault did not hold, 2 where a name is not known."""
     options = _parser().parse_args(arguments)
-    known = variants()
+    known = names(PRESETS)
     unknown = [name for name in options.presets or () if name not in known]
     chosen = cases(options.presets or known, options.kinds) if not unknown else []
     if not chosen:
@@ -150,9 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--presets", nargs="+", metavar="NAME", help="only these; NAME@embedded for the embedded profile"
-    )
+    parser.add_argument("--presets", nargs="+", metavar="NAME", help="only these")
     parser.add_argument(
         "--kinds",
         nargs="+",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evaluation.comparison import compare
 from evaluation.figures import truthfulness_change
-from evaluation.result_tables import Column, ResultTable, build_table, rate, seconds, with_interval
+from evaluation.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
 from evaluation.runs import Result, Results, add_options
 from evaluation.variants import MORE_PARTS, PARTS, Variant, parts_of, without
 from local_evaluation import settings_table
@@ -60,7 +60,7 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
             Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
             Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
             Column("Change [95%]", "change", change),
-            Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)),
+            *time_columns(found),
         ]
         if found:
             made.append(build_table(f"{task}, {found[0].figures.turns} turns", "Method", columns, found))

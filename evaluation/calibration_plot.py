@@ -1,77 +1,58 @@
-"""Accuracy against abstention: what each signal offers, and where a policy stands."""
+"""What a gate is worth, drawn: reliability, risk against coverage, and the AUROC of every signal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from evaluation.threshold_fit import Columns, FloatArray, Gain
+from evaluation.gate_fit import BoolArray, FloatArray
+
+_BINS = 8
+"""Of the reliability diagram; each holds as many candidates."""
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A threshold moved from letting all pass to letting none pass: share of turns without an answer, accuracy, truthfulness.
-
-    Arrays of the same length; accuracy is over the answers given, NaN where none is.
-    """
-
-    abstained: FloatArray
-    accuracy: FloatArray
-    truthfulness: FloatArray
+def risk_coverage(probability: FloatArray, right: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Share of candidates that are given and share of wrong ones among those, as the threshold falls; equal probabilities go together."""
+    order = np.argsort(-probability, kind="stable")
+    wrong = np.cumsum(~right[order])
+    given = np.arange(1, len(order) + 1)
+    ends = np.append(np.diff(probability[order]) != 0, True)
+    return given[ends] / len(order), wrong[ends] / given[ends]
 
 
-def curve_of(turns: Columns, scores: FloatArray) -> Curve:
-    """The curve of a signal; a turn without a score is the first to go, one answered directly never goes."""
-    ranked = np.where(np.isnan(scores), -np.inf, scores)
-    order = np.argsort(-ranked[turns.free], kind="stable")
-    points, values = turns.points[turns.free][order], ranked[turns.free][order]
-    total = len(turns.points)
-    # After the last of equal scores only: a threshold cannot tell them apart.
-    ends = np.flatnonzero(np.append(np.diff(values) != 0, True)) if len(values) else np.array([], dtype=np.int64)
-    given = np.concatenate([[0], ends + 1])
-    summed = np.concatenate([[0.0], np.cumsum(points)])[given]
-    right = np.concatenate([[0], np.cumsum(points > 0)])[given]
-    with np.errstate(invalid="ignore"):
-        accuracy = right / given
-    return Curve(1 - given / total, accuracy, summed / total)
-
-
-def plot_curves(
-    path: Path, curves: Mapping[str, Curve], points: Mapping[str, tuple[float, float]], gain: Gain, base: float
-) -> None:
-    """Two panels over the share of turns without an answer: accuracy of the answers given, and truthfulness.
+def plot(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
+    """Write the three panels as a picture.
 
     Args:
-        curves: By the name of the signal.
-        points: Policies by name: share without an answer, truthfulness (0 to 1).
-        gain: Expected gain over answering everything, drawn as the interval of the last policy.
-        base: Truthfulness of answering everything.
+        probability: Of being right, of each candidate; held out where the gate was fitted on the same run.
+        right: Whether it is.
+        areas: AUROC by the name of the signal, NaN where it cannot be said.
     """
     import matplotlib
 
     matplotlib.use("Agg")  # no display is needed
     from matplotlib import pyplot
+    from sklearn.calibration import calibration_curve
 
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5))
-    for name, curve in curves.items():
-        left.plot(100 * curve.abstained, 100 * curve.accuracy, label=name)
-        right.plot(100 * curve.abstained, 100 * curve.truthfulness, label=name)
-    for number, (name, (abstained, truthfulness)) in enumerate(points.items()):
-        right.plot([100 * abstained], [100 * truthfulness], "os^D"[number % 4], color="black", markersize=7, label=name)
-        if number == len(points) - 1:
-            sides = [100 * (base + gain.low), 100 * (base + gain.high)]
-            right.plot([100 * abstained] * 2, sides, color="black", linewidth=1)
-    left.set_ylabel("accuracy of the answers given (%)")
-    right.set_ylabel("truthfulness (%)")
-    right.axhline(0, color="grey", linewidth=0.8)
-    for panel in (left, right):
-        panel.set_xlabel('turns answered "I don\'t know" (%)')
-        panel.set_xlim(0, 100)
+    figure, (left, middle, last) = pyplot.subplots(1, 3, figsize=(14, 4.2))
+    share, said = calibration_curve(right, probability, n_bins=_BINS, strategy="quantile")
+    left.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
+    left.plot(said, share, "o-")
+    left.set(xlabel="probability said by the gate", ylabel="share of right candidates", title="Reliability")
+    coverage, risk = risk_coverage(probability, right)
+    middle.plot(100 * coverage, 100 * risk)
+    middle.axhline(50, color="grey", linewidth=0.8)  # above it an answer costs more than it brings
+    middle.set(
+        xlabel="candidates given (%)", ylabel="wrong ones among them (%)", title="Risk and coverage", xlim=(0, 100)
+    )
+    known = sorted((area, name) for name, area in areas.items() if np.isfinite(area))
+    last.barh([name for _, name in known], [area for area, _ in known])
+    last.axvline(0.5, color="grey", linewidth=0.8)
+    last.set(xlabel="AUROC", xlim=(0, 1), title="Right against wrong")
+    for panel in (left, middle):
         panel.grid(alpha=0.3)
-        panel.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

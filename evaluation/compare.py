@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from evaluation.comparison import compare
-from evaluation.figures import Figures
-from evaluation.result_tables import Column, ResultTable, build_table, seconds, with_interval
+from evaluation.figures import Figures, figures_of
+from evaluation.result_tables import Column, ResultTable, build_table, time_columns, with_interval
 from evaluation.runs import Result, Results, add_options
+from evaluation.scores import SPLITS, Split
 from evaluation.variants import Variant, parse_variant
 from local_evaluation import presets, settings_table
 
@@ -36,26 +38,51 @@ def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
 
 
 def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
-    """One table a data set; dialogs also have the score with the early stop."""
+    """One table a data set; dialogs also have the score with the early stop. Then one for each split that the data set knows."""
     made = []
     for task in tasks:
         found = results.of_task(task)
-        columns = [
-            Column("Accuracy (%)", "accuracy", _rate("accuracy", lambda figures: figures.accuracy)),
-            Column("Missing (%)", "missing", _rate("missing", lambda figures: figures.missing)),
-            Column("Hallucination (%)", "halluc.", _rate("hallucination_rate", lambda figures: figures.hallucination)),
-            Column(
-                "Truthfulness (%)", "truthfulness", _rate("truthfulness_score", lambda figures: figures.truthfulness)
-            ),
-        ]
+        columns = rate_columns()
         if task == "multi-turn":
             name = "mean_multi_turn_conversation_score"
             columns.append(Column("Conversation (%)", "dialog", _rate(name, lambda figures: figures.conversation)))
-        columns.append(Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)))
         if found:
             title = f"{task}, {found[0].figures.turns} turns [95% bootstrap intervals over sessions]"
-            made.append(build_table(title, "Preset", columns, found))
+            made.append(build_table(title, "Preset", [*columns, *time_columns(found)], found))
+            made += [
+                table
+                for split in SPLITS
+                if (table := split_table(f"{task}, {split.key.replace('_', ' ')}", split, found))
+            ]
     return made
+
+
+def split_table(title: str, split: Split, results: Sequence[Result]) -> ResultTable | None:
+    """The results in both groups of a split, below each other; None where no data set says which turn belongs to which."""
+    parts = [
+        replace(
+            result,
+            variant=replace(result.variant, label=f"{result.variant.label}, {name}"),
+            figures=figures_of(turns),
+            turns=turns,
+        )
+        for result in results
+        for name, turns in split.groups(result.turns).items()
+    ]
+    if not parts:
+        return None
+    columns = [*rate_columns(), Column("Turns", "turns", lambda result: str(result.figures.turns))]
+    return replace(build_table(title, "Preset", columns, parts), notes=())
+
+
+def rate_columns() -> list[Column]:
+    """The four rates of CRUISE's table 1."""
+    return [
+        Column("Accuracy (%)", "accuracy", _rate("accuracy", lambda figures: figures.accuracy)),
+        Column("Missing (%)", "missing", _rate("missing", lambda figures: figures.missing)),
+        Column("Hallucination (%)", "halluc.", _rate("hallucination_rate", lambda figures: figures.hallucination)),
+        Column("Truthfulness (%)", "truthfulness", _rate("truthfulness_score", lambda figures: figures.truthfulness)),
+    ]
 
 
 def _rate(name: str, value: Callable[[Figures], float]) -> Callable[[Result], str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ import datasets
 
 from evaluation.images import ImageCache, LoadedImage, decode_cell, fit_ego
 from evaluation.known_sessions import REPLACED_IMAGE_URLS, SKIPPED_SESSIONS
-from evaluation.records import DEFAULT_REVISION, EvaluationError, Session
+from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
 from evaluation.rows import label_features, to_session
 
 DatasetType = Literal["single-turn", "multi-turn"]
@@ -29,8 +29,8 @@ class LocalSource:
 
     Attributes:
         splits: Files of each split, sorted.
-        folders: From the folder that holds ``data/`` up to the one given by the user; each may hold ``image_cache/``
-            and ``accept.json``.
+        folders: From the folder that holds ``data/`` up to the one given by the user; each may hold ``image_cache/``,
+            ``accept.json`` and ``content_ids.json``.
     """
 
     splits: Mapping[str, tuple[Path, ...]]
@@ -83,6 +83,7 @@ class CragDataset:
         name: How it is called in messages and in the scores.
         images: Where images given by URL come from.
         accept: Short right answers by interaction_id (``accept.json``), for the rule judge.
+        facts: What is known of turns by interaction_id (``content_ids.json``), for scores of groups.
     """
 
     def __init__(
@@ -91,9 +92,11 @@ class CragDataset:
         name: str,
         images: ImageCache,
         accept: Mapping[str, Sequence[str]] | None = None,
+        facts: Mapping[str, TurnFacts] | None = None,
     ) -> None:
         self.name = name
         self.accept = {key: tuple(forms) for key, forms in (accept or {}).items()}
+        self.facts = dict(facts or {})
         self._images = images
         labels = label_features(table.features)
         text_columns = [column for column in table.column_names if column != "image"]
@@ -186,6 +189,7 @@ def load(
         f"{repository_name(dataset_type)}@{revision}/{split}",
         ImageCache([*folders, shared_images], online),
         accept=read_accept(source.folders),
+        facts=read_facts(source.folders),
     )
 
 
@@ -195,17 +199,38 @@ def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
     Raises:
         EvaluationError: The file is not a JSON object of lists of strings.
     """
+    file, content = _nearest(folders, "accept.json")
+    if not isinstance(content, dict) or not all(
+        isinstance(forms, list) and all(isinstance(form, str) for form in forms) for forms in content.values()
+    ):
+        raise EvaluationError(f"{file} must map interaction ids to lists of strings")
+    return content
+
+
+def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
+    """``content_ids.json`` of the nearest folder that has one: interaction_id -> facts; other fields are for benchmarks.
+
+    Raises:
+        EvaluationError: The file is not a JSON object of objects, or a fact is neither true, false nor null.
+    """
+    file, content = _nearest(folders, "content_ids.json")
+    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
+        raise EvaluationError(f"{file} must map interaction ids to objects")
+    names = [field.name for field in fields(TurnFacts)]
+    for key, facts in content.items():
+        wrong = [name for name in names if not isinstance(facts.get(name), bool | None)]
+        if wrong:
+            raise EvaluationError(f"{file}: {wrong[0]} of {key} must be true or false")
+    return {key: TurnFacts(**{name: facts.get(name) for name in names}) for key, facts in content.items()}
+
+
+def _nearest(folders: Sequence[Path], name: str) -> tuple[Path | None, Any]:
+    """The file of this name in the first folder that has one, and its JSON; ``{}`` where none has."""
     for folder in folders:
-        file = folder / "accept.json"
-        if not file.is_file():
-            continue
-        try:
-            content: Any = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise EvaluationError(f"{file} is not JSON: {error}") from error
-        if not isinstance(content, dict) or not all(
-            isinstance(forms, list) and all(isinstance(form, str) for form in forms) for forms in content.values()
-        ):
-            raise EvaluationError(f"{file} must map interaction ids to lists of strings")
-        return content
-    return {}
+        file = folder / name
+        if file.is_file():
+            try:
+                return file, json.loads(file.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise EvaluationError(f"{file} is not JSON: {error}") from error
+    return None, {}

@@ -1,4 +1,4 @@
-"""What a run knew before it decided to answer, and whether answering would have been right: what thresholds are fitted on."""
+"""What a run knew before it decided to answer, and whether answering would have been right: what a gate is fitted on."""
 
 from __future__ import annotations
 
@@ -24,24 +24,19 @@ class Decision:
 
     Attributes:
         session: Turns of one session are not independent.
-        points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer.
-        free: Whether thresholds decide; not where there is no candidate or a rule without a threshold forbids it.
+        points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer. Where the truth is
+            "I don't know" any answer is wrong.
+        free: Whether the gate decides; not where there is no candidate or a rule forbids it.
         given: Whether the run gave the answer.
-        confidence: Of the candidate; None where its maker cannot say.
-        evidence: Score of the best chunk.
-        least: Least token probability of the candidate; None without log-probabilities.
-        mean: Mean token probability.
-        direct: Answered without evidence, so that the thresholds on evidence and the white-box line do not apply.
+        signals: What was known of the candidate, by the names of ``agents.methods.gate.GateSignals``.
+        direct: Answered without evidence, so that the white-box line does not apply.
     """
 
     session: str
     points: float
     free: bool
     given: bool
-    confidence: float | None
-    evidence: float
-    least: float | None
-    mean: float | None
+    signals: Mapping[str, float]
     direct: bool
 
 
@@ -70,8 +65,8 @@ def read_decisions(
 ) -> list[Decision]:
     """The decisions of the run in a folder.
 
-    A candidate that was given has been judged already; one that was held back by a threshold is judged now. Turns that the
-    deadline cut short are left out: they say nothing of thresholds.
+    A candidate that was given has been judged already; one that was held back by the gate is judged now. Turns that the
+    deadline cut short are left out: they say nothing of the method.
 
     Args:
         judge: The judge of the run, for candidates that were held back.
@@ -98,7 +93,9 @@ def read_decisions(
             cut_short,
         )
     if not seen:
-        raise EvaluationError(f"{run / TRACE} holds no candidate answers; make the run again with this version")
+        raise EvaluationError(
+            f"{run / TRACE} holds no candidate answers with their signals; make the run again with this version"
+        )
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
         for judged, final in seen
@@ -124,14 +121,7 @@ def _decision(
 ) -> Decision:
     free, given = _is_free(final, miss_rule), _is_given(judged)
     verdict = judged if given else later.get((judged.turn.session_id, judged.turn.interaction_id))
-    return Decision(
-        session=judged.turn.session_id,
-        points=truthfulness_points(verdict) if free and verdict is not None else 0.0,
-        free=free,
-        given=given,
-        confidence=final.confidence,
-        evidence=final.evidence or 0.0,
-        least=final.least,
-        mean=final.mean,
-        direct=final.direct,
-    )
+    points = truthfulness_points(verdict) if free and verdict is not None else 0.0
+    if free and is_miss(judged.turn.ground_truth, miss_rule):
+        points = -1.0  # whatever the judge made of it
+    return Decision(judged.turn.session_id, points, free, given, final.signals, final.direct)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from evaluation.outputs import SCORES
 from evaluation.overlap import mean_overlap
 from evaluation.run_log import costs_of, latency, read_run_log
 from evaluation.scores import (
@@ -31,7 +34,11 @@ class Figures:
 
     Attributes:
         overlap: See ``overlap.overlap``.
-        seconds: Mean wall time a turn; None where no run log is there.
+        seconds: Mean wall time a turn over the calls that took no reply from a cache; None where there is no such call, or no run log.
+        timed_turns: Turns of those calls.
+        seconds_cached: Mean wall time a turn over all calls where some took replies from a cache; None otherwise.
+        reply_hits: Replies that came from a cache; None where the run had none.
+        reply_misses: Replies that the model was asked for beside a cache.
         cut_short: Turns that went without some of their stages because the time was up.
         intervals: 95% bootstrap intervals by the names in ``scores.bootstrap_intervals``.
         conversation: Mean conversation score, with the early stop of dialogs.
@@ -45,6 +52,10 @@ class Figures:
     truthfulness: float
     conversation: float
     seconds: float | None = None
+    timed_turns: int = 0
+    seconds_cached: float | None = None
+    reply_hits: int | None = None
+    reply_misses: int | None = None
     cut_short: int = 0
     intervals: Mapping[str, Interval] = field(default_factory=dict)
 
@@ -77,7 +88,25 @@ def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
     times = latency(costs_of(answered, costs))
     traces = match_traces(answered, read_traces(run / TRACE), costs).values()
     cut_short = sum(trace.cut_short for trace in traces)
-    return figures_of(turns, times.mean_turn if times is not None else None, cut_short), turns
+    figures = figures_of(turns, times.uncached_mean_turn if times is not None else None, cut_short)
+    if times is not None:
+        figures = replace(
+            figures,
+            timed_turns=times.uncached_turns,
+            seconds_cached=times.mean_turn if times.reply_hits else None,
+            reply_hits=times.reply_hits,
+            reply_misses=times.reply_misses,
+        )
+    return figures, turns
+
+
+def read_about(run: Path) -> dict[str, Any]:
+    """What the run in a folder was made and judged with; empty where that is not known."""
+    try:
+        about = json.loads((run / SCORES).read_text(encoding="utf-8"))["about"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
 def truthfulness_change(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -46,6 +46,8 @@ class RunLogLine:
         batch_seconds: Wall time of the call.
         error: Why the answer is "I don't know" instead of what the agent said, or None.
         image_note: Why there was no image, or None.
+        reply_hits: Replies of chat models in this call that a reply cache gave; None where the run had no such cache.
+        reply_misses: Those that it did not hold.
     """
 
     session_id: str
@@ -57,6 +59,12 @@ class RunLogLine:
     batch_seconds: float
     error: str | None
     image_note: str | None
+    reply_hits: int | None = None
+    reply_misses: int | None = None
+
+
+ReplyCounts = Callable[[], tuple[int, int]]
+"""Hits and misses of a reply cache so far."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +94,13 @@ def generate(
     resume: bool = False,
     progress: bool = True,
     warm_up: Callable[[], object] | None = None,
+    replies: ReplyCounts | None = None,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
     A batch that raises, or gives a wrong number of answers, is recorded as "I don't know" with the reason in
     run_log.jsonl; the run goes on. Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
-    ``warm_up`` is called before the first question, unless every one is answered already.
+    ``warm_up`` is called before the first question, unless every one is answered already; ``replies`` before and after each call.
 
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong.
@@ -121,7 +130,11 @@ def generate(
                     continue
                 if warm_up is not None and asked == 0:
                     warm_up()
+                before = replies() if replies is not None else None
                 made = _ask(agent, sessions, images, open_slots, answers, asked)
+                if replies is not None and before is not None:
+                    hits, misses = (after - earlier for after, earlier in zip(replies(), before, strict=True))
+                    made = [(answer, replace(cost, reply_hits=hits, reply_misses=misses)) for answer, cost in made]
                 asked += 1
                 for slot, (answer, cost) in zip(open_slots, made, strict=True):
                     session, turn = _at(sessions, slot)

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from tqdm import tqdm
 
-from evaluation.records import AnsweredTurn, EvaluationError
+from evaluation.records import AnsweredTurn, EvaluationError, TurnFacts
 from evaluation.scores import JudgedTurn, MissRule, is_exact, is_miss
 
 CHALLENGE_JUDGE = "gpt-4o-mini"
@@ -60,6 +60,7 @@ def judge_turns(
     judge: Judge,
     *,
     accept: Mapping[str, Sequence[str]] | None = None,
+    facts: Mapping[str, TurnFacts] | None = None,
     miss_rule: MissRule = "either",
     workers: int = 1,
     progress: bool = False,
@@ -68,6 +69,7 @@ def judge_turns(
 
     Args:
         accept: Short right answers by interaction_id.
+        facts: What is known of turns by interaction_id, for scores of groups.
         workers: Threads, for a judge that waits for a server.
 
     Raises:
@@ -95,6 +97,7 @@ def judge_turns(
                 semantic=None if verdict is None else verdict.correct,
                 reason="miss" if miss else "exact" if exact else verdict.reason if verdict is not None else "",
                 judge_failed=verdict is not None and verdict.failed,
+                facts=(facts or {}).get(turn.interaction_id, TurnFacts()),
             )
         )
     return judged

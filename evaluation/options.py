@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,78 @@ _EXAMPLES = """examples:
   both sets with one agent: single-turn/ and multi-turn/ under the output folder, one report:
     python local_evaluation.py --dataset-type both --dataset .cache/datasets --split public_test
 
+  the first 8 questions and the first 4 dialogs, replies of the chat model kept for the next run:
+    python local_evaluation.py --dataset-type both --dataset .cache/datasets --num-conversations 8,4 --reply-cache
+
   an ablation: the preset without one of its stages, and with another setting:
     python local_evaluation.py --preset best --without rerank --set queries.fuse_entity=false
 """
+
+
+REPLIES = "replies"
+"""Folder below ``--cache`` for ``--reply-cache`` without a folder of its own."""
+
+_BELOW_CACHE = Path()
+
+
+@dataclass(frozen=True)
+class Conversations:
+    """How many sessions of each data set are asked, from the first; -1: all."""
+
+    single_turn: int = -1
+    multi_turn: int = -1
+
+    def __str__(self) -> str:
+        """As it is written on a command line."""
+        return f"{self.single_turn},{self.multi_turn}"
+
+    def of(self, kind: DatasetType) -> int | None:
+        """Where the sessions asked of a data set end; None for all of them."""
+        number = self.single_turn if kind == "single-turn" else self.multi_turn
+        return None if number < 0 else number
+
+
+def conversations(text: str) -> Conversations:
+    """``N`` sessions of each data set, or ``N,M``: single-turn and multi-turn.
+
+    Raises:
+        argparse.ArgumentTypeError: Something else.
+    """
+    try:
+        numbers = [int(word) for word in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2) or any(number == 0 or number < -1 for number in numbers):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}; write N, or N,M for single-turn and multi-turn; each positive, or -1 for all"
+        )
+    return Conversations(numbers[0], numbers[-1])
+
+
+def add_shared_options(what: argparse._ArgumentGroup, who: argparse._ArgumentGroup) -> None:
+    """Flags that mean the same to local_evaluation.py and to the commands that compare runs."""
+    what.add_argument(
+        "--num-conversations",
+        type=conversations,
+        default=Conversations(),
+        metavar="N[,M]",
+        help="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all",
+    )
+    who.add_argument(
+        "--reply-cache",
+        type=Path,
+        nargs="?",
+        const=_BELOW_CACHE,
+        metavar="DIR",
+        help="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; without DIR in "
+        f"{REPLIES}/ below --cache. Seconds a turn are told apart",
+    )
+
+
+def reply_cache(options: argparse.Namespace) -> Path | None:
+    """The folder of ``--reply-cache``; None where the flag was not given."""
+    folder: Path | None = options.reply_cache
+    return options.cache / REPLIES if folder == _BELOW_CACHE else folder
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -56,13 +126,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     what.add_argument("--split", default="validation", help="split of the data set: validation or public_test")
     what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data set: v0.1.1 or v0.1.2")
-    what.add_argument(
-        "--num-conversations",
-        type=int,
-        default=-1,
-        metavar="N",
-        help="ask only the first N sessions of each data set; -1: all",
-    )
 
     agent = parser.add_argument_group("who answers")
     agent.add_argument("--preset", default="best", help="preset of the agent, a file in presets/")
@@ -93,6 +156,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="ID_OR_PATH",
         help="tokenizer that cuts answers at 75 tokens; None: Llama-3.2's, else a stand-in",
     )
+
+    add_shared_options(what, agent)
 
     judge = parser.add_argument_group("who judges")
     judge.add_argument("--eval-model", metavar="MODEL", help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
@@ -132,8 +197,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read and check the command line; exits with a message on bad combinations."""
     parser = build_parser()
     options = parser.parse_args(arguments)
-    if options.num_conversations == 0 or options.num_conversations < -1:
-        parser.error("--num-conversations must be positive, or -1 for all")
     if options.num_workers < 1:
         parser.error("--num-workers must be at least 1")
     if options.input_file is not None and options.mode != "evaluate":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,16 @@ _ORGANISER_COLUMNS = (
     "query", "ground_truth", "agent_response", "total_turn_count", "interaction_id_history",
     "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
 )  # fmt: skip
-COLUMNS = (*_ORGANISER_COLUMNS, "is_hallucination", "seconds", "batch_seconds", "error", "image_note")
+COLUMNS = (
+    *_ORGANISER_COLUMNS,
+    "is_hallucination",
+    "seconds",
+    "batch_seconds",
+    "error",
+    "image_note",
+    "same_photo",
+    "answerable",
+)
 """The organiser's columns and, after them, ours."""
 
 
@@ -44,6 +54,7 @@ def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | No
                 "batch_seconds": cost.batch_seconds if cost is not None else None,
                 "error": cost.error if cost is not None else None,
                 "image_note": cost.image_note if cost is not None else None,
+                **asdict(judged.facts),
             }
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))

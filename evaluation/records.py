@@ -54,6 +54,19 @@ class Session:
 
 
 @dataclass(frozen=True)
+class TurnFacts:
+    """What the maker of a data set says of a turn (``content_ids.json``); None where nothing is said.
+
+    Attributes:
+        same_photo: Whether the picture was made from the very photograph that the image index holds, not from another one.
+        answerable: Whether the image and web indices hold what the answer takes.
+    """
+
+    same_photo: bool | None = None
+    answerable: bool | None = None
+
+
+@dataclass(frozen=True)
 class AnsweredTurn:
     """A line of response.jsonl, in the organiser's fields and order.
 

@@ -26,12 +26,13 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of finished text."""
+    """A table of finished text; ``notes`` say what the runs were made with."""
 
     title: str
     headings: tuple[str, ...]
     short: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
     def show(self, console: Console) -> None:
         """Print it."""
@@ -41,11 +42,14 @@ class ResultTable:
         for row in self.rows:
             table.add_row(*map(escape, row))
         console.print(table)
+        for note in self.notes:
+            console.print(note, style="dim", markup=False, highlight=False)
 
     def markdown(self) -> str:
         """The table in Markdown, under a heading."""
         lines = [f"### {self.title}", "", _line(self.headings), "|---|" + "---:|" * (len(self.headings) - 1)]
-        return "\n".join([*lines, *map(_line, self.rows)]) + "\n"
+        notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
+        return "\n".join([*lines, *map(_line, self.rows), *notes]) + "\n"
 
 
 def build_table(title: str, first: str, columns: Sequence[Column], results: Sequence[Result]) -> ResultTable:
@@ -55,7 +59,48 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
         (first, *(column.heading for column in columns)),
         (first, *(column.short for column in columns)),
         tuple((result.variant.label, *(column.cell(result) for column in columns)) for result in results),
+        notes_on(results),
     )
+
+
+def notes_on(results: Sequence[Result]) -> tuple[str, ...]:
+    """What the runs of a table were made with, and what their seconds are; one value of each kind where all agree."""
+    made = []
+    for name in ("dataset", "profile", "judge", "commit"):
+        values = dict.fromkeys(str(result.about[name]) for result in results if result.about.get(name))
+        made += [f"{name} {', '.join(values)}"] * bool(values)
+    models = [result.about.get("models") or {} for result in results]
+    chats = dict.fromkeys(str(names["chat"]) for names in models if "chat" in names)
+    made += [f"chat model {'; '.join(chats)}"] * bool(chats)
+    notes = ["; ".join(made)] if made else []
+    asked = [result.figures for result in results if result.figures.reply_hits is not None]
+    if asked:
+        hits = sum(figures.reply_hits or 0 for figures in asked)
+        total = hits + sum(figures.reply_misses or 0 for figures in asked)
+        notes.append(
+            f"reply cache used: {hits} of {total} replies came from it; seconds a turn are those of calls that took none from it, "
+            "with their number of turns in brackets where it is not all of them"
+        )
+    else:
+        notes.append("no reply cache used")
+    return tuple(notes)
+
+
+def time_columns(results: Sequence[Result]) -> list[Column]:
+    """Number of turns and seconds a turn; with a reply cache too, where replies came from one."""
+    columns = [
+        Column("Turns", "turns", lambda result: str(result.figures.turns)),
+        Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)),
+    ]
+    if any(result.figures.seconds_cached is not None for result in results):
+        columns.append(
+            Column(
+                "Seconds a turn, with reply cache",
+                "s/turn cached",
+                lambda result: _number(result.figures.seconds_cached),
+            )
+        )
+    return columns
 
 
 def rate(value: float) -> str:
@@ -70,8 +115,10 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
 
 
 def seconds(figures: Figures) -> str:
-    """Seconds a turn, or a dash; with it how many turns were cut short by the deadline."""
-    said = "-" if figures.seconds is None else f"{figures.seconds:.2f}"
+    """Seconds a turn without a reply cache, or a dash; over how many turns, and how many were cut short by the deadline."""
+    said = _number(figures.seconds)
+    if figures.seconds is not None and 0 < figures.timed_turns < figures.turns:
+        said = f"{said} ({figures.timed_turns})"
     return f"{said} ({figures.cut_short} cut short)" if figures.cut_short else said
 
 
@@ -92,6 +139,10 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
             row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
     pd.DataFrame(rows).to_csv(path, index=False)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from agents.base_agent import BaseAgent
 from evaluation.datasets import CragDataset
-from evaluation.generate import Generation, generate
+from evaluation.generate import Generation, ReplyCounts, generate
 from evaluation.judge import Judge, judge_turns
-from evaluation.manifest import read_manifest, write_manifest
+from evaluation.manifest import add_to_manifest, note_commit, read_manifest, write_manifest
 from evaluation.outputs import write_outputs
 from evaluation.records import AnsweredTurn, Session
 from evaluation.report import REPORT, ReportPart, photos_of, write_report
@@ -44,6 +44,8 @@ def answer_sessions(
     resume: bool = False,
     progress: bool = True,
     warm_up: Callable[[], object] | None = None,
+    replies: ReplyCounts | None = None,
+    models: Callable[[], Mapping[str, str]] | None = None,
 ) -> Generation:
     """Let the agent answer the sessions into ``output_dir``.
 
@@ -51,6 +53,8 @@ def answer_sessions(
         about: What the run is made with; kept in run.json, where the data set and the tokenizer are added.
         tokenizer: See ``truncation.load_truncator``.
         warm_up: Called before the first question, unless every one is answered already.
+        replies: Hits and misses so far of the reply cache that the agent uses; None where it has none.
+        models: Role to name of the models that the agent has loaded, for run.json.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -58,7 +62,26 @@ def answer_sessions(
     truncator = load_truncator(tokenizer)
     console.print(f"answers are cut at {truncator.limit} tokens by {truncator.name}", markup=False)
     write_manifest(output_dir, {**about, "dataset": dataset.name, "tokenizer": truncator.name}, resume)
-    made = generate(agent, sessions, dataset, truncator, output_dir, resume=resume, progress=progress, warm_up=warm_up)
+
+    def begin() -> None:
+        note_commit(output_dir)
+        if warm_up is not None:
+            warm_up()
+
+    made = generate(
+        agent,
+        sessions,
+        dataset,
+        truncator,
+        output_dir,
+        resume=resume,
+        progress=progress,
+        warm_up=begin,
+        replies=replies,
+    )
+    loaded = models() if models is not None else {}
+    if loaded:  # none where every answer was there already: what made them is noted
+        add_to_manifest(output_dir, {"models": dict(loaded)})
     if made.failures:
         console.print(
             f'[red]{made.failures} turns ended as "I don\'t know" because the agent failed; '
@@ -86,7 +109,7 @@ def judge_answers(
     """Judge answers, write the tables and scores into ``output_dir`` and print them.
 
     Args:
-        dataset: Where accept forms and photos come from; neither is used where it is None.
+        dataset: Where accept forms, facts of turns and photos come from; none is used where it is None.
         answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); ``output_dir``
             where None.
 
@@ -101,6 +124,7 @@ def judge_answers(
         turns,
         judge,
         accept=dataset.accept if dataset is not None else None,
+        facts=dataset.facts if dataset is not None else None,
         miss_rule=miss_rule,
         workers=workers,
         progress=progress,

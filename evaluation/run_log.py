@@ -43,6 +43,10 @@ class Latency:
         longest_turn: The longest of these.
         late_batches: Calls that took more than 10 s times their number of turns.
         late_dialogs: Dialogs whose turns took more than 30 s together.
+        reply_hits: Replies that a reply cache gave; None where no call had such a cache.
+        reply_misses: Replies that the model was asked for beside a cache.
+        uncached_turns: Turns of calls that took no reply from a cache.
+        uncached_mean_turn: Their mean; None where there is none.
     """
 
     turns: int
@@ -50,6 +54,10 @@ class Latency:
     longest_turn: float
     late_batches: int
     late_dialogs: int
+    reply_hits: int | None
+    reply_misses: int | None
+    uncached_turns: int
+    uncached_mean_turn: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name."""
@@ -61,6 +69,9 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
     lines = list(costs)
     if not lines:
         return None
+    calls = {(line.batch, line.batch_seconds): line for line in lines}.values()  # a resumed run counts its calls anew
+    cached = [line for line in calls if line.reply_hits is not None]
+    uncached = [line.seconds for line in lines if not line.reply_hits]
     dialogs: dict[str, float] = {}
     late: set[tuple[float, int]] = set()
     for line in lines:
@@ -73,6 +84,10 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
         longest_turn=max(line.seconds for line in lines),
         late_batches=len(late),
         late_dialogs=sum(seconds > DIALOG_LIMIT_SECONDS for seconds in dialogs.values()),
+        reply_hits=sum(line.reply_hits or 0 for line in cached) if cached else None,
+        reply_misses=sum(line.reply_misses or 0 for line in cached) if cached else None,
+        uncached_turns=len(uncached),
+        uncached_mean_turn=fmean(uncached) if uncached else None,
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+import gc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 import local_evaluation
-from evaluation.figures import Figures, read_figures
-from evaluation.options import data_folders
+from evaluation.figures import Figures, read_about, read_figures
+from evaluation.options import add_shared_options, data_folders, reply_cache
 from evaluation.options import parse as parse_run
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from evaluation.scores import JudgedTurn
@@ -23,13 +25,14 @@ TASKS = {"single": "single-turn", "multi": "multi-turn"}
 
 @dataclass(frozen=True)
 class Result:
-    """What a variant reached on one data set; ``folder`` holds the run's files."""
+    """What a variant reached on one data set; ``folder`` holds the run's files, ``about`` what it was made with."""
 
     variant: Variant
     task: str
     figures: Figures
     turns: Sequence[JudgedTurn]
     folder: Path = Path()
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--split", default="validation", help="split of the data sets")
     what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data sets")
     what.add_argument("--tasks", default="single,multi", help="single, multi or both of them")
-    what.add_argument(
-        "--num-conversations", type=int, default=-1, metavar="N", help="first N sessions of each set; -1: all"
-    )
     who = parser.add_argument_group("who answers and judges")
     who.add_argument("--profile", default="embedded", help="where models run: embedded (CPU), gpu or server")
     who.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="setting replaced in every run, such as "
@@ -66,6 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
     who.add_argument("--tokenizer", metavar="ID_OR_PATH", help="tokenizer that cuts answers (see local_evaluation.py)")
     who.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for indices, models, judgements")
+    add_shared_options(what, who)
     out = parser.add_argument_group("the result")
     out.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs, the tables and the log; "
                      "runs that are there are gone on with, and finished ones are not made again")  # fmt: skip
@@ -105,7 +106,7 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
             _run(arguments, variant, options.out / LOG)
             for task, folder in data_folders(parse_run(arguments)):
                 figures, turns = read_figures(folder)
-                made.append(Result(variant, task, figures, turns, folder))
+                made.append(Result(variant, task, figures, turns, folder, read_about(folder)))
         except EvaluationError as error:
             failed.append(str(error))
             console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
@@ -120,7 +121,7 @@ def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespa
         "--output-dir", str(folder if both else folder / tasks[0]),
         "--split", options.split,
         "--revision", options.revision,
-        "--num-conversations", str(options.num_conversations),
+        f"--num-conversations={options.num_conversations}",
         "--profile", options.profile,
         "--num-workers", str(options.num_workers),
         "--cache", str(options.cache),
@@ -132,6 +133,7 @@ def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespa
         ("--dataset", options.dataset),
         ("--eval-model", options.eval_model),
         ("--tokenizer", options.tokenizer),
+        ("--reply-cache", reply_cache(options)),
     ):
         if value is not None:
             arguments += [flag, str(value)]
@@ -145,6 +147,7 @@ def _run(arguments: Sequence[str], variant: Variant, log: Path) -> None:
         start = file.tell()
         file.write(f"== {variant.label}: local_evaluation.py {' '.join(arguments)}\n")
         status = local_evaluation.main(arguments, Console(file=file, width=120))
+        gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
         if status == local_evaluation.INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.records import AnsweredTurn
+from evaluation.records import AnsweredTurn, TurnFacts
 
 MissRule = Literal["either", "starter-kit", "research-release"]
 Grade = Literal["perfect", "acceptable", "missing", "incorrect"]
@@ -42,6 +42,7 @@ class JudgedTurn:
         semantic: The judge's verdict; None where it was not asked (exact or miss).
         reason: The judge's words.
         judge_failed: The judge gave no usable reply, and the answer counts as wrong for that.
+        facts: What the data set says of the turn.
     """
 
     turn: AnsweredTurn
@@ -51,6 +52,7 @@ class JudgedTurn:
     semantic: bool | None = None
     reason: str = ""
     judge_failed: bool = False
+    facts: TurnFacts = field(default_factory=TurnFacts)
 
     @property
     def hallucination(self) -> bool:
@@ -206,6 +208,38 @@ def group_scores(turns: Sequence[JudgedTurn], key: Callable[[AnsweredTurn], str]
     return {name: score(groups[name]) for name in sorted(groups)}
 
 
+@dataclass(frozen=True)
+class Split:
+    """Two groups of turns by a fact that the data set states.
+
+    Attributes:
+        key: The groups' name in scores_dictionary.json.
+        fact: The fact.
+        yes: The group's name where it holds.
+        no: The group's name where it does not.
+    """
+
+    key: str
+    fact: Callable[[TurnFacts], bool | None]
+    yes: str
+    no: str
+
+    def groups(self, turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
+        """The turns of both groups by name; without turns of which the data set says nothing, empty where it never does."""
+        found: dict[str, list[JudgedTurn]] = {}
+        for turn in turns:
+            fact = self.fact(turn.facts)
+            if fact is not None:
+                found.setdefault(self.yes if fact else self.no, []).append(turn)
+        return {name: found[name] for name in (self.yes, self.no) if name in found}
+
+
+SPLITS = (
+    Split("by_photo", lambda facts: facts.same_photo, "same photo", "another photo"),
+    Split("by_answerable", lambda facts: facts.answerable, "answerable", "unanswerable"),
+)
+
+
 def bootstrap_intervals(
     turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0
 ) -> dict[str, tuple[float, float]]:
@@ -251,16 +285,22 @@ def scores_dictionary(turns: Sequence[JudgedTurn], about: Mapping[str, Any] | No
     points: dict[str, list[float]] = {}
     for turn in turns:
         points.setdefault(turn.turn.domain, []).append(truthfulness_points(turn))
+    splits = {split.key: groups for split in SPLITS if (groups := split.groups(turns))}
     return {
         "all": score(turns).to_dict(),
         "ego": score(ego).to_dict(),
         "intervals_95": {
             "all": bootstrap_intervals(turns),
             "ego": bootstrap_intervals(ego),
+            **{
+                key: {name: bootstrap_intervals(group) for name, group in groups.items()}
+                for key, groups in splits.items()
+            },
         },
         "domain_weighted_truthfulness": domain_weighted(points),
         "by_category": {name: s.to_dict() for name, s in group_scores(turns, lambda t: t.query_category).items()},
         "by_domain": {name: s.to_dict() for name, s in group_scores(turns, lambda t: t.domain).items()},
         "by_dynamism": {name: s.to_dict() for name, s in group_scores(turns, lambda t: t.dynamism).items()},
+        **{key: {name: score(group).to_dict() for name, group in groups.items()} for key, groups in splits.items()},
         "about": dict(about or {}),
     }

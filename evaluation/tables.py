@@ -25,11 +25,14 @@ _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
-    """Print the tables of a scores dictionary: all and ego, by category, by domain."""
+    """Print the tables of a scores dictionary: all and ego, by category, by domain; by photo and answerability where known."""
     console.print(_overall(scores, title))
     for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
         if any(group != "(none)" for group in scores[key]):
             console.print(_groups(name, scores[key]))
+    for name, key in (("Photo", "by_photo"), ("Question", "by_answerable")):
+        if key in scores:
+            console.print(_groups(name, scores[key], scores["intervals_95"][key]))
 
 
 def _overall(scores: Mapping[str, Any], title: str) -> Table:
@@ -49,16 +52,26 @@ def _overall(scores: Mapping[str, Any], title: str) -> Table:
     return table
 
 
-def _groups(name: str, groups: Mapping[str, Mapping[str, float]]) -> Table:
+def _groups(
+    name: str,
+    groups: Mapping[str, Mapping[str, float]],
+    intervals: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
+) -> Table:
     table = Table(title=f"By {name.lower()}", title_justify="left")
-    table.add_column(name)
+    table.add_column(name, no_wrap=intervals is not None)
     for column in ("turns", "accuracy", "missing", "hallucination", "truthfulness"):
         table.add_column(column, justify="right")
+    if intervals is not None:
+        table.add_column("95%", justify="right", style="dim")
     for group, values in groups.items():
         rates = [percent(values[key]) for key in ("accuracy", "missing", "hallucination_rate")]
         # The organiser's truthfulness of a single turn is 0 by definition, which would mislead here.
         truthfulness = percent(values["truthfulness_score"]) if values["total"] > 1 else "-"
-        table.add_row(escape(group), str(values["total"]), *rates, truthfulness)
+        cells = [escape(group), str(values["total"]), *rates, truthfulness]
+        if intervals is not None:
+            interval = intervals[group].get("truthfulness_score")
+            cells.append(f"{percent(interval[0])} .. {percent(interval[1])}" if interval else "")
+        table.add_row(*cells)
     return table
 
 
@@ -74,6 +87,14 @@ def print_latency(console: Console, times: Latency) -> None:
         f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s a turn, "
         f"{times.late_dialogs} dialogs over {DIALOG_LIMIT_SECONDS:.0f} s"
     )
+    if times.reply_hits is not None and times.reply_misses is not None:
+        measured = (
+            f"{times.uncached_mean_turn:.2f} s a turn over the {times.uncached_turns} turns of calls that took none from it"
+            if times.uncached_mean_turn is not None
+            else "no call was made without it"
+        )
+        total = times.reply_hits + times.reply_misses
+        console.print(f"reply cache: {times.reply_hits} of {total} replies came from it; {measured}")
 
 
 def print_conversations(console: Console, turns: Sequence[JudgedTurn], number: int) -> None:

@@ -58,19 +58,13 @@ class FinalView:
 
     Attributes:
         candidate: The answer that was given, or would have been; None where there was none.
-        confidence: Of the candidate; None where its maker cannot say.
-        evidence: Score of the best chunk.
-        least: Least probability of the candidate's tokens; None where there are no log-probabilities.
-        mean: Their mean probability.
+        signals: What was known of it, by the names of ``agents.methods.gate.GateSignals``.
         direct: Whether the question was answered without looking at evidence.
-        ruled_out: Whether a rule without a threshold forbids the answer.
+        ruled_out: Whether a rule that has nothing to fit forbids the answer.
     """
 
     candidate: str | None
-    confidence: float | None
-    evidence: float | None
-    least: float | None
-    mean: float | None
+    signals: dict[str, float]
     direct: bool
     ruled_out: bool
 
@@ -151,14 +145,12 @@ def to_view(record: Mapping[str, Any]) -> TraceView:
 
 
 def _final(stage: Mapping[str, Any]) -> FinalView | None:
-    if "candidate" not in stage:  # a trace of before candidates were noted
+    signals = stage.get("signals")
+    if "candidate" not in stage or not isinstance(signals, dict):  # a trace of before signals were noted
         return None
     return FinalView(
         candidate=_text(stage.get("candidate")),
-        confidence=_float(stage.get("confidence")),
-        evidence=_float(stage.get("evidence_score")),
-        least=_float(stage.get("least_probability")),
-        mean=_float(stage.get("mean_probability")),
+        signals={str(name): known for name, value in signals.items() if (known := _float(value)) is not None},
         direct=stage.get("direct") is True,
         ruled_out=stage.get("ruled_out") is not None,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from evaluation.outputs import ALL_TURNS
-from evaluation.records import AnsweredTurn, EvaluationError
+from evaluation.records import AnsweredTurn, EvaluationError, TurnFacts
 from evaluation.scores import JudgedTurn
 
 
@@ -53,4 +53,10 @@ def _judged(row: Mapping[str, str]) -> JudgedTurn:
         correct=row["is_correct"] == "True",
         semantic=semantic == "True" if semantic else None,
         reason=row["api_response"],
+        facts=TurnFacts(_known(row.get("same_photo", "")), _known(row.get("answerable", ""))),
     )
+
+
+def _known(cell: str) -> bool | None:
+    """A fact of a cell; tables of other data sets leave it empty."""
+    return cell == "True" if cell else None

@@ -93,8 +93,7 @@ PARTS = (
 """What QA-Dragon's tables 2 and 4 leave out, and the parts of its section 3 that they leave in."""
 
 MORE_PARTS = (
-    # Without a reranker chunks have no score; a threshold on it would always abstain.
-    Part("reranking", ("rerank", "two_stage_rerank"), besides=("finalise.min_evidence=null",)),
+    Part("reranking", ("rerank", "two_stage_rerank")),
     # A rule that asks for a verifier nobody has run would always abstain.
     Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),
 )

@@ -11,10 +11,10 @@ from agents.stage import Stage
 
 Way = Literal["whole", "reduced", "skipped"]
 
-ANSWERING = frozenset({"answer", "cited_answer", "extract", "dual_answer", "entry_answer", "four_steps"})
+ANSWERING = frozenset({"answer", "cited_answer", "dual_answer", "entry_answer", "four_steps"})
 """Stages without which there is nothing to give: what comes before them leaves them their least."""
 
-VERIFYING = frozenset({"verify", "consistency", "chain_of_verification", "cite", "confidence"})
+VERIFYING = frozenset({"verify", "consistency", "chain_of_verification", "cite"})
 """Stages without which a preset's rule may not let the answer pass: a share of every call is kept for them."""
 
 

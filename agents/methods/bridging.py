@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agents.search.types import Entity
-from agents.texts.wikitext import flatten
+from agents.texts.infobox import facts
 
 _WORD = re.compile(r"[a-z]+")
 _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
@@ -62,7 +62,7 @@ def hop_questions(question: str, entity: Entity | None, most: int = 2) -> list[s
     """
     if entity is None:
         return []
-    pairs = [pair for name, raw in entity.attributes.items() for pair in flatten(str(name), raw)]
+    pairs = list(facts(entity.attributes))
     for bridge in _rules()[0]:
         found = bridge.phrase.search(question)
         if found is None or found.start() == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from agents.methods.first_token import idk_probability
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.texts.replies import labelled
@@ -27,6 +28,7 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
         return None
     said = reply.text[:MOST_READ]
     text = labelled(said, "answer") or labelled(said, "final answer")
+    begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
     if text is None:
         text = "" if labelled(said, "reason") is not None else _PREAMBLE.sub("", said)
     if was_cut(reply):
@@ -34,4 +36,9 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     if not text.strip():
         return None
     statistics = token_probabilities(reply.logprobs)
-    return Candidate(one_line(text), statistics.mean if statistics else None, "generate", reply.logprobs)
+    return Candidate(
+        one_line(text),
+        statistics.mean if statistics else None,
+        reply.logprobs,
+        idk=idk_probability(reply.opening) if begins else None,
+    )

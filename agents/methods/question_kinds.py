@@ -1,4 +1,7 @@
-"""What a question asks for, from its words: text or sums that stand in the picture, a name, facts of the world, the present."""
+"""What a question asks for, from its words: text or sums that stand in the picture, a name, facts of the world, the present.
+
+The one place that also says whether it asks about several objects of the picture at once.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +68,20 @@ _NOW = re.compile(
     re.IGNORECASE,
 )
 
+_NUMBERS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_NUMBERED = re.compile(
+    r"\b(?:these|those|(?:of|are|compare) the|all) (?P<number>two|three|four|five|six)\b|\b(?P<both>both)\b",
+    re.IGNORECASE,
+)
+_SEVERAL = re.compile(
+    r"\b(?:which|any|all|each|none|either|neither) (?:one )?of (?:these|those|them)\b|\bhow many of (?:these|those)\b"
+    r"|\bthan (?:the|this|that|its|your|my) (?:other|one|(?:[\w-]+ ){1,2}(?:on|in|at|next to|beside|behind) )"
+    r"|\b(?:left|right|middle|top|bottom)(?: one)?,? (?:or|and) the (?:left|right|middle|top|bottom|other)\b"
+    r"|(?<!put )\b(?:together|in total|combined|in common|each other|difference between)\b"
+    r"|\b(?:(?:add|sum|added|summed) (?:them|these|those|it all) up)\b",
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True)
 class QuestionKind:
@@ -106,3 +123,14 @@ def question_kind(question: str) -> QuestionKind:
         open_world=not (text or calculation or visible or recognition),
         now=bool(_NOW.search(plain)),
     )
+
+
+def named_number(question: str) -> int | None:
+    """How many objects a question says it is about ("these two", "both", "of the three"); None where it says no number."""
+    found = _NUMBERED.search(question)
+    return None if found is None else _NUMBERS[(found["number"] or found["both"]).lower()]
+
+
+def about_several(question: str) -> bool:
+    """Whether a question compares, counts or adds up several objects of the picture: what is known of one cannot answer it."""
+    return named_number(question) is not None or _SEVERAL.search(question) is not None

@@ -19,6 +19,9 @@ from agents.deadline import NO_DEADLINE, Deadline
 FloatArray = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length", "abort", "error"]
 
+OPENING_ALTERNATIVES = 10
+"""First tokens of a reply whose probabilities are asked for; most servers allow up to 20."""
+
 
 class ModelError(RuntimeError):
     """A model could not be loaded or called; the message says what to do."""
@@ -82,6 +85,8 @@ class ChatReply:
         logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not to be had.
         error: Why there is no reply, for ``finish_reason == "error"``.
         prompt_cut: Tokens taken out of the middle of an over-long prompt so that it fits the model's context; 0 for none.
+        opening: Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks kept);
+            None where log-probabilities were not asked for or the engine does not give alternatives.
     """
 
     text: str
@@ -89,6 +94,7 @@ class ChatReply:
     logprobs: tuple[float, ...] | None = None
     error: str | None = None
     prompt_cut: int = 0
+    opening: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.text, str) and not self.text.isascii():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -9,11 +10,13 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatModel, ChatReply, ChatRequest, Label, OcrReader, Recogniser, TextLine
+from agents.models.pixels import pixels_digest
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
 """Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""
 
 
+_KEPT = 256  # descriptions of pictures
 _NOTHING = "nothing was recognised in it."
 
 
@@ -37,6 +40,7 @@ class ComposedVisionChat:
         self._ocr = ocr
         self._describe = describe
         self._labels = labels
+        self._seen: OrderedDict[str, str] = OrderedDict()
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the reader, one over the language model."""
@@ -48,18 +52,32 @@ class ComposedVisionChat:
         return self._text.chat(blind, deadline)
 
     def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, str]:
-        """Each distinct image object of the batch by its ``id``, described; the requests keep the objects alive."""
+        """Each image object of the batch by its ``id``, described; the requests keep the objects alive.
+
+        Several stages show the same photo: its words are kept for the next one.
+        """
         images: dict[int, Image.Image] = {
             id(image): image for request in requests for message in request.messages for image in message.images
         }
-        if not images:
-            return {}
-        pictures = list(images.values())
-        labels = self._recogniser.recognise(pictures, k=self._labels)
-        lines = self._ocr.read(pictures)
-        return {
-            key: self._describe(named, read).strip() for key, named, read in zip(images, labels, lines, strict=True)
-        }
+        keys = {number: _key(image) for number, image in images.items()}
+        new = {key: images[number] for number, key in keys.items() if key not in self._seen}
+        if new:
+            pictures = list(new.values())
+            labels = self._recogniser.recognise(pictures, k=self._labels)
+            lines = self._ocr.read(pictures)
+            for key, named, read in zip(new, labels, lines, strict=True):
+                self._seen[key] = self._describe(named, read).strip()
+        told = {number: self._seen[key] for number, key in keys.items()}
+        while len(self._seen) > _KEPT:
+            self._seen.popitem(last=False)
+        return told
+
+
+def _key(image: Image.Image) -> str:
+    try:
+        return pixels_digest(image)
+    except (OSError, ValueError):  # cannot be decoded; recogniser and reader say nothing of it
+        return f"unreadable {id(image)}"
 
 
 def _told(message: ChatMessage, seen: dict[int, str]) -> ChatMessage:

@@ -27,6 +27,22 @@ def _smollm2(registry: ModelRegistry, dtype: str = "bfloat16", max_batch: int = 
     return load_smollm2(registry.cache, dtype, max_batch)
 
 
+def _llama_cpp(
+    registry: ModelRegistry,
+    path: str | None = None,
+    mmproj: str | None = None,
+    context: int = 4096,
+    threads: int | None = None,
+    max_image_side: int = 896,
+) -> Any:
+    """``path`` and ``mmproj`` are files, or ``ORG/NAME/FILE`` of the local hub cache; no path: the file of ``agents.models.gguf``."""
+    from agents.models.gguf import find, hub_file
+    from agents.models.llama_cpp import LlamaCppChat
+
+    file = find(registry.cache) if path is None else hub_file(path)
+    return LlamaCppChat(file, hub_file(mmproj) if mmproj else None, context, threads, max_image_side)
+
+
 def _transformers(
     registry: ModelRegistry,
     path: str,
@@ -133,6 +149,7 @@ def _cam_detector(
 
 FACTORIES: dict[str, str | Callable[..., Any]] = {
     "smollm2": _smollm2,
+    "llama-cpp": _llama_cpp,
     "transformers": _transformers,
     "vllm": _vllm,
     "openai": "agents.models.openai_chat:OpenAIChat",
@@ -152,7 +169,6 @@ FACTORIES: dict[str, str | Callable[..., Any]] = {
     "qwen3-reranker": "agents.models.qwen3_reranker:Qwen3Reranker",
     "blip2-qformer": "agents.models.blip2:Blip2QFormer",
     "blip2-coarse": "agents.models.blip2:Blip2CoarseReranker",
-    "extractive-reader": "agents.models.reader:ExtractiveReader",
     "domain-zero-shot": _domain_zero_shot,
     "domain-features": "agents.models.domain_features:EmbeddedFeatures",
     "domain-head": _domain_head,

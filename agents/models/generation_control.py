@@ -15,7 +15,7 @@ import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
 from agents.deadline import Deadline
-from agents.models.base import ChatRequest, FinishReason
+from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, FinishReason
 
 SLACK_TOKENS = 4  # a stop string may begin inside a token and end inside another
 
@@ -50,6 +50,8 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
         self._generators = [_generator(request.seed) for request in requests]
         self.chosen: list[int] = []
         self.logprobs: list[float] = []
+        self.openings: list[dict[int, float]] | None = None
+        """Of each row the likeliest first tokens with their probabilities; None before the first step."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Scores of shape (rows, vocabulary) whose maximum is the token that each row chose."""
@@ -62,6 +64,13 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
         log_total = torch.logsumexp(scores.float(), dim=-1)
         self.logprobs = (scores.float().gather(-1, chosen).squeeze(-1) - log_total).tolist()
         self.chosen = picked.tolist()
+        if self.openings is None:
+            likeliest = scores.float().topk(min(OPENING_ALTERNATIVES, scores.shape[-1]), dim=-1)
+            probabilities = (likeliest.values - log_total.unsqueeze(-1)).exp()
+            self.openings = [
+                dict(zip(tokens, values, strict=True))
+                for tokens, values in zip(likeliest.indices.tolist(), probabilities.tolist(), strict=True)
+            ]
         return torch.full_like(scores, -math.inf).scatter_(-1, chosen, 0.0)
 
     def _draw(self, row: int, scores: torch.Tensor, temperature: float) -> int:

@@ -6,6 +6,7 @@ Replies are streamed, so that at the deadline the text that has come is kept.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 from collections.abc import Coroutine, Sequence
@@ -16,13 +17,13 @@ import openai
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError
+from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError
 from agents.models.image_url import jpeg_data_url
 from agents.secrets import remember, scrubbed
 
 T = TypeVar("T")
 
-OPTIONAL_FEATURES = ("response_format", "logprobs", "seed")  # in the order in which they are given up
+OPTIONAL_FEATURES = ("top_logprobs", "response_format", "logprobs", "seed")  # in the order in which they are given up
 SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none
 MESSAGE_CHARACTERS = 300  # of a server's complaint
 
@@ -41,11 +42,20 @@ class _Partial:
 
     texts: list[str] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    opening: dict[str, float] = field(default_factory=dict)
     finish: str | None = None
+
+    def clear(self) -> None:
+        """Forget what came: the request is sent again."""
+        self.texts.clear()
+        self.logprobs.clear()
+        self.opening.clear()
+        self.finish = None
 
     def reply(self, finish: FinishReason, wants_logprobs: bool) -> ChatReply:
         logprobs = tuple(self.logprobs) if wants_logprobs and self.logprobs else None
-        return ChatReply("".join(self.texts).strip(), finish, logprobs)
+        opening = dict(self.opening) if wants_logprobs and self.opening else None
+        return ChatReply("".join(self.texts).strip(), finish, logprobs, opening=opening)
 
 
 class OpenAIChat:
@@ -182,6 +192,7 @@ class OpenAIChat:
             settings["seed"] = request.seed
         if request.logprobs:
             settings["logprobs"] = True
+            settings["top_logprobs"] = OPENING_ALTERNATIVES
         if request.schema is not None:
             settings["response_format"] = {
                 "type": "json_schema",
@@ -192,9 +203,7 @@ class OpenAIChat:
     async def _stream(
         self, client: openai.AsyncOpenAI, settings: dict[str, Any], messages: list[dict[str, Any]], partial: _Partial
     ) -> None:
-        partial.texts.clear()
-        partial.logprobs.clear()
-        partial.finish = None
+        partial.clear()
         # The client's overloads want literal settings; ours are put together from what the server supports.
         create: Any = client.chat.completions.create
         try:
@@ -246,9 +255,17 @@ def _take(chunk: Any, partial: _Partial) -> None:
             partial.texts.append(delta.content)
         logprobs = getattr(choice, "logprobs", None)
         for token in (logprobs.content if logprobs else None) or ():
+            if not partial.logprobs:
+                _note_opening(token, partial)
             partial.logprobs.append(float(token.logprob))
         if choice.finish_reason:
             partial.finish = choice.finish_reason
+
+
+def _note_opening(first: Any, partial: _Partial) -> None:
+    """Keep the alternatives of the first token; tokens that differ in bytes alone may have the same text."""
+    for choice in getattr(first, "top_logprobs", None) or ():
+        partial.opening[choice.token] = partial.opening.get(choice.token, 0.0) + math.exp(choice.logprob)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

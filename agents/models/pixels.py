@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 
 import numpy as np
@@ -92,3 +93,10 @@ def _eight_bit(image: Image.Image) -> Image.Image:
         full = next((limit for limit in (255.0, 65535.0) if peak <= limit), peak)
     scaled = np.clip(values * (255.0 / full), 0, 255)
     return Image.fromarray(scaled.round().astype(np.uint8), mode="L")
+
+
+def pixels_digest(image: Image.Image) -> str:
+    """SHA-256 of what an image shows: its mode, its size and its pixels, in hexadecimal."""
+    digest = hashlib.sha256(f"{image.mode} {image.size}".encode())
+    digest.update(image.tobytes())
+    return digest.hexdigest()

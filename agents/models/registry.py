@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.models.base import ModelError
+from agents.models.base import ChatModel, ModelError
 from agents.models.composed_vision import Describe
 from agents.models.factories import FACTORIES
+from agents.models.reply_cache import CachedReplies, ReplyStore
 
 Spec = Mapping[str, Any]
 
@@ -27,12 +28,21 @@ class ModelRegistry:
         cache: Folder for what is made from packaged weights.
         describe: Wording of what the composed chat model sees; needed for kind ``composed`` only.
         domains: Domain to description; needed for kind ``domain-zero-shot`` only.
+        replies: Where replies of chat models are kept; None: every request is asked. A chat model made of other models is left as
+            it is: the one inside it is asked through the cache.
     """
 
-    def __init__(self, cache: Path, describe: Describe | None = None, domains: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        cache: Path,
+        describe: Describe | None = None,
+        domains: Mapping[str, str] | None = None,
+        replies: ReplyStore | None = None,
+    ) -> None:
         self.cache = cache
         self.describe = describe
         self.domains = domains
+        self._replies = replies
         self._loaded: dict[str, Any] = {}
 
     def load(self, spec: Spec) -> Any:
@@ -43,7 +53,11 @@ class ModelRegistry:
         """
         key = json.dumps(spec, sort_keys=True, default=str)
         if key not in self._loaded:
-            self._loaded[key] = self._build(spec)
+            model = self._build(spec)
+            composed = any(isinstance(value, Mapping) and "kind" in value for value in spec.values())
+            if self._replies is not None and isinstance(model, ChatModel) and not composed:
+                model = CachedReplies(model, self._replies, options=key)
+            self._loaded[key] = model
         return self._loaded[key]
 
     def _build(self, spec: Spec) -> Any:

@@ -135,13 +135,16 @@ class TransformersChat:
             fitted, inputs, failed = self._fit(batch)
             if not fitted:
                 return failed
-            rows = self._generate([prompt.request for prompt in fitted], inputs, deadline)
+            rows, openings = self._generate([prompt.request for prompt in fitted], inputs, deadline)
         except torch.OutOfMemoryError as error:
             return self._one_by_one(batch, deadline, f"Out of memory: {error}")
         except (ValueError, RuntimeError, IndexError, TypeError) as error:
             # A processor that cannot digest one row (say, a picture of one pixel) fails the batch it stands in.
             return self._one_by_one(batch, deadline, f"{type(error).__name__}: {error}")
-        answered = {prompt.index: self._reply(prompt, row) for prompt, row in zip(fitted, rows, strict=True)}
+        answered = {
+            prompt.index: self._reply(prompt, row, opening)
+            for prompt, row, opening in zip(fitted, rows, openings, strict=True)
+        }
         return {**failed, **answered}
 
     def _one_by_one(self, batch: list[_Prompt], deadline: Deadline, reason: str) -> dict[int, ChatReply]:
@@ -189,7 +192,10 @@ class TransformersChat:
         messages, removed = result
         return replace(prompt, messages=messages, text=self._checkpoint.render(messages), cut=prompt.cut + removed)
 
-    def _generate(self, requests: list[ChatRequest], inputs: Any, deadline: Deadline) -> list[RowState]:
+    def _generate(
+        self, requests: list[ChatRequest], inputs: Any, deadline: Deadline
+    ) -> tuple[list[RowState], list[dict[int, float]]]:
+        """Each row as it ended, and its likeliest first tokens with their probabilities."""
         sampler = RowSampler(requests)
         ends = sorted(self._checkpoint.end_ids)
         stopping = RowStopping(requests, sampler, self._checkpoint.end_ids, self._decode, deadline)
@@ -206,7 +212,7 @@ class TransformersChat:
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([stopping]),
             )
-        return stopping.rows
+        return stopping.rows, sampler.openings or [{} for _ in requests]
 
     def _decode(self, tokens: list[int]) -> str:
         text: str = self._checkpoint.tokenizer.decode(
@@ -214,7 +220,21 @@ class TransformersChat:
         )
         return text
 
-    def _reply(self, prompt: _Prompt, row: RowState) -> ChatReply:
+    def _reply(self, prompt: _Prompt, row: RowState, opening: dict[int, float]) -> ChatReply:
         text = cut_at_stop(self._decode(row.tokens), prompt.request.stop).strip()
-        logprobs = tuple(row.logprobs) if prompt.request.logprobs else None
-        return ChatReply(text, row.finish or "length", logprobs, prompt_cut=prompt.cut)
+        wanted = prompt.request.logprobs
+        return ChatReply(
+            text,
+            row.finish or "length",
+            tuple(row.logprobs) if wanted else None,
+            prompt_cut=prompt.cut,
+            opening=self._texts_of(opening) if wanted and opening else None,
+        )
+
+    def _texts_of(self, opening: dict[int, float]) -> dict[str, float]:
+        """The same by the tokens' texts; distinct tokens may have the same one."""
+        found: dict[str, float] = {}
+        for token, probability in opening.items():
+            text = self._checkpoint.tokenizer.decode([token], clean_up_tokenization_spaces=False)
+            found[text] = found.get(text, 0.0) + probability
+        return found

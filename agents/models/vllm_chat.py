@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
@@ -48,7 +49,16 @@ class _Job:
         if self.error is not None:
             return ChatReply("", "error", error=self.error, prompt_cut=self.cut)
         text = "" if self.output is None else self.output.text.strip()
-        return ChatReply(text, _finish(self.output), self._logprobs(), prompt_cut=self.cut)
+        return ChatReply(text, _finish(self.output), self._logprobs(), prompt_cut=self.cut, opening=self._opening())
+
+    def _opening(self) -> dict[str, float] | None:
+        if not self.request.logprobs or self.output is None or not self.output.logprobs:
+            return None
+        found: dict[str, float] = {}
+        for choice in self.output.logprobs[0].values():
+            if choice.decoded_token is not None:  # distinct tokens may have the same text
+                found[choice.decoded_token] = found.get(choice.decoded_token, 0.0) + math.exp(choice.logprob)
+        return found or None
 
     def _logprobs(self) -> tuple[float, ...] | None:
         if not self.request.logprobs or self.output is None or self.output.logprobs is None:

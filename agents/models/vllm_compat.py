@@ -25,7 +25,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.models.base import ChatRequest, ModelError
+from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, ModelError
 from agents.models.chat_template import ChatTemplate
 from agents.models.json_constraint import JsonConstraints
 
@@ -120,8 +120,8 @@ class VllmEngine:
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "stop": list(request.stop) or None,
-            # 0 alternatives: the token that was chosen is always part of the answer.
-            "logprobs": 0 if request.logprobs else None,
+            # The token that was chosen is always part of the answer, whether it is among these or not.
+            "logprobs": OPENING_ALTERNATIVES if request.logprobs else None,
         }
         if request.temperature > 0:
             settings["seed"] = 0 if request.seed is None else request.seed

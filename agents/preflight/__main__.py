@@ -14,7 +14,7 @@ from agents.memory_plan import MemoryPlanError, require_fit
 from agents.preflight.check import Check, failed, guarded, passed
 from agents.preflight.image import check_dockerfile, check_requirements
 from agents.preflight.running import check_import, check_rehearsal
-from agents.preflight.submission import CHALLENGES, check_preset, check_submission, wanted_models, write
+from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
 from agents.prompts import PromptLibrary
 from agents.runtime.plan import plan_memory
 from agents.runtime.revisions import pins
@@ -51,6 +51,7 @@ def run(settings: Settings, profile: Profile, preset: str, *, quick: bool, cache
     checks = guarded("aicrowd.json", lambda: check_submission(ROOT / "aicrowd.json", settings, profile, prompts))
     task = next((number for number, name in CHALLENGES.items() if any(name in check.found for check in checks)), 2)
     checks += guarded("preset", lambda: check_preset(preset, ROOT / "Dockerfile"))
+    checks += guarded("limits", lambda: check_limits(settings))
     checks += guarded("memory plan", lambda: check_memory(settings, profile, prompts))
     checks += guarded("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick))
     checks += guarded("Dockerfile", lambda: check_dockerfile(ROOT / "Dockerfile"))

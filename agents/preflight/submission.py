@@ -14,7 +14,7 @@ from agents.preflight.check import Check, failed, passed
 from agents.prompts import PromptLibrary
 from agents.runtime.checkpoints import SEARCH_WEB, checkpoints_of
 from agents.runtime.revisions import REVISIONS, Pin, is_commit, is_hub_id
-from agents.settings import ROOT, Profile, Settings
+from agents.settings import ROOT, Limits, Profile, Settings
 
 CHALLENGES: Mapping[int, str] = {1: "single-source-augmentation", 2: "multi-source-augmentation", 3: "multi-turn-qa"}
 """The challenge ids of the three tasks (CRAG-MM rules); task 1 has no web search."""
@@ -134,6 +134,22 @@ def check_task(submission: Submission, settings: Settings) -> Check:
             "take another preset, or --task 1",
         )
     return passed(name, f"{submission.task}: image and web search")
+
+
+def check_limits(settings: Settings) -> Check:
+    """Whether the agent would stop within the challenge's limits, and answer within its length: the defaults of ``Limits``."""
+    name, allowed, ours = "limits", Limits(), settings.limits
+    wrong = [
+        f"{field} is {getattr(ours, field):g}, the challenge allows {getattr(allowed, field):g}"
+        for field in ("seconds_per_turn", "seconds_per_dialog", "answer_tokens")
+        if getattr(ours, field) > getattr(allowed, field)
+    ]
+    if wrong:
+        return failed(name, "; ".join(wrong), "lower it under [limits] of the profile or the preset")
+    return passed(
+        name,
+        f"{ours.seconds_per_turn:g} s a turn, {ours.seconds_per_dialog:g} s a dialog, {ours.batch_size} turns a call",
+    )
 
 
 def check_preset(preset: str, dockerfile: Path) -> Check:

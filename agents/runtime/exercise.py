@@ -9,7 +9,6 @@ from typing import Any
 from PIL import Image
 
 from agents.models.base import MultimodalPair
-from agents.models.reader import ReadRequest
 
 _TEXT = "The Eiffel Tower is 330 metres tall."
 _QUESTION = "How tall is the Eiffel Tower?"
@@ -27,7 +26,7 @@ EXERCISES: Sequence[tuple[str, Callable[[Any], object]]] = (
     ("classify", lambda model: model.classify([_picture()], [_QUESTION])),
     ("recognise", lambda model: model.recognise([_picture()])),
     ("find", lambda model: model.find([_TEXT])),
-    ("read", lambda model: model.read(_readable(model))),
+    ("read", lambda model: model.read([_picture()])),
     ("encode", lambda model: model.encode(_encodable(model))),
     ("features", lambda model: model.features([_picture()], [_QUESTION])),
     ("warm_up", lambda model: model.warm_up()),
@@ -36,12 +35,6 @@ EXERCISES: Sequence[tuple[str, Callable[[Any], object]]] = (
 
 A chat model is loaded when it is made; an engine of vLLM has been warmed up then too, and one behind a server is not ours to warm up.
 """
-
-
-def _readable(model: Any) -> list[Any]:
-    """What ``read`` is for: pictures to an OCR reader, questions to a reader of passages."""
-    first = next(iter(inspect.signature(model.read).parameters))
-    return [_picture()] if first == "images" else [ReadRequest(_QUESTION, ())]
 
 
 def _encodable(model: Any) -> list[Any]:

@@ -52,7 +52,6 @@ MODELS_OF: Mapping[StageName, Names] = {
     "documents": lambda _: ("reranker",),
     "cite": lambda _: ("reranker",),
     "entries": lambda _: ("reranker",),
-    "extract": lambda _: ("reader",),
 }
 """Roles other than chat models, by stage."""
 

@@ -28,7 +28,7 @@ class Answer:
             if turn.route == "direct" and turn.draft is not None:
                 statistics = token_probabilities(turn.draft.logprobs)
                 turn.candidate = Candidate(
-                    turn.draft.answer or IDK, statistics.mean if statistics else None, "generate", turn.draft.logprobs
+                    turn.draft.answer or IDK, statistics.mean if statistics else None, turn.draft.logprobs
                 )
                 turn.note(reply=turn.draft.answer, direct=True)
             else:

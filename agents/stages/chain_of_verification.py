@@ -14,7 +14,7 @@ from agents.turn import Turn
 class VerificationChain:
     """One batched call; both phases are one prompt, and the reply says its confidence first so that a cut one has it too.
 
-    Where no model can do that, the confidence of the answer's maker stands in for the verifier's.
+    Where no model can do that, the confidence of the answer itself stands in for the verifier's.
     """
 
     name: ClassVar[str] = "chain_of_verification"

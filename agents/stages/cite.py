@@ -123,13 +123,9 @@ def supported(
 ) -> float:
     """How far a document supports a sentence.
 
-    1 where the sentence stands in it word for word, 0 where it lacks a figure of the sentence, else the best score of its parts. An
-    extracted answer is supported by the documents that hold the sentence it was taken from, and by no other.
+    1 where the sentence stands in it word for word, 0 where it lacks a figure of the sentence, else the best score of its parts.
     """
     whole = passage_of(document)
-    taken_from = answered.candidate.sentence
-    if taken_from and any(stands_in(taken_from, passage_of(other)) for other in answered.documents):
-        return float(stands_in(taken_from, whole))
     if stands_in(sentence.text, whole):
         return 1.0
     if settings.figures and not figures_supported(sentence.text, [whole, answered.turn.question]):

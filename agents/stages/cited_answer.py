@@ -9,6 +9,7 @@ from typing import ClassVar
 from PIL import Image
 
 from agents.methods.candidates import MOST_READ
+from agents.methods.first_token import idk_probability
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply, ChatRequest
 from agents.stage import Context
@@ -80,6 +81,7 @@ def long_answer(reply: ChatReply) -> Candidate | None:
     """The answer of a reply with its markers; None where it says nothing or was cut off before its answer."""
     said = reply.text[:MOST_READ]
     text = labelled(said, "answer")
+    begins = text is None  # with the answer itself, not with a label
     if text is None:
         text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
     if was_cut(reply):
@@ -87,4 +89,9 @@ def long_answer(reply: ChatReply) -> Candidate | None:
     if not text.strip():
         return None
     statistics = token_probabilities(reply.logprobs)
-    return Candidate(one_line(text), statistics.mean if statistics else None, "generate", reply.logprobs)
+    return Candidate(
+        one_line(text),
+        statistics.mean if statistics else None,
+        reply.logprobs,
+        idk=idk_probability(reply.opening) if begins else None,
+    )

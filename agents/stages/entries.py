@@ -10,7 +10,7 @@ from agents.search.types import ImageHit
 from agents.settings import Entries as EntriesSettings
 from agents.stage import Context
 from agents.texts.evidence_text import attribute_sentence
-from agents.texts.wikitext import flatten
+from agents.texts.infobox import facts
 from agents.turn import KnowledgeEntry, Turn
 
 
@@ -19,8 +19,7 @@ def entry_text(hit: ImageHit, characters: int) -> str:
     sentences = [
         attribute_sentence(key, entity.name, value)
         for entity in hit.entities
-        for raw, content in entity.attributes.items()
-        for key, value in flatten(str(raw), content)
+        for key, value in facts(entity.attributes)
     ]
     text = " ".join(sentences)
     return text if len(text) <= characters else text[:characters].rsplit(" ", 1)[0] + " ..."

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from agents.stage import Context
-from agents.texts.chunks import attribute_chunks, cutter, each_once, entities_of, page_chunks
+from agents.texts.chunks import attribute_chunks, cutter, each_once, entities_of, in_turn, page_chunks
 from agents.texts.printed import entry, rows
 from agents.texts.text import clean
 from agents.turn import Evidence, Turn
@@ -23,7 +23,7 @@ class EvidenceStage:
     wanted_seconds: ClassVar[float] = 0.4
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``evidence``, best retrieval score first."""
+        """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""
         settings = context.settings.evidence
         cut = cutter(settings)
         for turn in turns:
@@ -38,7 +38,7 @@ class EvidenceStage:
                     *(chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, settings.page_characters)),
                 ]
             )
-            turn.evidence = tuple(ordered[: settings.most_chunks])
+            turn.evidence = tuple(in_turn(turn, ordered)[: settings.most_chunks])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 
     @staticmethod

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import ClassVar
 
 from agents.methods.citations import written
 from agents.methods.final_verification import Signals, final_branch, stands
+from agents.methods.gate import Gate, GateSignals
 from agents.methods.white_box import token_probabilities
+from agents.settings import ROOT, FinalVerification
 from agents.settings import Finalise as FinaliseSettings
-from agents.settings import FinalVerification
 from agents.stage import Context
 from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line
 from agents.turn import IDK, Candidate, Turn
 
 
-def signals_of(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Signals:
+def algorithm1_signals(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Signals:
     """What Algorithm 1 of CRUISE decides on; S_ret is the best score of the chunks that were kept.
 
     A check that is no part of the preset, as in an ablation, is taken as passed; one that ran and said nothing is not.
@@ -35,7 +38,7 @@ def signals_of(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Si
 
 
 def ruled_out(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()) -> str | None:
-    """Why a turn should not be answered, by the rules that have no threshold to fit; ``stages`` are those of the preset."""
+    """Why a turn should not be answered, by the rules that have nothing to fit; ``stages`` are those of the preset."""
     if turn.candidate is None:
         return "no answer was found"
     if refuses(turn.candidate.text):
@@ -51,7 +54,7 @@ def ruled_out(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()
     if settings.algorithm1 is not None:
         rule = settings.algorithm1
         branch = final_branch(
-            signals_of(turn, stages, rule), least_retrieval=rule.least_retrieval, low=rule.low, high=rule.high
+            algorithm1_signals(turn, stages, rule), least_retrieval=rule.least_retrieval, low=rule.low, high=rule.high
         )
         turn.note(branch=branch)
         if not stands(branch):
@@ -59,32 +62,56 @@ def ruled_out(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()
     return None
 
 
-def best_score(turn: Turn) -> float:
-    """The score of the best chunk after reranking; 0 where there is none."""
-    return max((chunk.score or 0.0 for chunk in turn.ranked or ()), default=0.0)
+def signals_of(turn: Turn) -> GateSignals:
+    """What the gate looks at, and what the trace notes for fitting one: all that is known of a turn's candidate in the end."""
+    candidate, chunks = turn.candidate, turn.best_evidence(1)
+    statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
+    return GateSignals(
+        p_idk=candidate.idk if candidate is not None else None,
+        p_yes=turn.verification.p_yes,
+        least_probability=statistics.least if statistics is not None else None,
+        mean_probability=statistics.mean if statistics is not None else None,
+        agreement=None if turn.consistent is None else float(turn.consistent),
+        chain_confidence=turn.chain.confidence if turn.chain is not None else None,
+        evidence_score=max(
+            (chunk.score for chunk in turn.ranked or turn.coherent or () if chunk.score is not None), default=None
+        ),
+        no_evidence=float(not chunks),
+        entity_score=turn.entity_score if turn.entity is not None else None,
+        entity_margin=_entity_margin(turn),
+        no_entity=float(turn.needs_image and turn.entity is None),
+    )
 
 
-def abstention(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()) -> str | None:
-    """Why a turn should not be answered, or None where it should; ``stages`` are those of the preset."""
-    reason = ruled_out(turn, settings, stages)
-    if reason is not None:
-        return reason
-    if settings.min_evidence is not None and turn.route != "direct":
-        best = best_score(turn)
-        if best < settings.min_evidence:
-            return f"the best evidence scores {best:.3f}, below {settings.min_evidence}"
-    confidence = turn.candidate.confidence if turn.candidate is not None else None
-    if settings.min_confidence is not None and (confidence is None or not confidence >= settings.min_confidence):
-        said = "nothing" if confidence is None else f"{confidence:.3f}"
-        return f"the answer's confidence is {said}, below {settings.min_confidence}"
+def _entity_margin(turn: Turn) -> float | None:
+    """How much nearer the entity's picture is than the nearest one of another entity; None where none was found."""
+    if turn.entity is None:
+        return None
+    hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
+    others = [hit.score for hit in hits if hit.entities and all(it.name != turn.entity.name for it in hit.entities)]
+    return turn.entity_score - max(others) if others else None
+
+
+@lru_cache(maxsize=8)
+def _gate(path: Path) -> Gate:
+    return Gate.load(path)
+
+
+def doubt(candidate: Candidate, probability: float | None, gate: Gate | None, settings: FinaliseSettings) -> str | None:
+    """Why a candidate that no rule forbids is not sure enough: by the gate, or where there is none by P(idk)."""
+    if gate is not None and probability is not None:
+        if probability < gate.threshold:
+            return f"the gate holds it for right with {probability:.3f}, below {gate.threshold:.3f}"
+        return None
+    if settings.most_idk is not None and candidate.idk is not None and candidate.idk > settings.most_idk:
+        return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {settings.most_idk}"
     return None
 
 
 class Finalise:
-    """Applies the preset's decision rule and the length limit.
+    """Applies the preset's rules, the gate and the length limit.
 
-    The trace holds the candidate, whether it is given or not, and all that thresholds are set on, so that
-    ``python -m evaluation.calibrate`` can fit them.
+    The trace holds the candidate, whether it is given or not, and all signals, so that ``python -m evaluation.calibrate`` can fit a gate.
     """
 
     name: ClassVar[str] = "finalise"
@@ -93,21 +120,24 @@ class Finalise:
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``answer``."""
+        settings, stages = context.settings.finalise, context.settings.stages
+        gate = _gate(ROOT / settings.gate) if settings.gate is not None else None
         for turn in turns:
-            settings, stages, candidate = context.settings.finalise, context.settings.stages, turn.candidate
-            reason = abstention(turn, settings, stages)
+            candidate, signals = turn.candidate, signals_of(turn)
+            probability = gate.probability(signals) if gate is not None and candidate is not None else None
+            forbidden = ruled_out(turn, settings, stages)
+            reason = forbidden
+            if reason is None and candidate is not None:
+                reason = doubt(candidate, probability, gate, settings)
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None:
                 turn.answer = text or IDK
-            statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
             turn.note(
                 candidate=text or None,
-                confidence=candidate.confidence if candidate is not None else None,
-                evidence_score=best_score(turn),
-                least_probability=statistics.least if statistics is not None else None,
-                mean_probability=statistics.mean if statistics is not None else None,
+                signals={name: round(value, 6) for name, value in signals.known().items()},
+                probability=probability,
                 direct=turn.route == "direct",
-                ruled_out=ruled_out(turn, settings, stages),
+                ruled_out=forbidden,
                 decision="answered" if reason is None else f"abstained: {reason}",
             )
 

@@ -52,12 +52,12 @@ class FourStepsStage:
         statistics = token_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None
         if said.parametric:
-            turn.parametric = Candidate(said.parametric, confidence, "generate", reply.logprobs)
+            turn.parametric = Candidate(said.parametric, confidence, reply.logprobs)
         if said.entry is not None:
             turn.choose(said.entry)
         answer = said.final or said.external or said.parametric
         if answer:
-            turn.candidate = Candidate(answer, confidence, "generate", reply.logprobs)
+            turn.candidate = Candidate(answer, confidence, reply.logprobs)
         turn.note(
             parametric=said.parametric,
             entity=turn.chosen.title if turn.chosen else None,

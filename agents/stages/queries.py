@@ -25,7 +25,8 @@ class Queries:
         for turn in concerned:
             main = turn.search_text(entity=settings.fuse_entity, summary=settings.fuse_summary)
             if settings.split == "rules" and turn.needs_image:
-                turn.hops = tuple(hop_questions(turn.question, turn.entity))
+                shown = turn.entities or (turn.entity,)
+                turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
             turn.queries = _unique([main, *turn.hops], settings.most)
         if settings.split == "model" and concerned:
             self._ask(concerned, context)

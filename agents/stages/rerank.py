@@ -9,6 +9,7 @@ from agents.methods.chunk_scores import ToScore, best_scores
 from agents.methods.thresholds import mad_threshold
 from agents.settings import Rerank as RerankSettings
 from agents.stage import Context
+from agents.texts.chunks import in_turn
 from agents.texts.evidence_text import evidence_for_trace
 from agents.turn import Evidence, Turn
 
@@ -21,7 +22,7 @@ class Rerank:
     wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``ranked``: at most k chunks that reach the threshold, best first."""
+        """Fill ``ranked``: at most k chunks that reach the threshold, best first; those of several objects in turn."""
         settings, most = context.settings.rerank, context.settings.evidence.most_chunks
         asked_of = [(turn, turn.evidence[:most]) for turn in turns]
 
@@ -38,7 +39,7 @@ class Rerank:
                 chunk for chunk in chunks if chunk.score is not None and chunk.score >= threshold
             ]  # False for NaN
             best = sorted(passing, key=lambda chunk: -(chunk.score or 0.0))
-            turn.ranked = tuple(best[: settings.k])
+            turn.ranked = tuple((in_turn(turn, best) if settings.by_entity else best)[: settings.k])
             turn.note(threshold=round(threshold, 4), evidence=evidence_for_trace(turn.ranked))
 
     @staticmethod

@@ -1,20 +1,25 @@
-"""Stage 6b: which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4)."""
+"""Stage 6b: which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
+
+A question about several objects keeps the entities of all of them besides.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
 
 from agents.methods.objects import Position, offset
+from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Detection
 from agents.search.types import Entity
 from agents.settings import SelectEntity as SelectEntitySettings
 from agents.stage import Context
+from agents.texts.infobox import facts
 from agents.texts.replies import json_object
-from agents.texts.wikitext import flatten
 from agents.turn import Turn, with_image
 
 
@@ -43,9 +48,31 @@ def _named(turn: Turn) -> Iterator[Found]:
                 yield Found(entity, hit.score, view.region)
 
 
+def of_all_objects(turn: Turn, choices: Sequence[Found], most: int) -> tuple[Entity, ...]:
+    """The best of the choices in each view, each entity once, best first: what a question about several objects is about.
+
+    Args:
+        turn: With its views; the entity that was settled on comes first.
+        choices: The entities that reach the threshold, best first.
+        most: Entities kept where the question names no number of objects.
+    """
+    names = {choice.entity.name for choice in choices}
+    best: dict[str, tuple[float, Entity]] = {}
+    for view in turn.views:
+        named = [(hit.score, entity) for hit in view.hits for entity in hit.entities if entity.name in names]
+        if named:
+            score, entity = max(named, key=lambda found: found[0])
+            best[entity.name] = max(best.get(entity.name, (score, entity)), (score, entity), key=lambda found: found[0])
+    ordered = [entity for _, entity in sorted(best.values(), key=lambda found: -found[0])]
+    if turn.entity is not None:
+        chosen = turn.entity
+        ordered = [chosen, *(entity for entity in ordered if entity.name != chosen.name)]
+    return tuple(ordered[: named_number(turn.question) or most])
+
+
 def describe(entity: Entity, most_attributes: int) -> str:
     """An entity in one line: its name and its first attributes."""
-    pairs = [pair for key, value in entity.attributes.items() for pair in flatten(str(key), value)][:most_attributes]
+    pairs = islice(facts(entity.attributes), most_attributes)
     return "; ".join([entity.name, *(f"{key}: {value}" for key, value in pairs)])
 
 
@@ -57,13 +84,13 @@ class SelectEntity:
     wanted_seconds: ClassVar[float] = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``entity`` and ``entity_score``; both are cleared where none of the entities is taken to be shown."""
+        """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, and ``entities``."""
         settings = context.settings.select_entity
         found = [
             (turn, candidates(turn, settings.min_score)[: settings.most]) for turn in with_image(turns) if turn.views
         ]
         for turn, _ in found:
-            turn.entity, turn.entity_score = None, 0.0
+            turn.entity, turn.entity_score, turn.entities = None, 0.0, ()
         named = [(turn, choices) for turn, choices in found if choices]
         if not named:
             return
@@ -72,8 +99,11 @@ class SelectEntity:
         else:
             self._weigh(named, context)
         for turn, choices in found:
+            if settings.several > 1 and about_several(turn.question):
+                turn.entities = of_all_objects(turn, choices, settings.several)
             turn.note(
                 entity=turn.entity.name if turn.entity else None,
+                entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from agents.methods.first_token import yes_probability
 from agents.methods.white_box import accepts, token_probabilities
 from agents.models.base import ChatReply
 from agents.settings import Verify as VerifySettings
@@ -69,5 +70,6 @@ class Verify:
                 continue
             by_tokens = white_box(turn.candidate, settings) if settings.white_box else None
             by_model, reason = verdict(reply) if reply is not None else (None, "")
-            turn.verification = Verification(by_tokens, by_model, reason)
-            turn.note(white_box=by_tokens, model=by_model, reason=reason)
+            p_yes = yes_probability(reply.opening) if reply is not None else None
+            turn.verification = Verification(by_tokens, by_model, reason, p_yes)
+            turn.note(white_box=by_tokens, model=by_model, reason=reason, p_yes=p_yes)

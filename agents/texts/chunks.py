@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
 from semantic_text_splitter import TextSplitter
 
 from agents.search.types import Entity, ImageHit, WebHit
 from agents.settings import EvidenceSettings
 from agents.texts.evidence_text import attribute_sentence, paragraphs
+from agents.texts.infobox import facts
 from agents.texts.pages import main_content
 from agents.texts.text import clean, visible_text
-from agents.texts.wikitext import flatten
 from agents.turn import Evidence, Turn
 
+_WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
 _LEAST_WORDS = 4  # fewer would be found anywhere
 
@@ -33,11 +35,20 @@ def wanted(key: str, words: Sequence[str]) -> bool:
 
 
 def entities_of(turn: Turn, most: int) -> Iterator[tuple[Entity, ImageHit]]:
-    """The entity that was settled on, then those of the other pictures found, best first, each once."""
+    """The entity that was settled on, then those of the other pictures found, best first, each once.
+
+    Of a turn that is about several objects it is the entities of these, however many ``most`` says.
+    """
+    found = (*turn.image_hits, *(hit for view in turn.views for hit in view.hits))
+    if turn.entities:
+        for entity in turn.entities:
+            named = [hit for hit in found if any(other.name == entity.name for other in hit.entities)]
+            if named:
+                yield entity, max(named, key=lambda hit: hit.score)
+        return
     if turn.entity is None:
         return
     seen: set[str] = set()
-    found = (*turn.image_hits, *(hit for view in turn.views for hit in view.hits))
     for hit in sorted(found, key=lambda hit: turn.entity not in hit.entities):
         for entity in hit.entities:
             if entity.name not in seen and len(seen) < most:
@@ -49,12 +60,7 @@ def attribute_chunks(entity: Entity, hit: ImageHit, settings: EvidenceSettings, 
     """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
     if settings.name_sentence:
         yield Evidence(f"This is {entity.name}.", "kg", entity.name, hit.url, hit.score, key="name", value=entity.name)
-    pairs = [
-        (key, value)
-        for raw, content in entity.attributes.items()
-        for key, value in flatten(str(raw), content)
-        if wanted(key, settings.attribute_words)
-    ]
+    pairs = [(key, value) for key, value in facts(entity.attributes) if wanted(key, settings.attribute_words)]
     sentences = [attribute_sentence(key, entity.name, value) for key, value in pairs]
     if settings.attribute_chunks == "each":
         for sentence, (key, value) in zip(sentences, pairs, strict=True):
@@ -96,6 +102,28 @@ def _place(page: str, found: str) -> int:
         return at
     match = re.search(r"\s+".join(map(re.escape, words[:-1])), page)  # the last word may be cut
     return match.start() if match else -1
+
+
+def in_turn(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidence]:
+    """Chunks, best first, in an order that gives each object of the question its share: the best of each, then the second best ...
+
+    A chunk belongs to the entity that its title names, the rest are a group of their own. The group with the best chunk begins. Of a turn
+    that is not about several objects the order is left as it is.
+    """
+    names = [_words(entity.name) for entity in turn.entities]
+    if len(names) < 2:
+        return list(chunks)
+    groups: dict[str | None, list[Evidence]] = {}
+    for chunk in chunks:
+        title = _words(chunk.title)
+        named = [name for name in names if name in title]
+        groups.setdefault(max(named, key=len) if named else None, []).append(chunk)
+    return [chunk for round_ in zip_longest(*groups.values()) for chunk in round_ if chunk is not None]
+
+
+def _words(name: str) -> str:
+    """A name for comparison: its words in lower case, each between blanks."""
+    return f" {' '.join(_WORD.findall(name.lower()))} "
 
 
 def each_once(chunks: Sequence[Evidence]) -> list[Evidence]:

@@ -11,8 +11,7 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, ModelError, TextLine
-from agents.models.reader import Extraction, ReadRequest
-from benchmarks.faulty.parts import ANSWER, Chat, Encoder, Reader, Reranker, Sight
+from benchmarks.faulty.parts import ANSWER, Chat, Encoder, Reranker, Sight
 from benchmarks.faulty.plan import MARK, Fault, Plan, fail
 
 _JUNK = "}{]['\"\\ \ufffd\u202e \ud800 <|eot_id|> %s {{7*7}} " * 20
@@ -41,14 +40,6 @@ class _Vectors(Encoder):
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         return self._make(super().encode(texts))
-
-
-class _Reader(Reader):
-    def __init__(self, make: Callable[[Sequence[ReadRequest]], list[Extraction]]) -> None:
-        self._make = make
-
-    def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
-        return self._make(items)
 
 
 class _BlindSight(Sight):
@@ -123,10 +114,6 @@ def _one_turn_raises(requests: Sequence[ChatRequest]) -> list[ChatReply]:
     return Chat().chat(requests)
 
 
-def _nan_reader(items: Sequence[ReadRequest]) -> list[Extraction]:
-    return [Extraction(item.passages[0].text, item.passages[0].text, 0, math.nan) for item in items]
-
-
 _CUDA = "CUDA out of memory. Tried to allocate 2.00 GiB"
 
 MODEL_FAULTS: dict[str, Fault] = {
@@ -163,8 +150,5 @@ MODEL_FAULTS: dict[str, Fault] = {
     "sight raises": _part("sight", lambda: _BlindSight(ValueError("nothing seen")), "nothing seen"),
     "sight out of GPU memory": _part("sight", lambda: _BlindSight(RuntimeError(_CUDA)), "CUDA out of memory"),
     "sight scores NaN": _part("sight", _NanSight),
-    "reader cannot be loaded": _part("reader", object),
-    "reader raises": _part("reader", lambda: _Reader(lambda _: fail(ValueError("unreadable"))), "unreadable"),
-    "reader scores NaN": _part("reader", lambda: _Reader(_nan_reader)),
 }
 """Faults of models, by kind."""

@@ -13,7 +13,6 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, TextLine
-from agents.models.reader import Extraction, ReadRequest
 
 ANSWER = "The Eiffel Tower is 330 metres high."
 PICTURE = "https://i.example/1.jpg"
@@ -85,14 +84,6 @@ class Encoder:
         return [self.encode(text.split() or [""]) for text in texts]
 
 
-class Reader:
-    """Finds in the first passage what it is asked about."""
-
-    def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
-        """An answer for each request."""
-        return [Extraction(_height(item.question), item.passages[0].text, 0, 0.9) for item in items]
-
-
 class Sight:
     """Reads a line, names a class, finds a box and a domain in every picture."""
 
@@ -152,9 +143,7 @@ class Search:
         ]
 
 
-def ready(
-    chat: Any = None, reranker: Any = None, sight: Any = None, reader: Any = None, encoder: Any = None
-) -> dict[str, Any]:
+def ready(chat: Any = None, reranker: Any = None, sight: Any = None, encoder: Any = None) -> dict[str, Any]:
     """Models for every role that a preset may ask for."""
     talk, order, see = chat or Chat(), reranker or Reranker(), sight or Sight()
     return {
@@ -162,5 +151,4 @@ def ready(
         **dict.fromkeys(("reranker", "coarse_reranker", "fine_reranker"), order),
         **dict.fromkeys(("ocr", "recogniser", "detector", "entity_finder", "domain_classifier"), see),
         "text_encoder": encoder or Encoder(),
-        "reader": reader or Reader(),
     }

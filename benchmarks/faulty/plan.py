@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.stage import Stage
 from benchmarks.faulty.clock import ScriptedClock
-from benchmarks.faulty.parts import Chat, Encoder, Reader, Reranker, Search, Sight
+from benchmarks.faulty.parts import Chat, Encoder, Reranker, Search, Sight
 
 MARK = "SPOILT"
 """Stands in the query of the one turn that a fault of a single turn hits."""
@@ -34,7 +34,6 @@ class Plan:
     reranker: Any = field(default_factory=Reranker)
     encoder: Any = field(default_factory=Encoder)
     sight: Any = field(default_factory=Sight)
-    reader: Any = field(default_factory=Reader)
     search: Any = field(default_factory=Search)
     trace: Path | None = None
     spoil_stage: Callable[[Stage], None] | None = None

@@ -62,7 +62,7 @@ def spoilt_agent(settings: Settings, plan: Plan) -> CragAgent:
     models = ModelSet(
         Profile(name="scripted", models={}),
         Path("unused"),
-        ready=ready(plan.chat, plan.reranker, plan.sight, plan.reader, plan.encoder),
+        ready=ready(plan.chat, plan.reranker, plan.sight, plan.encoder),
     )
     clock = plan.clock or time.monotonic
     agent = CragAgent(plan.search, settings=settings, models=models, trace_path=plan.trace, clock=clock)

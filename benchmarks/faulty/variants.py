@@ -1,13 +1,10 @@
-"""The presets on trial: as the GPU profile runs them, and as the embedded one does where it has stages of its own."""
+"""The presets on trial, as the GPU profile runs them."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from agents.settings import PRESETS, Settings, load_settings, names
-
-EMBEDDED = "@embedded"
-"""After a preset's name: its table for the embedded profile."""
+from agents.settings import Limits, Settings, load_settings
 
 SECONDS_PER_TURN = 0.4
 """A twenty-fifth of the challenge's limit; what stages need is scaled alike."""
@@ -15,30 +12,18 @@ SECONDS_PER_TURN = 0.4
 _MARGIN = 0.2
 
 
-def variants() -> list[str]:
-    """Names of the presets, those for the embedded profile marked."""
-    found: list[str] = []
-    for preset in names(PRESETS):
-        found.append(preset)
-        if _settings(preset).stages != _settings(preset + EMBEDDED).stages:
-            found.append(preset + EMBEDDED)
-    return found
+@cache
+def full_settings(preset: str) -> Settings:
+    """The preset with the challenge's limits, whatever those of the profile are."""
+    challenge = Limits().model_dump(include={"batch_size", "seconds_per_turn", "seconds_per_dialog"})
+    settings = load_settings(preset, "gpu")
+    return settings.model_copy(update={"limits": settings.limits.model_copy(update=challenge)})
 
 
 @cache
-def _settings(variant: str) -> Settings:
-    return load_settings(variant.removesuffix(EMBEDDED), "embedded" if variant.endswith(EMBEDDED) else "gpu")
-
-
-def full_settings(variant: str) -> Settings:
-    """The preset with the challenge's limits."""
-    return _settings(variant)
-
-
-@cache
-def short_settings(variant: str) -> Settings:
+def short_settings(preset: str) -> Settings:
     """The preset with the challenge's limits made short."""
-    settings = _settings(variant)
+    settings = full_settings(preset)
     limits = settings.limits.model_copy(
         update={
             "seconds_per_turn": SECONDS_PER_TURN,

@@ -12,7 +12,6 @@ from PIL import Image
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest, Detection, FloatArray, TextLine
-from agents.models.reader import Extraction, ReadRequest
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Profile, Settings
@@ -52,21 +51,6 @@ class WordOverlapReranker:
             for query, passage in pairs
         ]
         return np.asarray(scores, dtype=np.float32)
-
-
-@dataclass
-class ScriptedReader:
-    """Answers with the value of the first passage."""
-
-    score: float = 0.9
-    calls: int = 0
-
-    def read(self, items: Sequence[ReadRequest]) -> list[Extraction]:
-        self.calls += 1
-        return [
-            Extraction(item.passages[0].value or item.passages[0].text, item.passages[0].text, 0, self.score)
-            for item in items
-        ]
 
 
 @dataclass

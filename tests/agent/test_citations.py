@@ -126,10 +126,8 @@ def document(text: str, source: Any = "web", title: str = "T", **fields: Any) ->
 TOWER = (document("The tower is 330 m tall. Soup is hot."), document("height 330 m", "kg", url="u"), document("soup"))
 
 
-def cited(answer: str, sentence: str = "", **cite: Any) -> Turn:
-    asked = turn("How tall is it?", ranked=TOWER, candidate=Candidate(answer, None, "generate", sentence=sentence))
-    if sentence:
-        asked.candidate = Candidate(answer, 0.9, "extract", sentence=sentence)
+def cited(answer: str, **cite: Any) -> Turn:
+    asked = turn("How tall is it?", ranked=TOWER, candidate=Candidate(answer, None))
     reranker = WordOverlapReranker()
     Cite().run([asked], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
     assert reranker.calls == 1
@@ -156,13 +154,6 @@ def test_a_wrong_figure_is_not_supported_however_alike_the_words() -> None:
     assert "no sentence" in asked._notes["decision"]
 
 
-def test_an_extracted_answer_is_cited_by_the_sentence_it_was_taken_from() -> None:
-    asked = cited("330 m", sentence="height 330 m")
-    assert asked.cited is not None
-    assert asked.cited[0].citations == (2,)
-    assert asked.cited[0].found
-
-
 def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> None:
     asked = cited("The tower is 330 m tall. Nobody knows why.")
     Finalise().run([asked], context(settings()))
@@ -172,7 +163,7 @@ def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> No
 
 
 def test_who_does_not_know_cites_nothing() -> None:
-    asked = turn("q", ranked=TOWER, candidate=Candidate("I don't know", None, "generate"))
+    asked = turn("q", ranked=TOWER, candidate=Candidate("I don't know", None))
     Cite().run([asked, turn("q")], context(settings(), reranker=WordOverlapReranker()))
     assert asked.cited is None
 
@@ -312,7 +303,7 @@ def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
         def score(self, pairs: Any) -> Any:
             return np.asarray([1.0 if passage == "T: Soup is hot." else 0.1 for _, passage in pairs], dtype=np.float32)
 
-    asked = turn("q", ranked=TOWER, candidate=Candidate("Soups are hot [1].", None, "generate"))
+    asked = turn("q", ranked=TOWER, candidate=Candidate("Soups are hot [1].", None))
     Cite().run([asked], context(settings(cite={"attribute": False}), reranker=Exact()))
     assert asked.cited is not None
     assert asked.cited[0].citations == (1,)

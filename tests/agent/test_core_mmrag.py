@@ -235,8 +235,8 @@ def test_without_entries_the_model_still_answers() -> None:
 
 def test_what_was_retrieved_can_be_kept_without_asking() -> None:
     def pair(own: str, retrieved: str | None) -> Turn:
-        found = Candidate(retrieved, 0.8, "extract") if retrieved else None
-        return turn("q", parametric=Candidate(own, None, "generate"), candidate=found)
+        found = Candidate(retrieved, 0.8) if retrieved else None
+        return turn("q", parametric=Candidate(own, None), candidate=found)
 
     batch = [pair("Italy", "Norway"), pair("Italy", None)]
     Reconcile().run(batch, context(settings(reconcile={"by": "retrieved", "parametric_alone": False})))

@@ -202,7 +202,7 @@ def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected
 
 def test_a_check_that_had_no_time_or_failed_lets_nothing_stand() -> None:
     settings = published()
-    asked = turn("q", candidate=Candidate("x", 0.9, "generate"), parametric=Candidate("x", 0.9, "generate"))
+    asked = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
     about = context(settings, seconds=0.5, chat=ScriptedChat(lambda _: "yes"))
     for stage in (Consistency(), VerificationChain(), STAGES["finalise"]()):
         run_stage(stage, [asked], about)
@@ -224,15 +224,13 @@ def test_a_model_that_breaks_gives_abstentions(say_what: Callable[[ChatRequest],
     assert (asked.answer, blind.answer) == (IDK, IDK)
 
 
-def test_words_or_the_makers_confidence_stand_in_for_the_model() -> None:
+def test_words_or_the_answers_confidence_stand_in_for_the_model() -> None:
     settings = Settings.model_validate(
         {"stages": ["finalise"], "consistency": {"by": "words"}, "chain_of_verification": {"by": "candidate"}}
     )
-    same = turn(
-        "a", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate("about 330 m", None, "generate")
-    )
-    other = turn("b", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate("300 m", None, "generate"))
-    shy = turn("c", candidate=Candidate("330 m", 0.8, "extract"), parametric=Candidate(IDK, None, "generate"))
+    same = turn("a", candidate=Candidate("330 m", 0.8), parametric=Candidate("about 330 m", None))
+    other = turn("b", candidate=Candidate("330 m", 0.8), parametric=Candidate("300 m", None))
+    shy = turn("c", candidate=Candidate("330 m", 0.8), parametric=Candidate(IDK, None))
     for stage in (Consistency(), VerificationChain()):
         stage.run([same, other, shy], context(settings))
     assert [item.consistent for item in (same, other, shy)] == [True, False, False]

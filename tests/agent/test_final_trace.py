@@ -19,28 +19,27 @@ def finalise(settings: Finalise, **fields: object) -> tuple[str, dict[str, objec
     return asked.answer, asked.trace[0]
 
 
-CANDIDATE = Candidate("Gustave Eiffel", 0.75, "generate", (log(0.5), log(1.0)))
+CANDIDATE = Candidate("Gustave Eiffel", 0.75, (log(0.5), log(1.0)), idk=0.3)
 RANKED = (Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=0.6))
 
 
-def test_a_candidate_that_is_held_back_stands_in_the_trace() -> None:
-    answer, noted = finalise(Finalise(min_confidence=0.8), candidate=CANDIDATE, ranked=RANKED)
+def test_a_candidate_that_is_held_back_stands_in_the_trace_with_its_signals() -> None:
+    answer, noted = finalise(Finalise(most_idk=0.2), candidate=CANDIDATE, ranked=RANKED)
     assert answer == IDK
     assert noted["candidate"] == "Gustave Eiffel"
-    assert noted["confidence"] == 0.75
-    assert noted["evidence_score"] == 0.6
-    assert round(float(str(noted["least_probability"])), 6) == 0.5
-    assert round(float(str(noted["mean_probability"])), 6) == 0.75
-    assert noted["ruled_out"] is None  # a threshold held it back, no rule
-    assert str(noted["decision"]).startswith("abstained: the answer's confidence is 0.750")
+    assert noted["signals"] == {
+        "p_idk": 0.3, "least_probability": 0.5, "mean_probability": 0.75, "evidence_score": 0.6, "no_evidence": 0.0, "no_entity": 1.0
+    }  # fmt: skip
+    assert noted["probability"] is None  # there is no gate
+    assert noted["ruled_out"] is None  # doubt held it back, no rule
+    assert str(noted["decision"]).startswith("abstained: the reply would have been")
 
 
-def test_rules_without_a_threshold_are_told_apart() -> None:
-    settings = Finalise(abstain_real_time=True, min_confidence=0.1)
-    answer, noted = finalise(settings, candidate=CANDIDATE, real_time=True)
+def test_rules_are_told_apart_from_doubt() -> None:
+    answer, noted = finalise(Finalise(abstain_real_time=True, most_idk=0.1), candidate=CANDIDATE, real_time=True)
     assert (answer, noted["ruled_out"]) == (IDK, "the question is about the present moment")
-    answer, noted = finalise(settings, candidate=None)
-    assert (answer, noted["candidate"], noted["confidence"]) == (IDK, None, None)
+    answer, noted = finalise(Finalise(), candidate=None)
+    assert (answer, noted["candidate"], noted["ruled_out"]) == (IDK, None, "no answer was found")
 
 
 def test_an_answer_that_is_given_is_its_candidate() -> None:

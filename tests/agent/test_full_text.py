@@ -107,7 +107,7 @@ def test_the_verdict_of_one_word_sees_the_entity() -> None:
 
     named.entity = Entity("Eiffel Tower")
     for asked in (named, unnamed):
-        asked.candidate = Candidate("330 m", None, "generate")
+        asked.candidate = Candidate("330 m", None)
     Verify().run([named, unnamed], context(settings(verify={"prompt": "answer_verdict"}), chat=chat))
     assert [asked.verification.model for asked in (named, unnamed) if asked.verification] == [True, False]
     assert chat.batches == [2]

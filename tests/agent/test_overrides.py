@@ -8,7 +8,7 @@ from agents.launch import digest, settings_of
 from agents.overrides import overridden
 from agents.settings import Finalise, Settings, SettingsError
 
-BASE = Settings(stages=("understand", "answer", "finalise"), finalise=Finalise(min_confidence=0.5))
+BASE = Settings(stages=("understand", "answer", "finalise"), finalise=Finalise(most_idk=0.5))
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ BASE = Settings(stages=("understand", "answer", "finalise"), finalise=Finalise(m
         ('queries.split="rules"', "queries", "split", "rules"),
         ("queries.fuse_entity=false", "queries", "fuse_entity", False),
         (" rerank.k = 3 ", "rerank", "k", 3),
-        ("finalise.min_confidence=null", "finalise", "min_confidence", None),
+        ("finalise.most_idk=null", "finalise", "most_idk", None),
         ('finalise.verified_by=["model"]', "finalise", "verified_by", ("model",)),
         ("route.trained=presets/router.json", "route", "trained", "presets/router.json"),
     ],

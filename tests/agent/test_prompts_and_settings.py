@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
+from agents.overrides import overridden
 from agents.prompts import Prompt, PromptError, PromptLibrary
 from agents.settings import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, load_settings, names
 
@@ -86,6 +87,44 @@ def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:
     )
     small, other = load_settings("p", "small", tmp_path), load_settings("p", "other", tmp_path)
     assert (small.rerank.k, small.rerank.threshold, other.rerank.k) == (2, 0.5, 4)
+
+
+def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None:
+    """Defaults, profile, preset, the preset's overlay for the profile, --set: each field from the last that has it."""
+    for folder in ("presets", "profiles"):
+        (tmp_path / folder).mkdir()
+    write(
+        tmp_path / "profiles",
+        "slow.toml",
+        "[models]\n[limits]\nbatch_size = 2\nseconds_per_turn = 60\nseconds_per_dialog = 600\nverification_share = 0.3",
+    )
+    write(
+        tmp_path / "presets",
+        "p.toml",
+        "stages = []\n[limits]\nseconds_per_turn = 20\nseconds_per_dialog = 90\n[limits.reply_tokens]\nanswer_verdict = 4\n"
+        "[profiles.slow.limits]\nseconds_per_dialog = 100",
+    )
+    slow = overridden(
+        load_settings("p", "slow", tmp_path / "presets", tmp_path / "profiles"), ["limits.verification_share=0.5"]
+    ).limits
+    assert (slow.batch_size, slow.seconds_per_turn, slow.seconds_per_dialog) == (2, 20.0, 100.0)
+    assert (slow.margin_seconds, slow.verification_share) == (1.0, 0.5)
+    assert slow.reply_tokens == {"answer_verdict": 4}
+    other = load_settings("p", "other", tmp_path / "presets", tmp_path / "profiles").limits
+    assert (other.batch_size, other.seconds_per_turn, other.seconds_per_dialog) == (8, 20.0, 90.0)
+
+
+@pytest.mark.parametrize("limits", ["batch_size = 17", "seconds = 3", "seconds_per_turn = 0"])
+def test_wrong_limits_of_a_profile_are_told(tmp_path: Path, limits: str) -> None:
+    write(tmp_path, "slow.toml", f"[models]\n[limits]\n{limits}")
+    with pytest.raises(SettingsError, match="profile 'slow' is malformed"):
+        load_profile("slow", tmp_path)
+
+
+def test_a_cpu_has_more_time_than_the_challenge_gives() -> None:
+    gpu, embedded = (load_settings("best", profile).limits for profile in ("gpu", "embedded"))
+    assert (gpu.seconds_per_turn, gpu.seconds_per_dialog) == (10.0, 30.0)
+    assert embedded.seconds_per_turn >= 60 and embedded.seconds_per_dialog >= 600
 
 
 @pytest.mark.parametrize("text", ["stages = [", 'stages = ["no_such_stage"]', "stages = []\nunknown_key = 1"])

@@ -85,7 +85,7 @@ def test_what_a_miss_rule_takes_for_a_miss_is_a_refusal(before: str, after: str)
 
 def finalised(text: str) -> str:
     asked = turn("How high is it?")
-    asked.candidate = Candidate(text, 0.9, "generate")
+    asked.candidate = Candidate(text, 0.9)
     Finalise().run([asked], context(Settings(stages=("finalise",))))
     return asked.answer
 
@@ -99,7 +99,7 @@ def test_what_is_given_is_spelt_as_every_miss_rule_reads_it() -> None:
 def test_a_refusal_is_not_verified() -> None:
     chat = ScriptedChat(lambda _: "Response: Correct Answer")
     asked = turn("How high is it?")
-    asked.candidate = Candidate("I cannot determine its height.", 0.9, "generate")
+    asked.candidate = Candidate("I cannot determine its height.", 0.9)
     Verify().run([asked], context(Settings(stages=("finalise",)), chat=chat))
     assert chat.requests == []
 

@@ -14,7 +14,6 @@ from agents.settings import Settings
 from agents.stages.answer import Answer
 from agents.stages.draft import parse_draft
 from agents.stages.evidence import EvidenceStage
-from agents.stages.extract import Extract
 from agents.stages.finalise import Finalise
 from agents.stages.ground import Ground
 from agents.stages.image_search import ImageSearch
@@ -34,7 +33,6 @@ from tests.agent.scripted import (
     ScriptedDetector,
     ScriptedOcr,
     ScriptedPipeline,
-    ScriptedReader,
     WordOverlapReranker,
     context,
     turn,
@@ -319,17 +317,7 @@ def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none(
     assert candidate_of(ChatReply("  ", "stop")) is None
 
 
-def test_extract_reads_all_turns_in_one_call_and_leaves_those_without_evidence() -> None:
-    reader = ScriptedReader()
-    batch = [turn("a", ranked=(evidence("t", 0.5, key="height", value="330 m"),)), turn("b", ranked=())]
-    Extract().run(batch, context(settings(), reader=reader))
-    assert reader.calls == 1
-    assert batch[0].ranked is not None
-    assert batch[0].candidate == Candidate("330 m", 0.9, "extract", sentence="t", evidence=batch[0].ranked[0])
-    assert batch[1].candidate is None
-
-
-def test_image_text_drops_what_the_reader_is_not_sure_of() -> None:
+def test_image_text_drops_what_the_ocr_is_not_sure_of() -> None:
     lines = [TextLine("OPEN", Box(0, 0, 1, 1), 0.9), TextLine("????", Box(0, 0, 1, 1), 0.2)]
     asked = turn("a")
     ImageText().run([asked], context(settings(), ocr=ScriptedOcr(lines)))
@@ -347,8 +335,8 @@ def test_image_text_drops_what_the_reader_is_not_sure_of() -> None:
 def test_both_verifiers_speak(
     reply: str, logprobs: tuple[float, ...] | None, approved: tuple[bool | None, bool | None]
 ) -> None:
-    asked = turn("a", candidate=Candidate("330 m", None, "generate", logprobs))
-    abstained = turn("b", candidate=Candidate(IDK, None, "generate"))
+    asked = turn("a", candidate=Candidate("330 m", None, logprobs))
+    abstained = turn("b", candidate=Candidate(IDK, None))
     chat = ScriptedChat(lambda _: reply)
     Verify().run([asked, abstained], context(settings(), chat=chat))
     assert chat.batches == [1]
@@ -361,18 +349,16 @@ BOTH = {"verified_by": ["white_box", "model"]}
 @pytest.mark.parametrize(
     ("fields", "table", "answer"),
     [
-        ({"candidate": Candidate("330 m", 0.9, "extract")}, {}, "330 m"),
+        ({"candidate": Candidate("330 m", 0.9)}, {}, "330 m"),
         ({}, {}, IDK),
-        ({"candidate": Candidate("I don't know.", 0.9, "generate")}, {}, IDK),
-        ({"candidate": Candidate("330 m", 0.4, "extract")}, {"min_confidence": 0.5}, IDK),
-        ({"candidate": Candidate("330 m", math.nan, "extract")}, {"min_confidence": 0.5}, IDK),
-        ({"candidate": Candidate("330 m", None, "generate")}, {"min_confidence": 0.5}, IDK),
-        ({"candidate": Candidate("330 m", 0.9, "extract"), "ranked": (evidence("x", 0.2),)}, {"min_evidence": 0.3}, IDK),
-        ({"candidate": Candidate("330 m", 0.9, "extract"), "ranked": (evidence("x", 0.4),)}, {"min_evidence": 0.3}, "330 m"),
-        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, True)}, BOTH, "x"),
-        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(True, None)}, BOTH, IDK),
-        ({"candidate": Candidate("x", 0.9, "generate"), "verification": Verification(False, True)}, BOTH, IDK),
-        ({"candidate": Candidate("x", 0.9, "generate"), "real_time": True}, {"abstain_real_time": True}, IDK),
+        ({"candidate": Candidate("I don't know.", 0.9)}, {}, IDK),
+        ({"candidate": Candidate("330 m", 0.9, idk=0.2)}, {"most_idk": 0.1658}, IDK),
+        ({"candidate": Candidate("330 m", 0.9, idk=0.1658)}, {"most_idk": 0.1658}, "330 m"),
+        ({"candidate": Candidate("330 m", 0.9)}, {"most_idk": 0.1658}, "330 m"),  # the server gives no alternatives
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(True, True)}, BOTH, "x"),
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(True, None)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(False, True)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "real_time": True}, {"abstain_real_time": True}, IDK),
     ],
 )  # fmt: skip
 def test_the_decision_rule(fields: dict[str, object], table: dict[str, object], answer: str) -> None:
@@ -382,17 +368,17 @@ def test_the_decision_rule(fields: dict[str, object], table: dict[str, object], 
 
 
 def test_a_long_answer_is_cut_at_a_word() -> None:
-    asked = turn("a", candidate=Candidate("word " * 200, 0.9, "generate"))
+    asked = turn("a", candidate=Candidate("word " * 200, 0.9))
     Finalise().run([asked], context(settings()))
     assert len(asked.answer) <= 225
     assert asked.answer.endswith("word")
 
 
 def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:
-    broken = turn("a", ranked=(evidence("x"),))
-    run_stage(Extract(), [broken], context(settings()))  # the profile names no reader
+    broken = turn("a", evidence=(evidence("x"),))
+    run_stage(Rerank(), [broken], context(settings()))  # the profile names no reranker
     assert broken.error is not None
-    assert "reader" in broken.error
+    assert "reranker" in broken.error
     assert "failed" in broken.trace[0]["skipped"]
     late = turn("a")
     run_stage(Answer(), [late], context(settings(), seconds=0.5, chat=ScriptedChat(lambda _: "x")))

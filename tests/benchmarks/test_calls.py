@@ -62,7 +62,7 @@ def test_calls_of_stages_and_within_models_are_told_apart(profile: Profile, tmp_
 
 def test_a_stage_that_asks_a_kind_twice_is_named() -> None:
     twice = [Call("rerank", "minilm", "encode", 3, None), Call("rerank", "minilm", "encode", 4, None)]
-    assert repeated([*twice, Call("extract", "minilm", "encode", 4, None)]) == [("rerank", "minilm.encode")]
+    assert repeated([*twice, Call("coherence", "minilm", "encode", 4, None)]) == [("rerank", "minilm.encode")]
 
 
 def test_a_stage_that_cannot_run_spoils_the_count(profile: Profile, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from agents.overrides import overridden
 from agents.settings import Settings
 from benchmarks.coherence import Question, holds, run, table, word_f1
 from evaluation.records import QuestionTurn, Session
-from tests.agent.scripted import ScriptedPipeline, ScriptedReader, context, turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
 
 PAGES = {"Tower": "the tower is 330 m tall", "Soup": "soup is hot"}
 
@@ -36,7 +36,7 @@ def test_words_and_forms_by_hand() -> None:
 
 def test_all_variants_read_what_was_searched_for_once() -> None:
     made = Settings.model_validate(
-        {"stages": ["understand", "web_search", "evidence", "coherence", "extract", "finalise"], "coherence": {"k": 1}}
+        {"stages": ["understand", "web_search", "evidence", "coherence", "answer", "finalise"], "coherence": {"k": 1}}
     )
     settings = {
         "without": made.without(["coherence"]),
@@ -46,7 +46,7 @@ def test_all_variants_read_what_was_searched_for_once() -> None:
     pipeline = ScriptedPipeline({}, PAGES)
     asked = QuestionTurn("i", 0, "How tall is the tower?", "It is 330 m tall.")
     question = Question(Session("s", (asked,)), asked, "both", ("330 m",))
-    parts = context(made, pipeline, reader=ScriptedReader(), text_encoder=Letters())
+    parts = context(made, pipeline, chat=ScriptedChat(lambda _: "330 m"), text_encoder=Letters())
     found = run(
         [(question, turn(asked.query, None))],
         settings,

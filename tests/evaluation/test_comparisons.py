@@ -11,12 +11,14 @@ import pandas as pd
 import pytest
 
 from agents import launch
-from evaluation import ablate, compare
+from agents.models.reply_cache import ReplyStore
+from evaluation import ablate, compare, manifest
 from evaluation.figures import figures_of, truthfulness_change
 from evaluation.outputs import write_outputs
 from evaluation.overlap import mean_overlap, overlap
 from evaluation.records import EvaluationError
-from evaluation.result_tables import ResultTable, with_interval
+from evaluation.result_tables import ResultTable, notes_on, time_columns, with_interval
+from evaluation.runs import Result
 from evaluation.scores import JudgedTurn, score
 from evaluation.turn_table import read_turn_table
 from evaluation.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
@@ -189,7 +191,7 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     every = "limits.batch_size=2"
     assert runs.built == [
         ((), (every,)),
-        (("rerank",), (every, "finalise.min_evidence=null")),
+        (("rerank",), (every,)),
         ((), (every, "queries.fuse_entity=false")),
     ]
     table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
@@ -224,6 +226,86 @@ def test_finished_runs_are_reused_and_a_cut_one_is_gone_on_with(runs: Runs) -> N
     assert [len(agent.calls) for agent in runs.agents[2:]] == [4, 4]
 
 
+def test_a_killed_comparison_pays_only_for_what_is_new(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed within the second variant; the same command makes no call again that was answered, and ends as one left alone."""
+
+    class Killed(BaseException):
+        """Nothing in the evaluation catches it."""
+
+    arguments = runs.arguments("--presets", "best,direct_rag", "--num-conversations", "3,1")
+    whole = ["--out", str(runs.folder / "whole")]
+    assert compare.main([*arguments, *whole]) == 0
+    calls = [len(agent.calls) for agent in runs.agents]
+    assert calls == [4, 4]  # three questions in one call, and a dialog of three turns
+    runs.agents.clear()
+    answering = ScriptedAgent.batch_generate_response
+
+    def dying(agent: ScriptedAgent, *given: Any, **named: Any) -> list[str]:
+        if len(runs.agents) == 2 and len(agent.calls) == 2:
+            raise Killed
+        return answering(agent, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScriptedAgent, "batch_generate_response", dying)
+        with pytest.raises(Killed):
+            compare.main(arguments)
+    runs.agents.clear()
+    assert compare.main(arguments) == 0
+    assert [len(agent.calls) for agent in runs.agents] == [0, 2]
+    made, alone = (
+        pd.read_csv(runs.folder / name / "comparison.csv").drop(columns="seconds") for name in ("out", "whole")
+    )
+    pd.testing.assert_frame_equal(made, alone)
+    assert list(made["turns"]) == [3, 3, 3, 3]
+
+
+def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "commit", lambda: "abc1234")
+    monkeypatch.setattr(launch, "model_names", lambda _: {"chat": "scripted chat"})
+    arguments = runs.arguments("--presets", "best", "--tasks", "single")
+    assert compare.main(arguments) == 0
+    text = (runs.folder / "out" / "comparison.md").read_text()
+    assert "profile embedded; judge rule; commit abc1234; chat model scripted chat" in text
+    assert "- no reply cache used" in text and "with reply cache" not in text
+    assert "another photo" not in text
+    ids = pd.read_csv(runs.folder / "out" / "best" / "single-turn" / "turn_evaluation_results_all.csv")[
+        "interaction_id"
+    ]
+    facts = {name: {"same_photo": position > 0} for position, name in enumerate(ids)}
+    (runs.folder / "content_ids.json").write_text(json.dumps(facts))
+    assert compare.main(arguments) == 0
+    text = (runs.folder / "out" / "comparison.md").read_text()
+    assert "### single-turn, by photo" in text
+    rows = [line for line in text.splitlines() if line.startswith("| best, ")]
+    assert [(row.split(" | ")[0], row.split(" | ")[-1]) for row in rows] == [
+        ("| best, same photo", "2 |"),
+        ("| best, another photo", "1 |"),
+    ]
+
+
+def test_seconds_are_those_of_calls_without_the_reply_cache() -> None:
+    def result(**costs: Any) -> Result:
+        return Result(Variant("v", "v"), "single-turn", replace(figures_of(judged("cmhc")), **costs), [])
+
+    plain = result(seconds=2.0, timed_turns=4)
+    mixed = result(seconds=4.0, timed_turns=3, seconds_cached=3.125, reply_hits=2, reply_misses=6, cut_short=1)
+    known = result(seconds=None, timed_turns=0, seconds_cached=0.5, reply_hits=8, reply_misses=0)
+    assert [column.heading for column in time_columns([plain])] == ["Turns", "Seconds a turn"]
+    assert notes_on([plain]) == ("no reply cache used",)
+    rows = [[column.cell(each) for column in time_columns([plain, mixed, known])] for each in (plain, mixed, known)]
+    assert rows == [["4", "2.00", "-"], ["4", "4.00 (3) (1 cut short)", "3.12"], ["4", "-", "0.50"]]
+    assert notes_on([plain, mixed, known])[0].startswith("reply cache used: 10 of 16 replies came from it")
+
+
+def test_the_reply_cache_is_handed_to_every_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    monkeypatch.setattr(launch, "open_replies", lambda folder: opened.append(folder) or ReplyStore(folder))
+    assert compare.main(runs.arguments("--presets", "best,direct_rag", "--tasks", "single", "--reply-cache")) == 0
+    assert opened == [runs.folder / "cache" / "replies"] * 2
+
+
 def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = runs.arguments(
         "--presets", "best,direct_rag", "--tasks", "single", "--also", "no such part=best,-dreaming"
@@ -246,7 +328,7 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
         (compare.main, ["--presets", "best,unheard"], "there is no preset 'unheard'"),
         (compare.main, ["--presets", "best", "--tasks", "double"], "--tasks takes single and multi"),
         (compare.main, ["--presets", "best", "--also", "x"], "is no variant"),
-        (ablate.main, ["--preset", "best", "--without", "tool router"], "has no tool router"),
+        (ablate.main, ["--preset", "cruise", "--without", "tool router"], "has no tool router"),
         (ablate.main, ["--preset", "best", "--profile", "mainframe"], "there is no profile 'mainframe'"),
     ],
 )

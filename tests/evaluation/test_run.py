@@ -11,8 +11,13 @@ import pytest
 
 import local_evaluation
 from agents import launch
-from evaluation.options import build_parser, parse
+from agents.models.base import ChatMessage, ChatRequest
+from agents.models.reply_cache import CachedReplies, ReplyStore
+from evaluation import manifest
+from evaluation.options import build_parser, conversations, parse, reply_cache
 from evaluation.outputs import ALL_TURNS, EGO_TURNS, SCORES
+from evaluation.turn_table import read_turn_table
+from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
 
 ORGANISER = [
@@ -111,11 +116,123 @@ def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeyp
 
 def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _main(world, "--mode", "generate") == 0
-    trace = {"batch": 0, "turn": 0, "query": "What is number 0?", "error": "extract: no weights [file]", "stages": []}
+    trace = {"batch": 0, "turn": 0, "query": "What is number 0?", "error": "answer: no weights [file]", "stages": []}
     (world / "out" / "trace.jsonl").write_text(json.dumps(trace) + "\n")
     assert _main(world, "--mode", "evaluate") == 0
-    assert "1 turns met an error inside the agent, such as: extract: no weights [file]" in capsys.readouterr().out
-    assert "extract: no weights [file]" in (world / "out" / "report.html").read_text()
+    assert "1 turns met an error inside the agent, such as: answer: no weights [file]" in capsys.readouterr().out
+    assert "answer: no weights [file]" in (world / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "single", "multi"), [("8,4", 8, 4), ("3", 3, 3), ("-1", None, None), ("-1,2", None, 2), ("5,-1", 5, None)]
+)
+def test_sessions_are_counted_for_each_data_set(text: str, single: int | None, multi: int | None) -> None:
+    asked = parse([f"--num-conversations={text}"]).num_conversations
+    assert (asked.of("single-turn"), asked.of("multi-turn")) == (single, multi)
+    assert conversations(str(asked)) == asked  # as commands that compare runs hand it on
+
+
+@pytest.mark.parametrize("text", ["0", "-2", "", "a", "1,0", "1,2,3", "2.5", "1,"])
+def test_other_numbers_of_sessions_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse([f"--num-conversations={text}"])
+    assert "write N, or N,M" in capsys.readouterr().err
+
+
+def test_replies_are_kept_below_the_cache_unless_a_folder_is_named(tmp_path: Path) -> None:
+    assert reply_cache(parse([])) is None
+    assert reply_cache(parse(["--cache", str(tmp_path), "--reply-cache"])) == tmp_path / "replies"
+    assert reply_cache(parse(["--reply-cache", str(tmp_path / "mine")])) == tmp_path / "mine"
+
+
+class Chatting(ScriptedAgent):
+    """Asks a chat model behind the reply cache one question a turn."""
+
+    def __init__(self, replies: ReplyStore | None) -> None:
+        super().__init__(_script, batch_size=2)
+        self.chat = (
+            CachedReplies(ScriptedChat(lambda request: request.messages[0].content), replies) if replies else None
+        )
+
+    def batch_generate_response(
+        self, queries: Any, images: Any, message_histories: Any = None, **kwargs: Any
+    ) -> list[str]:
+        if self.chat is not None:
+            self.chat.chat([ChatRequest((ChatMessage("user", query),)) for query in queries])
+        return super().batch_generate_response(queries, images, message_histories, **kwargs)
+
+
+def test_what_came_from_the_reply_cache_is_told(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Queries are "What is number N?" with one N a turn of a dialog; 3 + 2 + 2 turns in calls of two at most."""
+    monkeypatch.setattr(launch, "build_agent", lambda *_, replies, **__: Chatting(replies))
+    assert _main(world, "--no-report") == 0
+    assert "reply cache" not in capsys.readouterr().out
+    assert _scores(world)["about"]["latency"]["reply_hits"] is None
+    for hits, printed in ((4, "reply cache: 4 of 7 replies came from it"), (7, "no call was made without it")):
+        assert _main(world, "--no-report", "--reply-cache", str(world / "kept")) == 0
+        times = _scores(world)["about"]["latency"]
+        assert (times["reply_hits"], times["reply_misses"]) == (hits, 7 - hits)  # three questions differ
+        assert printed in capsys.readouterr().out
+        lines = [json.loads(line) for line in (world / "out" / "run_log.jsonl").read_text().splitlines()]
+        assert times["uncached_turns"] == sum(line["reply_hits"] == 0 for line in lines)
+    assert times["uncached_mean_turn"] is None
+
+
+def test_a_reply_cache_that_cannot_be_opened_is_told(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (world / "kept").write_text("a file")
+    assert _main(world, "--reply-cache", str(world / "kept")) == 2
+    assert "cannot be opened" in capsys.readouterr().out
+
+
+def test_the_manifest_notes_commit_and_models_whatever_a_resumed_run_finds(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "commit", lambda: "aaaaaaa")
+    monkeypatch.setattr(launch, "model_names", lambda _: {"chat": "scripted"})
+    assert _main(world, "--no-report") == 0
+    answers = world / "out" / "response.jsonl"
+    monkeypatch.setattr(manifest, "commit", lambda: "bbbbbbb-dirty")
+    assert _main(world, "--no-report", "--resume") == 0  # nothing is left to ask
+    assert _scores(world)["about"]["commit"] == "aaaaaaa"
+    answers.write_bytes(answers.read_bytes()[:700])
+    assert _main(world, "--no-report", "--resume") == 0
+    about = _scores(world)["about"]
+    assert (about["commit"], about["models"]) == ("aaaaaaa, bbbbbbb-dirty", {"chat": "scripted"})
+
+
+def _facts(world: Path, facts: Any) -> None:
+    (world / "content_ids.json").write_text(json.dumps(facts))
+
+
+def test_both_photo_groups_are_scored_apart_where_the_data_set_knows_them(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main(world, "--no-report") == 0
+    assert "by_photo" not in _scores(world) and "another photo" not in capsys.readouterr().out
+    table = pd.read_csv(world / "out" / ALL_TURNS)
+    known = {"a": {"same_photo": True, "answerable": True}, "b": {"same_photo": False, "answerable": None}}
+    _facts(world, {row["interaction_id"]: known.get(row["session_id"], {"scene": "x"}) for _, row in table.iterrows()})
+    assert _main(world, "--no-report") == 0
+    scores = _scores(world)
+    # dialog a: right, right, missing; dialog b: right, right; nothing is known of c
+    assert {name: group["total"] for name, group in scores["by_photo"].items()} == {"same photo": 3, "another photo": 2}
+    assert scores["by_photo"]["same photo"]["truthfulness_score"] == pytest.approx(2 / 3)
+    assert scores["by_photo"]["another photo"]["truthfulness_score"] == 1.0
+    assert list(scores["by_answerable"]) == ["answerable"]
+    assert scores["intervals_95"]["by_photo"] == {"same photo": {}, "another photo": {}}  # one dialog each
+    printed = capsys.readouterr().out
+    assert "By photo" in printed and "another photo" in printed
+    turns = read_turn_table(world / "out")
+    assert [turn.facts.same_photo for turn in turns if turn.turn.session_id == "b"] == [False, False]
+
+
+@pytest.mark.parametrize("facts", [[], {"x": 3}, {"x": {"same_photo": "yes"}}])
+def test_facts_of_another_shape_are_told(world: Path, facts: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _facts(world, facts)
+    assert _main(world) == 2
+    assert "content_ids.json" in capsys.readouterr().out.replace("\n", "")
 
 
 def test_only_the_first_conversations_are_asked(world: Path) -> None:

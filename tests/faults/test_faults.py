@@ -1,7 +1,7 @@
 """Whatever fails, on every preset: all answers, in order and in time; only the turns concerned abstain; the trace says why.
 
 On a scripted clock with the challenge's own limits, so that neither hangs nor a busy machine cost time; ``python -m benchmarks.faults``
-tries the same, and the embedded profile's stages too, on the real clock.
+tries the same on the real clock.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import dataclasses
 
 import pytest
 
+from agents.settings import PRESETS, names
 from agents.turn import IDK
 from benchmarks.faults import main
 from benchmarks.faulty.faults import FAULTS
 from benchmarks.faulty.plan import Fault, Plan
 from benchmarks.faulty.stage_faults import STAGE_FAULTS, in_stage
 from benchmarks.faulty.trial import Outcome, trial
-from benchmarks.faulty.variants import EMBEDDED, full_settings, variants
+from benchmarks.faulty.variants import full_settings
 
-ALL = [name for name in variants() if not name.endswith(EMBEDDED)] + ["best" + EMBEDDED]
+ALL = names(PRESETS)
 STAGES = [(variant, stage) for variant in ALL for stage in full_settings(variant).stages]
 
 
@@ -27,7 +28,7 @@ def held(outcome: Outcome) -> None:
     assert outcome.overrun_ms <= 0.0
 
 
-@pytest.mark.parametrize("variant", variants())
+@pytest.mark.parametrize("variant", ALL)
 def test_without_a_fault_every_turn_is_answered(variant: str) -> None:
     outcome = trial(variant, scripted=True)
     held(outcome)

@@ -261,9 +261,10 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     stage = Late()
     guard = Guard([stage], Limits(seconds_per_turn=0.1, margin_seconds=0.02))
     asked = [Turn("a", Image.new("RGB", (8, 8)))]
+    made = context(load_settings("vlm_only", "gpu"))  # files are read before the clock runs
     call = guard.start(1)
     deadline = guard.deadline(call, asked)
-    made = _with(context(load_settings("vlm_only", "gpu")), deadline)
+    made = _with(made, deadline)
     guard.run(stage, asked, made, 0.1)
     assert "hung" in asked[0].trace[0]["skipped"]
     again = [turn("b")]

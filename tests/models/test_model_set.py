@@ -61,5 +61,5 @@ def test_one_model_with_two_sets_of_options_would_be_loaded_twice_and_is_refused
 
 
 def test_a_role_without_a_model_lists_those_there_are() -> None:
-    with pytest.raises(ModelError, match=r"'reader'.*it has: chat"):
-        ModelSet(profile({"chat": {"kind": "smollm2"}}), Path("unused")).get("reader")
+    with pytest.raises(ModelError, match=r"'reranker'.*it has: chat"):
+        ModelSet(profile({"chat": {"kind": "smollm2"}}), Path("unused")).get("reranker")

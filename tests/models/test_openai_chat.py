@@ -6,9 +6,10 @@ import asyncio
 import base64
 import io
 import json
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from agents.deadline import Deadline
-from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.openai_chat import OpenAIChat
 
 KEY = "sk-secret-0123456789"
@@ -45,10 +46,16 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_KEY", KEY)
 
 
-def chunk(text: str | None = None, finish: str | None = None, logprob: float | None = None) -> bytes:
+def chunk(
+    text: str | None = None,
+    finish: str | None = None,
+    logprob: float | None = None,
+    others: Mapping[str, float] | None = None,
+) -> bytes:
     choice: dict[str, Any] = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}
     if logprob is not None:
-        choice["logprobs"] = {"content": [{"token": text, "logprob": logprob, "bytes": None, "top_logprobs": []}]}
+        top = [{"token": token, "logprob": value, "bytes": None} for token, value in (others or {}).items()]
+        choice["logprobs"] = {"content": [{"token": text, "logprob": logprob, "bytes": None, "top_logprobs": top}]}
     body = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
     return b"data: " + json.dumps(body).encode() + b"\n\n"
 
@@ -277,3 +284,25 @@ def test_no_key_is_fine_for_a_server_of_ones_own(httpserver: HTTPServer, monkeyp
 
 def test_no_requests_no_replies(httpserver: HTTPServer) -> None:
     assert client(httpserver).chat([]) == []
+
+
+def test_the_opening_holds_the_alternatives_of_the_first_token_alone(httpserver: HTTPServer) -> None:
+    first = chunk(
+        "Yes", logprob=math.log(0.6), others={"Yes": math.log(0.6), " yes": math.log(0.1), "No": math.log(0.3)}
+    )
+    second = chunk(".", logprob=0.0, others={".": 0.0})
+    body = first + second + chunk(finish="stop") + b"data: [DONE]\n\n"
+    seen = script(httpserver, Response(body, content_type="text/event-stream"))
+    reply, plain = client(httpserver, concurrency=1).chat([ask(logprobs=True), ask()])
+    assert reply.opening == pytest.approx({"Yes": 0.6, " yes": 0.1, "No": 0.3})
+    assert plain.opening is None
+    assert [body.get("top_logprobs") for body in seen] == [OPENING_ALTERNATIVES, None]
+
+
+def test_a_server_that_gives_no_alternatives_still_gives_log_probabilities(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, fault(400, "top_logprobs is not supported"), stream("ok", logprob=-0.5))
+    chat = client(httpserver)
+    replies = [chat.chat([ask(logprobs=True)])[0] for _ in range(2)]
+    assert [(reply.logprobs, reply.opening) for reply in replies] == [((-0.5,), None)] * 2
+    assert ["top_logprobs" in body for body in seen] == [True, False, False]
+    assert all(body["logprobs"] for body in seen)

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from agents.deadline import Deadline
-from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.transformers_chat import TransformersChat
 from agents.models.transformers_loading import load_checkpoint
 from tests.models.tiny import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
@@ -235,3 +235,18 @@ def test_a_picture_of_one_pixel_or_extreme_shape_costs_no_neighbour(vlm: Transfo
     replies = vlm.chat([ask("fox", Image.new("RGB", (1, 1))), ask("fox", picture(1)), ask("a", picture(2, (900, 3)))])
     assert replies[1].finish_reason in ("stop", "length")
     assert all(reply.text or reply.error for reply in replies)
+
+
+def test_the_opening_holds_the_likeliest_first_tokens(llama: Path, chat: TransformersChat) -> None:
+    request = ask("The quick brown", max_tokens=3, logprobs=True)
+    replies = chat.chat([ask("fox", max_tokens=2), request])
+    checkpoint = load_checkpoint(llama)
+    ids = checkpoint.inputs([checkpoint.render(request.messages)], [()])["input_ids"]
+    with torch.inference_mode():
+        probabilities = checkpoint.model(input_ids=ids).logits[0, -1].softmax(-1)
+    expected: dict[str, float] = {}
+    for token in probabilities.argsort(descending=True)[:OPENING_ALTERNATIVES].tolist():
+        text = checkpoint.tokenizer.decode([token])
+        expected[text] = expected.get(text, 0.0) + float(probabilities[token])
+    assert replies[0].opening is None  # not asked for
+    assert replies[1].opening == pytest.approx(expected, abs=1e-5)

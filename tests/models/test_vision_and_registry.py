@@ -257,7 +257,6 @@ def test_every_kind_can_be_built(tmp_path: Path, cache: Path) -> None:
         {"kind": "maxsim", "encoder": bert},
         {"kind": "bm25"},
         {"kind": "cross-encoder", "path": str(save_cross_encoder(tmp_path / "ce"))},
-        {"kind": "extractive-reader", "encoder": bert},
     ]
     registry = ModelRegistry(cache, describe)
     assert all(registry.load(spec).name for spec in specs)

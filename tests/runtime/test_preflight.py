@@ -13,11 +13,11 @@ import pytest
 from agents.launch import preset_names
 from agents.preflight import image, running
 from agents.preflight.check import Check, guarded
-from agents.preflight.submission import CHALLENGES, check_preset, check_submission, wanted_models, write
+from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
 from agents.prompts import PromptLibrary
 from agents.runtime.equipment import with_found_weights
 from agents.runtime.revisions import Pin, is_commit, loadable, pins
-from agents.settings import PROMPTS, ROOT, Profile, Settings, load_profile, load_settings
+from agents.settings import PRESETS, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
 
 LIBRARY = PromptLibrary(PROMPTS)
 GPU = load_profile("gpu")
@@ -98,6 +98,19 @@ def test_a_preset_without_web_search_is_not_for_task_2(tmp_path: Path) -> None:
     assert states(check_submission(path, offline, GPU, LIBRARY))["task"] == "failed"
     write(path, 1, models, pinned(models))
     assert states(check_submission(path, offline, GPU, LIBRARY))["task"] == "ok"
+
+
+@pytest.mark.parametrize("field", ["seconds_per_turn", "seconds_per_dialog", "answer_tokens"])
+def test_limits_beyond_those_of_the_challenge_are_found(field: str) -> None:
+    assert check_limits(settings()).state == "ok"
+    wider = settings().limits.model_copy(update={field: 76})
+    found = check_limits(settings().model_copy(update={"limits": wider}))
+    assert found.state == "failed" and field in found.found and found.mend
+
+
+@pytest.mark.parametrize("preset", names(PRESETS))
+def test_every_preset_keeps_them_under_the_profile_that_is_submitted(preset: str) -> None:
+    assert check_limits(load_settings(preset, "gpu")).state == "ok"
 
 
 def test_the_image_has_to_run_the_preset_that_is_checked(tmp_path: Path) -> None:

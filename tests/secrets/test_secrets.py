@@ -237,7 +237,8 @@ def test_run_logs_and_manifests_hold_no_key(tmp_path: Path, logged: io.StringIO)
 def traced(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[str, list[dict[str, Any]]]:
     """The trace of a turn whose question, picture and search results hold words that stand nowhere else."""
     settings = load_settings(preset, "embedded")
-    settings = settings.model_copy(update={"trace": trace})
+    stages = (settings.stages[0], "image_text", *settings.stages[1:])  # so that text of the picture is in it
+    settings = settings.model_copy(update={"trace": trace, "stages": stages})
     models = ModelSet(Profile(name="x", models={}), tmp_path, ready=ready())
     agent = CragAgent(Search(), settings=settings, models=models, trace_path=tmp_path / "trace.jsonl")
     query = "How high is the Zarquon?"

@@ -199,3 +199,15 @@ def test_what_cannot_be_started_is_said_before_anything_loads(llama_folder: Path
         engine(llama_folder, extra={"warp_speed": 9})
     with pytest.raises(ModelError, match="'tuned' is missing"):
         engine(llama_folder, lora=Lora("tuned", str(tmp_path / "nowhere")))
+
+
+def test_the_opening_is_that_of_transformers(llama: VllmChat, llama_folder: Path) -> None:
+    request = ask("Which castle is this?", max_tokens=3, logprobs=True)
+    expected = TransformersChat.load(llama_folder, dtype="float32").chat([request])[0].opening
+    found, without = llama.chat([request, ask("Who?", max_tokens=3)])
+    assert expected is not None
+    assert found.opening is not None
+    assert sum(found.opening.values()) == pytest.approx(
+        sum(expected.values()), abs=1e-3
+    )  # bytes may be named otherwise
+    assert without.opening is None

@@ -1,0 +1,50 @@
+"""What the probabilities of a reply's first token say: how near it was to an abstention, and how sure a yes or no is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agents.turn import IDK
+
+_AROUND = " \t\r\n\"'`*“”‘’"
+"""Blanks, quotation marks and markdown that may stand around the first word of a reply."""
+
+
+def idk_probability(opening: Mapping[str, float] | None) -> float | None:
+    """Probability that a reply would have begun with "I don't know", 0 to 1.
+
+    The sum over the first tokens that are a beginning of those words ("I", " I don"). This is the signal that the winner of task 2 of the
+    KDD Cup 2025 (NVIDIA, github.com/rbiswasfc/crag-mm) abstains on.
+
+    Args:
+        opening: Probability of each likely first token (``ChatReply.opening``).
+
+    Returns:
+        None where the engine gives no alternatives.
+    """
+    if not opening:
+        return None
+    words = _words(opening)
+    return min(1.0, sum(words[word] for word in words if word and IDK.startswith(word)))
+
+
+def yes_probability(opening: Mapping[str, float] | None) -> float | None:
+    """Probability of yes where a reply says yes or no: P(yes) / (P(yes) + P(no)) over its first tokens, in any case, with or without blank.
+
+    Returns:
+        None where the engine gives no alternatives, or neither word is among them.
+    """
+    if not opening:
+        return None
+    words = _words(opening)
+    yes, no = (sum(words[word] for word in words if word.lower() == said) for said in ("yes", "no"))
+    return yes / (yes + no) if yes + no > 0 else None
+
+
+def _words(opening: Mapping[str, float]) -> dict[str, float]:
+    """Probabilities by the tokens' texts without what may stand around a word."""
+    words: dict[str, float] = {}
+    for token, probability in opening.items():
+        word = token.strip(_AROUND)
+        words[word] = words.get(word, 0.0) + probability
+    return words

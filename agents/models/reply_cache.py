@@ -1,0 +1,225 @@
+"""Replies of deterministic requests on disk, so that a repeated table, an ablation or a resumed run pays only for what is new.
+
+A request is deterministic at temperature 0 or with a seed. A reply is found by all that it depends on: the model, the messages,
+the pixels of the pictures and every setting of the request. Replies cut by a deadline and errors are never kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import diskcache
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
+from agents.models.pixels import to_rgb
+
+FORMAT = 1
+"""Counts up when keys or entries change their meaning; entries of another format are never found."""
+
+KEPT = frozenset({"stop", "length"})
+"""Ends of a reply (``FinishReason``) that another run would reach as well."""
+
+_FIELDS = frozenset(field.name for field in fields(ChatReply))
+_FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
+
+_log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A model that can say what its replies depend on."""
+
+    fingerprint: str
+    """Names the weights (their SHA-256, or size and name) and each option of the engine that changes replies."""
+
+
+@dataclass(frozen=True)
+class ReplyCounts:
+    """Deterministic requests so far: ``hits`` took no call of the model, ``misses`` were asked."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+class ReplyStore:
+    """Replies by key in an SQLite file that survives a kill at any point; several processes may share the folder.
+
+    Args:
+        folder: Made where it is not there.
+
+    Raises:
+        ModelError: The folder cannot be made, or its database is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._counts = ReplyCounts()
+        self._lock = threading.Lock()
+        try:
+            # Values are plain bytes, never pickles; nothing is evicted.
+            self._cache = diskcache.Cache(str(folder), eviction_policy="none", cull_limit=0, size_limit=2**62)
+        except _FAULTS as error:
+            raise ModelError(
+                f"The reply cache {folder} cannot be opened ({error}): delete the folder or name another one."
+            ) from error
+
+    @property
+    def counts(self) -> ReplyCounts:
+        """Hits and misses of this process."""
+        return self._counts
+
+    def count(self, hits: int, misses: int) -> None:
+        """Add to the counts."""
+        with self._lock:
+            self._counts = ReplyCounts(self._counts.hits + hits, self._counts.misses + misses)
+
+    def get(self, key: str) -> ChatReply | None:
+        """The reply of a key; None where there is none, or none that can be read (which is logged)."""
+        try:
+            entry = self._cache.get(key)
+            return None if entry is None else decoded(entry)
+        except (*_FAULTS, ValueError) as error:
+            _log.warning("reply cache %s: entry %s is asked for again: %s", self.folder, key[:12], error)
+            return None
+
+    def put(self, key: str, reply: ChatReply) -> None:
+        """Keep a reply; one that cannot be written is lost to later runs alone (which is logged)."""
+        try:
+            self._cache.set(key, encoded(reply))
+        except _FAULTS as error:
+            _log.warning("reply cache %s: entry %s could not be written: %s", self.folder, key[:12], error)
+
+
+class CachedReplies:
+    """A ``ChatModel`` that asks another one only what the store does not hold, and each request of a batch only once.
+
+    Args:
+        model: The model that is asked.
+        store: Where replies are kept.
+        options: What the model was made from, in words; part of the key where the model is not ``Fingerprinted``.
+    """
+
+    def __init__(self, model: ChatModel, store: ReplyStore, options: str = "") -> None:
+        self.name = model.name
+        self._model = model
+        self._store = store
+        self._identity = model.fingerprint if isinstance(model, Fingerprinted) else f"{model.name} {options}"
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """See ``ChatModel.chat``.
+
+        Raises:
+            ModelError: The model failed as a whole, or gave another number of replies than it was asked for.
+        """
+        keys = self._keys(requests)
+        found = {key: reply for key in set(keys) if key is not None and (reply := self._store.get(key)) is not None}
+        asked: dict[str | int, ChatRequest] = {}  # by key; by position where a request has none
+        for position, (key, request) in enumerate(zip(keys, requests, strict=True)):
+            if key not in found:
+                asked.setdefault(position if key is None else key, request)
+        replies = self._model.chat(list(asked.values()), deadline) if asked else []
+        if len(replies) != len(asked):
+            raise ModelError(f"{self.name} gave {len(replies)} replies to {len(asked)} requests.")
+        made = dict(zip(asked, replies, strict=True))
+        for key, reply in made.items():
+            if isinstance(key, str) and reply.finish_reason in KEPT:
+                self._store.put(key, reply)
+        misses = sum(isinstance(key, str) for key in made)
+        self._store.count(sum(key is not None for key in keys) - misses, misses)
+        return [
+            found[key] if key is not None and key in found else made[position if key is None else key]
+            for position, key in enumerate(keys)
+        ]
+
+    def _keys(self, requests: Sequence[ChatRequest]) -> list[str | None]:
+        """The key of each request; None where its reply is not deterministic or a picture cannot be read."""
+        pictures: dict[int, str] = {}  # by ``id``: the prompts of a batch often show the same object
+        keys: list[str | None] = []
+        for request in requests:
+            try:
+                keys.append(request_key(self._identity, request, pictures) if is_deterministic(request) else None)
+            except ValueError:  # the model says what is wrong with the picture
+                keys.append(None)
+        return keys
+
+
+def is_deterministic(request: ChatRequest) -> bool:
+    """Whether the same request gets the same reply: greedy decoding, or sampling with a seed."""
+    return request.temperature == 0.0 or request.seed is not None
+
+
+def request_key(model: str, request: ChatRequest, pictures: dict[int, str] | None = None) -> str:
+    """SHA-256, in hexadecimal, of the model's identity and all fields of the request and its messages.
+
+    Args:
+        model: What the replies of the model depend on.
+        pictures: Hashes of images that were seen before, by ``id``; added to.
+
+    Raises:
+        ValueError: A picture cannot be decoded.
+    """
+    seen = {} if pictures is None else pictures
+    content = {
+        "format": FORMAT,
+        "model": model,
+        **{field.name: getattr(request, field.name) for field in fields(request)},
+        "messages": [
+            {
+                **{field.name: getattr(message, field.name) for field in fields(message)},
+                "images": [_picture_hash(image, seen) for image in message.images],
+            }
+            for message in request.messages
+        ],
+    }
+    # Not sorted: the order of a schema's properties is the order in which they are generated.
+    return hashlib.sha256(json.dumps(content, default=_plain).encode("ascii")).hexdigest()
+
+
+def encoded(reply: ChatReply) -> bytes:
+    """All fields of a reply as JSON."""
+    return json.dumps({name: getattr(reply, name) for name in _FIELDS}, default=_plain).encode("ascii")
+
+
+def decoded(entry: Any) -> ChatReply:
+    """The reply of an entry.
+
+    Raises:
+        ValueError: It is not a whole reply that may be kept.
+    """
+    if not isinstance(entry, bytes):
+        raise ValueError(f"an entry of type {type(entry).__name__}")
+    content = json.loads(entry)
+    if not isinstance(content, dict) or set(content) != _FIELDS:
+        raise ValueError("not the fields of a reply")
+    if not isinstance(content["text"], str) or content["finish_reason"] not in KEPT:
+        raise ValueError("not a finished reply")
+    return ChatReply(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
+
+
+def _picture_hash(image: Image.Image, seen: dict[int, str]) -> str:
+    """SHA-256 of size, mode and pixels as the models see them (upright RGB: palettes and EXIF rotation count)."""
+    if id(image) not in seen:
+        pixels = to_rgb(image)
+        digest = hashlib.sha256(f"{image.mode} {pixels.width} {pixels.height}\n".encode())
+        digest.update(pixels.tobytes())
+        seen[id(image)] = digest.hexdigest()
+    return seen[id(image)]
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: mappings that are no dict, numbers of numpy."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} in a request or a reply")

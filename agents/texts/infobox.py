@@ -1,0 +1,53 @@
+"""The facts of an infobox: its attributes in plain text, without those that only say how the box is drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agents.texts.wikitext import flatten
+
+_WORD = re.compile(r"[^\W\d_]+")
+_LAYOUT_WORDS = frozenset(
+    "image images img imagesize pic picture photo photomontage logo icon mapframe map maps mapsize pushpin alt upright website homepage "
+    "url qid wikidata commons signature thumb gallery audio video filename embed autoconvert module nocat bodystyle titlestyle "
+    "headerstyle labelstyle datastyle".split()
+)
+_CAPTIONS = frozenset(("caption", "description", "summary"))
+_OF_MAPS = frozenset("map maps mapframe pushpin logo signature icon".split())
+_SIZED = frozenset(("flag", "seal", "shield", "emblem", "symbol", "crest", "coa"))
+_SIZES = frozenset(("size", "width", "link"))
+_COORDINATES = frozenset(("coordinates", "coords", "coord"))
+_FILE = re.compile(
+    r"(?:(?:file|image):)?[^;|\n]{1,200}\.(?:jpe?g|png|svg|gif|webp|tiff?|og[gva]|webm|pdf)", re.IGNORECASE
+)
+
+
+def is_layout(key: str, value: str) -> bool:
+    """Whether an attribute says how the infobox is drawn (files, sizes, maps, links) and nothing of the entity.
+
+    The caption of a picture is kept: it describes what is shown. So are coordinates themselves, but not how they are displayed.
+
+    Args:
+        key: With blanks or underscores, as in ``image size`` or ``mapframe_zoom``.
+        value: Plain text.
+    """
+    words = _WORD.findall(key.lower().replace("_", " "))
+    if _FILE.fullmatch(value.strip()):
+        return True
+    if not words:
+        return False
+    if words[-1] in _CAPTIONS:
+        return not _OF_MAPS.isdisjoint(words)
+    if words[0] in _COORDINATES:
+        return len(words) > 1
+    return not _LAYOUT_WORDS.isdisjoint(words) or (words[0] in _SIZED and words[-1] in _SIZES)
+
+
+def facts(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The attributes of an entity as (key, plain value) pairs, without markup, empty values and layout; keys have blanks."""
+    for raw, content in attributes.items():
+        for key, value in flatten(str(raw), content):
+            if not is_layout(key, value):
+                yield key, value

@@ -1,0 +1,123 @@
+"""The gate: probabilities worked out by hand, what it does with gaps and broken files, and its place in the last stage."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.methods.cov import ChainOfVerification
+from agents.methods.gate import SIGNALS, Gate, GateError, GateSignals, SignalWeight
+from agents.overrides import overridden
+from agents.search.types import Entity, ImageHit
+from agents.settings import Finalise, Settings, SettingsError
+from agents.stages.finalise import Finalise as FinaliseStage
+from agents.stages.finalise import signals_of
+from agents.turn import IDK, Candidate, Evidence, Verification
+from tests.agent.scripted import context, turn
+
+GATE = Gate(
+    signals={
+        "p_idk": SignalWeight(mean=0.2, scale=0.1, weight=-1.0),
+        "p_yes": SignalWeight(mean=0.5, scale=0.25, weight=2.0),
+    },
+    bias=0.5,
+    threshold=0.6,
+)
+
+
+def test_the_probability_is_that_of_the_regression() -> None:
+    # log-odds 0.5 - (0.3 - 0.2) / 0.1 + 2 (0.75 - 0.5) / 0.25 = 1.5
+    assert GATE.probability(GateSignals(p_idk=0.3, p_yes=0.75)) == pytest.approx(1 / (1 + math.exp(-1.5)))
+    # a missing signal has its mean: 0.5 - 1 = -0.5
+    assert GATE.probability(GateSignals(p_idk=0.3)) == pytest.approx(1 / (1 + math.exp(0.5)))
+    assert GATE.probability(GateSignals()) == pytest.approx(1 / (1 + math.exp(-0.5)))
+
+
+VALUES = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(SIGNALS, VALUES)))
+def test_whatever_is_missing_the_probability_is_one(values: dict[str, float | None]) -> None:
+    assert 0 <= GATE.probability(GateSignals(**values)) <= 1
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.one_of(st.none(), st.floats(0, 1)))
+def test_more_of_a_good_sign_never_lowers_the_probability(one: float, other: float, p_idk: float | None) -> None:
+    low, high = sorted((one, other))
+    assert GATE.probability(GateSignals(p_idk, p_yes=low)) <= GATE.probability(GateSignals(p_idk, p_yes=high))
+
+
+def test_a_gate_survives_its_file(tmp_path: Path) -> None:
+    GATE.save(tmp_path / "gates" / "x.json")
+    assert Gate.load(tmp_path / "gates" / "x.json") == GATE
+
+
+def _with(**fields: Any) -> str:
+    return json.dumps({**GATE.model_dump(), **fields})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "malformed"),
+        (_with(signals={}), "malformed"),
+        (_with(signals={"charm": {"mean": 0, "scale": 1, "weight": 1}}), "unknown signals: charm"),
+        (_with(signals={"p_yes": {"mean": 0, "scale": 0, "weight": 1}}), "greater than 0"),
+        (_with(bias=math.inf), "malformed"),
+        (_with(threshold=2), "malformed"),
+    ],
+)
+def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "gate.json").write_text(text)
+    with pytest.raises(GateError, match=said) as caught:
+        Gate.load(tmp_path / "gate.json")
+    assert "evaluation.calibrate" in str(caught.value)
+
+
+def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.calibrate"):
+        overridden(Settings(stages=("finalise",)), [f"finalise.gate={tmp_path / 'none.json'}"])
+
+
+def test_the_signals_of_a_turn() -> None:
+    def hit(name: str, score: float) -> ImageHit:
+        return ImageHit(0, score, "", (Entity(name),))
+
+    asked = turn(
+        "How tall?",
+        candidate=Candidate("330 m", None, (math.log(0.5), 0.0), idk=0.1),
+        verification=Verification(p_yes=0.7),
+        consistent=False,
+        chain=ChainOfVerification(0.8),
+        ranked=(Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=0.9)),
+        entity=Entity("Eiffel Tower"),
+        entity_score=0.6,
+        image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),
+    )
+    assert {name: round(value, 6) for name, value in asdict(signals_of(asked)).items()} == {
+        "p_idk": 0.1, "p_yes": 0.7, "least_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
+        "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
+    }  # fmt: skip
+    assert signals_of(turn("Who?")).known() == {"no_evidence": 1.0, "no_entity": 1.0}
+    assert signals_of(turn("Who?", needs_image=False)).no_entity == 0.0
+
+
+@pytest.mark.parametrize(("idk", "given"), [(0.2, "330 m"), (0.3, IDK)])
+def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: float, given: str) -> None:
+    """Without a verdict the probability is 0.62 at an idk of 0.2 and 0.38 at 0.3; the threshold lies at 0.6."""
+    GATE.save(tmp_path / "gate.json")
+    settings = Finalise(gate=str(tmp_path / "gate.json"), most_idk=0.0)  # which a gate takes the place of
+    asked = turn("How tall?", candidate=Candidate("330 m", None, idk=idk))
+    FinaliseStage().run([asked, turn("Who?")], context(Settings(stages=("finalise",), finalise=settings)))
+    asked.close_stage("finalise", 0.0)
+    assert asked.answer == given
+    assert asked.trace[0]["probability"] == pytest.approx(GATE.probability({"p_idk": idk}))
+    assert asked.trace[0]["candidate"] == "330 m"
+    assert ("the gate" in asked.trace[0]["decision"]) == (given == IDK)

