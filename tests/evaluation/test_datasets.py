@@ -70,6 +70,8 @@ def test_sessions_of_the_research_release_are_skipped_and_replaced(
     loaded = _open(folder)
     assert [session.session_id for session in loaded] == [replaced]
     assert not loaded.sessions[0].is_ego
+    assert str(loaded.sessions[0].image_url).startswith("https://web.archive.org/web/20250521025904/")
+    monkeypatch.setitem(known_sessions.REPLACED_IMAGE_URLS, replaced, None)
     without = loaded.image(loaded.sessions[0])
     assert without.image is None
     assert "no replacement" in str(without.note)
