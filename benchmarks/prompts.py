@@ -1,7 +1,7 @@
 """How many replies to each prompt keep its format, so that the stage that asked can read them.
 
-Run: ``python -m benchmarks.prompts --presets best,cruise --num-conversations 20``. The first sessions of the validation split go through each
-preset with the real models of the profile; every reply is read by the parser of the stage that asked for it. A prompt whose replies
+Run: ``python -m benchmarks.prompts --presets best,cruise --num-conversations 20``. The first sessions of the validation split go through
+each preset with the real models of the profile; every reply is read by the parser of the stage that asked for it. A prompt whose replies
 cannot be read is a fault of the prompt or of its parser: exit status 1 where fewer than ``--least`` percent can.
 """
 
