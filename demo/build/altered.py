@@ -15,11 +15,15 @@ from PIL import Image
 from demo.build.noise import generator
 
 # What the strongest change does. Chosen by eye on contact sheets of the validation split.
-YAW = 0.38  # share by which the far side of the thing gets smaller
-PITCH = 0.16  # the same from top to bottom
+YAW = 0.38  # share by which the far side of a cut-out gets smaller
+PHOTO_YAW = 0.2  # the same of a whole photograph, of which the frame must stay full
+PITCH = 0.16  # share by which the upper or lower side gets smaller
 ROLL_DEGREES = 14.0
-PART_LEFT_OUT = 0.32  # share of a photograph's sides that lies outside the new frame
-OCCLUDED = 0.24  # share of the width or height that something in front hides
+PHOTO_ROLL_DEGREES = 8.0
+PART_LEFT_OUT = 0.2  # share of a photograph's sides that lies outside the new frame, beside what turning it takes
+OCCLUDED = 0.24  # share of a photograph's width or height that something in front hides
+SHADOWED = (0.35, 0.55)  # least and largest share of a cut-out in the shadow of something beside it
+SHADE = 0.62  # how much darker it is there
 EXPOSURE_STOPS = 1.0
 SIDE_LIGHT = 0.7  # how much darker the side away from the light is
 COLOUR_CAST = 0.17  # white balance: change of the red and the blue gain
@@ -64,8 +68,9 @@ def alter(photo: Image.Image, strength: float, seed: str, mirror: bool) -> Image
     pixels = (_turned if cut_out else _part)(pixels, strength, generator(f"{seed}/viewpoint"))
     colours, alpha = pixels[..., :3], pixels[..., 3] if cut_out else None
     lit = _focused(_lit(colours.astype(np.float32), strength, generator(f"{seed}/light")), strength)
-    noisy = _noisy(lit, strength, generator(f"{seed}/noise"))
-    colours, alpha = _occluded(_compressed(noisy, strength), alpha, strength, generator(f"{seed}/occlusion"))
+    covering = generator(f"{seed}/occlusion")
+    covered = (_shadowed if cut_out else _occluded)(lit, strength, covering)
+    colours = _compressed(_noisy(covered, strength, generator(f"{seed}/noise")), strength)
     if alpha is None:
         return Image.fromarray(colours, mode="RGB")
     result = Image.fromarray(np.dstack([colours, alpha]), mode="RGBA")
@@ -77,12 +82,14 @@ def _corners(width: int, height: int) -> Floats:
     return np.array([[0, 0], [width, 0], [width, height], [0, height]], dtype=np.float32)
 
 
-def _viewpoint(width: int, height: int, strength: float, rng: np.random.Generator) -> Floats:
+def _viewpoint(
+    width: int, height: int, strength: float, rng: np.random.Generator, most_yaw: float, most_roll: float
+) -> Floats:
     """Where the corners of a flat thing of this size lie when it is seen from another side; shape (4, 2), pixels."""
     yaw, pitch = (float(side) for side in rng.choice([-1.0, 1.0], size=2) * rng.uniform(0.6, 1.0, size=2))
-    roll = np.deg2rad(float(rng.uniform(-1, 1)) * ROLL_DEGREES * strength)
+    roll = np.deg2rad(float(rng.uniform(-1, 1)) * most_roll * strength)
     x, y = (_corners(2, 2) - 1).T  # -1 to 1
-    depth = 1 + strength * (YAW * yaw * x + PITCH * pitch * y)
+    depth = 1 + strength * (most_yaw * yaw * x + PITCH * pitch * y)
     seen_x, seen_y = x * np.cos(0.6 * strength * yaw) / depth, y / depth
     turned_x = seen_x * np.cos(roll) - seen_y * np.sin(roll) * height / width
     turned_y = seen_y * np.cos(roll) + seen_x * np.sin(roll) * width / height
@@ -92,7 +99,7 @@ def _viewpoint(width: int, height: int, strength: float, rng: np.random.Generato
 def _turned(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
     """A cut-out seen from another side, on a ground large enough for it."""
     height, width = pixels.shape[:2]
-    target = _viewpoint(width, height, strength, rng)
+    target = _viewpoint(width, height, strength, rng, YAW, ROLL_DEGREES)
     target -= target.min(axis=0)
     size = np.ceil(target.max(axis=0)).astype(int)
     matrix = cv2.getPerspectiveTransform(_corners(width, height), target)
@@ -108,7 +115,8 @@ def _part(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
     """A part of a photograph seen from another side: the four corners of the new frame lie inside the old one."""
     height, width = pixels.shape[:2]
     kept = 1 - PART_LEFT_OUT * strength
-    corners = _viewpoint(width, height, strength, rng) - np.array([width, height], dtype=np.float32) / 2
+    corners = _viewpoint(width, height, strength, rng, PHOTO_YAW, PHOTO_ROLL_DEGREES)
+    corners -= np.array([width, height], dtype=np.float32) / 2
     # The frame shrinks until all of it lies inside, then moves within what is left over.
     reach = (np.abs(corners) / np.array([width, height], dtype=np.float32)).max(axis=0) * 2
     corners *= min(kept, 1.0) / max(1.0, float(reach.max()))
@@ -158,30 +166,32 @@ def _compressed(colours: Pixels, strength: float) -> Pixels:
     return np.ascontiguousarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR)[..., ::-1])
 
 
-def _occluded(
-    colours: Pixels, alpha: Pixels | None, strength: float, rng: np.random.Generator
-) -> tuple[Pixels, Pixels | None]:
-    """Something out of focus in front of one side of the thing; in front of the feet of a cut-out."""
+def _occluded(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
+    """Something out of focus that reaches into a photograph from one side."""
     height, width = colours.shape[:2]
     side, along = int(rng.integers(4)), float(rng.uniform(0.2, 0.8))
-    if alpha is not None:
-        side = 3
     colour = np.array(_FOREGROUNDS[int(rng.integers(len(_FOREGROUNDS)))], dtype=np.float32)
     deep = OCCLUDED * strength * float(rng.uniform(0.5, 1.0))
-    tilt = float(rng.uniform(-25, 25))
-    if deep * min(width, height) < 2:
-        return colours, alpha
     across = side % 2  # 0: it comes in from the left or right, 1: from above or below
     extent = (width, height)[across]
     middle = [along * width, along * height]
     middle[across] = 0.0 if side < 2 else float(extent)
-    axes = [0.16 * max(width, height), 0.16 * max(width, height)]
+    axes = [0.16 * max(width, height)] * 2
     axes[across] = deep * extent
     mask = np.zeros((height, width), dtype=np.uint8)
-    cv2.ellipse(
-        mask, (round(middle[0]), round(middle[1])), (round(axes[0]), round(axes[1])), tilt, 0, 360, 255, cv2.FILLED
-    )
-    soft = np.asarray(cv2.GaussianBlur(mask, (0, 0), 0.012 * max(width, height)), dtype=np.float32) / 255
-    mixed = colours * (1 - soft[..., None]) + colour * soft[..., None]
-    covered = None if alpha is None else np.maximum(alpha, (soft * 255).astype(np.uint8))
-    return mixed.astype(np.uint8), covered
+    tilt = float(rng.uniform(-25, 25))
+    centre, radii = (round(middle[0]), round(middle[1])), (round(axes[0]), round(axes[1]))
+    cv2.ellipse(mask, centre, radii, tilt, 0, 360, 255, cv2.FILLED)
+    soft = np.asarray(cv2.GaussianBlur(mask, (0, 0), 0.012 * max(width, height)), dtype=np.float32)[..., None] / 255
+    return colours * (1 - soft) + colour * soft
+
+
+def _shadowed(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
+    """The shadow of something that stands between the light and a part of a cut-out."""
+    height, width = colours.shape[:2]
+    angle, share = float(rng.uniform(0, 2 * np.pi)), float(rng.uniform(*SHADOWED))
+    x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
+    y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
+    across = (x * np.cos(angle) + y * np.sin(angle)) / (abs(np.cos(angle)) + abs(np.sin(angle)))
+    edge = np.clip(((2 * share - 1) - across) / 0.06, 0, 1)
+    return colours * (1 - SHADE * strength * edge[..., None])

@@ -169,7 +169,8 @@ _PREAMBLE = f"""# Sources and licences of the mini CRAG-MM
 
 Written by `demo/build/photos.py`; edit that, not this.
 
-- **Photographs** (`photos/`, and second ones in `other_photos/`): resized to at most 512 px and stored as WebP; stamps are trimmed to what shows.
+- **Photographs** (`photos/`, and second ones in `other_photos/`): resized to at most 512 px and
+  stored as WebP; stamps are trimmed to what shows.
   The table names the package, file, author and licence of each.
 - **Scenes** (`scenes/`): composed from those photographs, many of them altered in viewpoint, light, colour and focus
   (`demo/build/altered.py`), by `demo/build/compose.py`. A scene holds to the licences of all

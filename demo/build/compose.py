@@ -3,7 +3,8 @@
     python -m demo.build.compose [--force]
 
 Needs demo/photos, demo/other_photos and demo/textures, and the image encoder of the embedded profile (likeness.py);
-writes demo/scenes/SCENE.webp and demo/scenes/layout.json. A scene depends on its entry in scenes.yaml and on its photos alone, its random choices on its id; unchanged scenes are left as they are.
+writes demo/scenes/SCENE.webp and demo/scenes/layout.json. A scene depends on its entry in
+scenes.yaml and on its photos alone, its random choices on its id; unchanged scenes are left as they are.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from demo.build.noise import generator
 from demo.build.paths import DemoPaths, atomic_file, write_text
 
 # Raise this when the composer itself changes, so that all scenes are composed anew.
-COMPOSER_VERSION = 4
+COMPOSER_VERSION = 5
 # The canvas reaches beyond the frame by this fraction, enough for 15 degrees of tilt.
 MARGIN = 0.2
 SCENE_QUALITIES = (78, 70, 62, 54, 46)
@@ -446,6 +447,7 @@ def build_scenes(
             "objects": layout.objects,
             "texts": layout.texts,
         }
+        _write_layout(paths.layout, layouts)  # each time, so that a killed run is resumed
     _write_layout(paths.layout, layouts)
     return problems
 

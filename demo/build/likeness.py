@@ -25,7 +25,10 @@ from demo.build.paths import DemoPaths
 OTHER_PHOTOS = (0.33, 0.69)
 # No copy is shown as the graph has it, not even where the scene alone makes it unlike.
 LEAST_STRENGTH = 0.25
-SEARCH_STEPS = 6
+# Where the search begins: the likeness that a thing has for its scene alone, at strength 0, and the first strength tried.
+UNALTERED_LIKENESS = 0.9
+FIRST_STRENGTH = 0.6
+SEARCH_STEPS = 3
 
 
 class ImageEncoder(Protocol):
@@ -57,8 +60,17 @@ def crops(picture: Image.Image, layout: Layout) -> list[Image.Image]:
     return [picture.crop((left, top, left + wide, top + high)) for left, top, wide, high in boxes]
 
 
+def next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
+    """The strength at which a line through the two nearest pairs of (strength, cosine) reaches `target`, in bounds."""
+    (one, at_one), (other, at_other) = sorted(tried, key=lambda pair: abs(pair[1] - target))[:2]
+    slope = (at_other - at_one) / (other - one) if other != one else 0.0
+    # Likeness falls with strength; where two samples say otherwise, a usual slope takes their place.
+    step = (target - at_one) / min(slope, -0.3)
+    return float(np.clip(one + step, LEAST_STRENGTH, 1.0))
+
+
 def compose_alike(scene: Scene, paths: DemoPaths, encoder: ImageEncoder | None = None) -> tuple[Image.Image, Layout]:
-    """The scene with copies altered until their cosines come nearest to their targets; each step halves the interval.
+    """The scene with copies altered until their cosines come near to their targets (secant method, all copies at once).
 
     Its layout gives each object's `cosine`, and the `target` of a copy. ComposeError when a photo is missing.
     """
@@ -73,23 +85,30 @@ def compose_alike(scene: Scene, paths: DemoPaths, encoder: ImageEncoder | None =
             graph.append(flattened(photo, INDEX_MARGIN))
     references = encoder.encode(graph)
     targets = [target_cosine(subject.seed) for subject in subjects]
-    low, high = np.full(len(subjects), LEAST_STRENGTH), np.ones(len(subjects))
-    tried: list[tuple[Sequence[float], NDArray[np.float32]]] = []
-    steps = SEARCH_STEPS if any(subject.same_photo for subject in subjects) else 1
-    for step in range(steps):
-        # The strongest first: the likeness of most copies must fall far.
-        strengths = np.where([s.same_photo for s in subjects], high if step == 0 else (low + high) / 2, 0.0)
-        picture, layout = take(studio, strengths.tolist())
+    tried: list[list[tuple[float, float]]] = [[(0.0, UNALTERED_LIKENESS)] for _ in subjects]
+
+    def photographed(strengths: list[float]) -> tuple[Image.Image, Layout]:
+        picture, layout = take(studio, strengths)
         cosines = np.sum(encoder.encode(crops(picture, layout)) * references, axis=1)
-        tried.append((strengths.tolist(), cosines))
-        if step:
-            alike = cosines > targets
-            low, high = np.where(alike, strengths, low), np.where(alike, high, strengths)
-    best = [int(np.argmin([abs(cosines[i] - targets[i]) for _, cosines in tried])) for i in range(len(subjects))]
-    picture, layout = take(studio, [tried[row][0][i] for i, row in enumerate(best)])
-    cosines = np.sum(encoder.encode(crops(picture, layout)) * references, axis=1)
-    for thing, subject, cosine, target in zip(layout.objects, subjects, cosines, targets, strict=True):
-        thing["cosine"] = round(float(cosine), 3)
+        for thing, pairs, strength, cosine in zip(layout.objects, tried, strengths, cosines, strict=True):
+            thing["cosine"] = round(float(cosine), 3)
+            pairs.append((strength, float(cosine)))
+        return picture, layout
+
+    strengths = [FIRST_STRENGTH if subject.same_photo else 0.0 for subject in subjects]
+    picture, layout = photographed(strengths)
+    for _ in range(SEARCH_STEPS - 1 if any(subject.same_photo for subject in subjects) else 0):
+        strengths = [
+            next_strength(pairs, target) if subject.same_photo else 0.0
+            for subject, pairs, target in zip(subjects, tried, targets, strict=True)
+        ]
+        picture, layout = photographed(strengths)
+    best = [
+        min(pairs[1:], key=lambda pair: abs(pair[1] - target))[0] for pairs, target in zip(tried, targets, strict=True)
+    ]
+    if best != strengths:
+        picture, layout = photographed(best)
+    for thing, subject, target in zip(layout.objects, subjects, targets, strict=True):
         if subject.same_photo:
             thing["target"] = round(target, 3)
     return picture, layout
