@@ -43,7 +43,9 @@ def test_the_seed_and_the_strength_decide_everything(name: str) -> None:
 
 
 def test_more_strength_is_further_on() -> None:
-    photo = _photo("eiffel_tower")  # a cut-out's outline moves with the viewpoint, which hides how far the rest has come
+    photo = _photo(
+        "eiffel_tower"
+    )  # a cut-out's outline moves with the viewpoint, which hides how far the rest has come
     weak, strong = (np.mean([_difference(photo, alter(photo, s, f"{n}", False)) for n in range(4)]) for s in (0.2, 1.0))
     assert 1.0 < weak < 0.9 * strong
 
