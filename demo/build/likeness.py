@@ -25,9 +25,9 @@ from demo.build.paths import DemoPaths
 OTHER_PHOTOS = (0.33, 0.69)
 # No copy is shown as the graph has it, not even where the scene alone makes it unlike.
 LEAST_STRENGTH = 0.25
-# Where the search begins: the likeness that a thing has for its scene alone, at strength 0, and the first strength tried.
-UNALTERED_LIKENESS = 0.9
-FIRST_STRENGTH = 0.6
+# The usual likeness of a thing in a scene, unaltered and with the strongest change: where the search begins.
+USUAL_LIKENESS = ((0.0, 0.9), (1.0, 0.5))
+CLOSE_ENOUGH = 0.06
 SEARCH_STEPS = 3
 
 
@@ -62,7 +62,8 @@ def crops(picture: Image.Image, layout: Layout) -> list[Image.Image]:
 
 def next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
     """The strength at which a line through the two nearest pairs of (strength, cosine) reaches `target`, in bounds."""
-    (one, at_one), (other, at_other) = sorted(tried, key=lambda pair: abs(pair[1] - target))[:2]
+    nearest = sorted(tried, key=lambda pair: abs(pair[1] - target))
+    (one, at_one), (other, at_other) = nearest[0], nearest[min(1, len(nearest) - 1)]
     slope = (at_other - at_one) / (other - one) if other != one else 0.0
     # Likeness falls with strength; where two samples say otherwise, a usual slope takes their place.
     step = (target - at_one) / min(slope, -0.3)
@@ -85,7 +86,7 @@ def compose_alike(scene: Scene, paths: DemoPaths, encoder: ImageEncoder | None =
             graph.append(flattened(photo, INDEX_MARGIN))
     references = encoder.encode(graph)
     targets = [target_cosine(subject.seed) for subject in subjects]
-    tried: list[list[tuple[float, float]]] = [[(0.0, UNALTERED_LIKENESS)] for _ in subjects]
+    tried: list[list[tuple[float, float]]] = [[] for _ in subjects]
 
     def photographed(strengths: list[float]) -> tuple[Image.Image, Layout]:
         picture, layout = take(studio, strengths)
@@ -95,18 +96,22 @@ def compose_alike(scene: Scene, paths: DemoPaths, encoder: ImageEncoder | None =
             pairs.append((strength, float(cosine)))
         return picture, layout
 
-    strengths = [FIRST_STRENGTH if subject.same_photo else 0.0 for subject in subjects]
-    picture, layout = photographed(strengths)
-    for _ in range(SEARCH_STEPS - 1 if any(subject.same_photo for subject in subjects) else 0):
-        strengths = [
-            next_strength(pairs, target) if subject.same_photo else 0.0
+    picture: Image.Image | None = None
+    strengths: list[float] = []
+    for _ in range(SEARCH_STEPS):
+        wanted = [
+            next_strength(pairs or USUAL_LIKENESS, target) if subject.same_photo else 0.0
             for subject, pairs, target in zip(subjects, tried, targets, strict=True)
         ]
+        if picture is not None and all(
+            new == old or abs(pairs[-1][1] - target) <= CLOSE_ENOUGH
+            for new, old, pairs, target in zip(wanted, strengths, tried, targets, strict=True)
+        ):
+            break
+        strengths = wanted
         picture, layout = photographed(strengths)
-    best = [
-        min(pairs[1:], key=lambda pair: abs(pair[1] - target))[0] for pairs, target in zip(tried, targets, strict=True)
-    ]
-    if best != strengths:
+    best = [min(pairs, key=lambda pair: abs(pair[1] - target))[0] for pairs, target in zip(tried, targets, strict=True)]
+    if picture is None or best != strengths:
         picture, layout = photographed(best)
     for thing, subject, target in zip(layout.objects, subjects, targets, strict=True):
         if subject.same_photo:
