@@ -14,13 +14,13 @@ from agents.brief_models import BriefModels
 from agents.deadline import NO_DEADLINE, Clock
 from agents.latency.guard import Guard
 from agents.model_set import ModelSet
-from agents.opening import open_turn, open_turns, opened
+from agents.opening import add_given, open_turn, open_turns, opened
 from agents.pipeline import STAGES, run_stage
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
 from agents.stage import Context
-from agents.texts.retrieved import safe_page, safe_picture, safe_text
+from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
 from agents.trace import Listener, TraceWriter
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
@@ -56,7 +56,7 @@ class CragAgent(BaseAgent):
             search_pipeline,
             each_picture=safe_picture if guarded else None,
             each_page=safe_page if guarded else None,
-            each_text=safe_text if guarded else None,
+            each_text=safe_full_text if guarded else None,
         )
         self._stages = [STAGES[name]() for name in settings.stages]
         self._guard = Guard(self._stages, settings.limits, clock)
@@ -94,15 +94,24 @@ class CragAgent(BaseAgent):
         queries: Sequence[str],
         images: Sequence[Image.Image | None],
         message_histories: Sequence[Sequence[Message]] | None = None,
-        **kwargs: Any,  # noqa: ARG002 - later evaluators pass rag_context_list and domains, which this agent finds for itself
+        **kwargs: Any,
     ) -> list[str]:
-        """Answer each query in time; a turn that cannot be answered gets "I don't know", whatever went wrong with it."""
+        """Answer each query in time; a turn that cannot be answered gets "I don't know", whatever went wrong with it.
+
+        Args:
+            queries: See ``BaseAgent``, as for the other arguments.
+            images: See there.
+            message_histories: See there.
+            kwargs: ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with;
+                ``domains`` takes the place of the stage ``domain``.
+        """
         call = self._guard.start(len(queries))
         turns = open_turns(
             queries, images, message_histories, lambda image: self._guard.within(call, lambda: opened(image))
         )
         if not turns:
             return []
+        add_given(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
         deadline = self._guard.deadline(call, turns)
         seconds = deadline.left()
         context = Context(self.settings, self.models, self._search, self.prompts, deadline)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 from PIL import Image
 
 from agents.base_agent import Message
+from agents.methods.domains import domain_of_label
 from agents.models.pixels import to_rgb
+from agents.search.given import parse_given
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
 from agents.turn import Turn
@@ -84,6 +86,17 @@ def open_turn(query: Any, image: Any, history: Any, decode: Decode = opened) -> 
         turn.error = f"image: {type(error).__name__}: {error}"[:_LONGEST_REASON]
         _log.warning("an image could not be read: %s", turn.error)
     return turn
+
+
+def add_given(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
+    """Put what later evaluators pass besides on the turns: the text that they found for each (``parse_given``), and its domain.
+
+    Lists that are too short or too long, and domains that nobody knows, cost nothing.
+    """
+    given = _listed(contexts)
+    for turn, context, domain in islice(zip_longest(turns, given, _listed(domains)), len(turns)):
+        turn.given = parse_given(context) if given else None
+        turn.domain = domain_of_label(domain) if isinstance(domain, str) else None
 
 
 def tidy(text: Any) -> str:

@@ -224,6 +224,11 @@ class WebSearch(_Table):
     )
     full_text: bool = Field(True, description="read whole pages, where the page cache has them")
     fetch: bool = Field(False, description="fetch pages that the cache does not hold; the competition has no network")
+    full_text_seconds: float = Field(
+        0.5,
+        ge=0,
+        description="time a turn for reading whole pages; what is not read by then counts by the part that was found",
+    )
 
 
 class EvidenceSettings(_Table):

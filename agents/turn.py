@@ -14,6 +14,7 @@ from agents.methods.citations import CheckedSentence
 from agents.methods.cov import ChainOfVerification
 from agents.methods.objects import Position
 from agents.models.base import Detection, TextLine
+from agents.search.given import GivenContext
 from agents.search.types import Entity, ImageHit, WebHit
 
 IDK = "I don't know"
@@ -179,10 +180,11 @@ class Turn:
     query: str
     image: Image.Image | None
     history: tuple[Message, ...] = ()
+    given: GivenContext | None = None  # what the evaluator searched for itself (research release)
 
     question: str = ""  # understand: the query made to stand alone
     needs_image: bool = True  # understand
-    domain: str | None = None  # domain
+    domain: str | None = None  # domain, where the evaluator does not say it
     draft: Draft | None = None  # draft
     route: Route = "rag"  # route
     needs_external: bool | None = None  # route

@@ -1,4 +1,5 @@
-"""What the evaluator imports: ``UserAgent(search_pipeline=...)``.
+"""What the evaluator imports: ``UserAgent(search_pipeline=...)``, or without a pipeline in the research release of the benchmark, which
+passes what it found with each call (``rag_context_list``).
 
 The preset and the profile are taken from the environment: ``CRAG_PRESET`` (default ``best``) and ``CRAG_PROFILE`` (default ``gpu``
 where CUDA is to be had, else ``embedded``).

@@ -1,4 +1,4 @@
-"""Everything that must stand before the mini CRAG-MM can be answered: data sets, search indices, converted weights.
+"""Everything that must stand before the mini CRAG-MM can be answered: data sets and search indices.
 
     python -m demo.prepare --split public_test
 
@@ -141,9 +141,6 @@ def main(arguments: list[str] | None = None) -> int:
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         print(f"The mini CRAG-MM is prepared ({time.perf_counter() - started:.1f} s).")
         return 0
-    from agents.models.smollm2 import NAME, converted
-
-    converted(options.cache / "models" / NAME)
     for split in splits:
         build_indices(split, options.cache, background=options.background, progress=not options.no_progress)
     write_text(stamp, wanted)

@@ -193,6 +193,29 @@ def load(
     )
 
 
+def read_photo_groups(folders: Sequence[Path]) -> dict[str, str]:
+    """interaction_id -> how the turn's photograph is related to the image index, from the nearest ``content_ids.json``.
+
+    The mini set has ``other-photo``, ``altered-copy``, ``not-in-graph``, ``not-shown`` and ``no-entity`` (``demo/README.md``);
+    results are reported apart for them. Empty for data sets that do not say.
+
+    Raises:
+        EvaluationError: The file is not a JSON object of objects.
+    """
+    for folder in folders:
+        file = folder / "content_ids.json"
+        if not file.is_file():
+            continue
+        try:
+            content: Any = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise EvaluationError(f"{file} is not JSON: {error}") from error
+        if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
+            raise EvaluationError(f"{file} must map interaction ids to objects")
+        return {turn: str(facts["photo_group"]) for turn, facts in content.items() if "photo_group" in facts}
+    return {}
+
+
 def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
     """``accept.json`` of the nearest folder that has one: interaction_id -> short right answers.
 

@@ -11,11 +11,12 @@ SKIPPED_SESSIONS = frozenset(
 """Left out by the research release (facebookresearch/CRAG-MM)."""
 
 REPLACED_IMAGE_URLS: dict[str, str | None] = {
-    "0df99a9a-6a5d-4ff4-b8e4-e3ee90209dfe": None,
+    "0df99a9a-6a5d-4ff4-b8e4-e3ee90209dfe": (
+        "https://web.archive.org/web/20250521025904/https://upload.wikimedia.org/wikipedia/commons/1/13/"
+        "BMW_5_SERIES_LWB_SEDAN_(G30)_China_(82).jpg"
+    ),
 }
-"""Sessions whose ``image_url`` is dead and which image stands in for it.
+"""Sessions whose ``image_url`` is dead, with the URL that the research release puts in its place.
 
-The research release replaces the URL of this session; the replacement is not part of what we know, so the entry is
-None: nothing is fetched, the turns are asked without an image, and a note says so. Put the new URL (or the URL under
-which a copy was laid into ``image_cache``) here and it is used.
+With None for a session nothing is fetched, its turns are asked without an image, and a note says so.
 """

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from agents.methods.first_token import idk_probability
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
-from agents.texts.torn import whole_sentences
+from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Candidate
+
+_PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
 MOST_READ = 8_000
 """Characters of a reply that are read; an endless one must not cost endless time."""
@@ -18,16 +22,16 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
 
     A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. Of an answer
-    that the deadline tore the whole sentences are kept: the torn one may have gone on to say the opposite.
+    that the deadline or its limit of tokens tore the whole sentences are kept: the torn one may have gone on to say the opposite.
     """
     if reply.finish_reason == "error":
         return None
     said = reply.text[:MOST_READ]
-    text = labelled(said, "answer")
+    text = labelled(said, "answer") or labelled(said, "final answer")
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
     if text is None:
-        text = "" if labelled(said, "reason") is not None else said
-    if reply.finish_reason == "abort":
+        text = "" if labelled(said, "reason") is not None else _PREAMBLE.sub("", said)
+    if was_cut(reply):
         text = whole_sentences(text)
     if not text.strip():
         return None

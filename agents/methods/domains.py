@@ -32,6 +32,15 @@ class Domain(BaseModel):
     examples: tuple[DraftExample, ...] = Field(min_length=1)
 
 
+def domain_of_label(label: str) -> str | None:
+    """The domain that a data set's label names, in full or by one of the names it has (``local`` for ``sightseeing (local)``)."""
+    wanted = " ".join(label.casefold().split())
+    for name in load_domains():
+        if wanted and wanted in (name, *(part.strip() for part in name.rstrip(")").split("("))):
+            return name
+    return None
+
+
 @lru_cache(maxsize=4)
 def load_domains(folder: Path = PROMPTS / "domains") -> dict[str, Domain]:
     """All domains by name.

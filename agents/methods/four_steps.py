@@ -56,6 +56,7 @@ def parse_four_steps(reply: str, entries: int) -> FourSteps:
 
     A reply with neither is the final answer; in square brackets it is the parametric one, as the paper marks it (figure 5).
     """
+    reply = reply.replace("*", "")
     text = _STEP.sub("", reply)
     parametric, reference, external, final = (labelled(text, label) for label in LABELS)
     if (parametric, reference, external, final) == (None, None, None, None):

@@ -6,11 +6,10 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from agents.turn import IDK
+from agents.texts.refusals import refuses
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
-_NO_ANSWER = frozenset({"", "i do not know", "i don t know", "i dont know", "unknown", "not given", "none", "n a"})
 
 
 def words_of(answer: str) -> tuple[str, ...]:
@@ -22,8 +21,7 @@ def words_of(answer: str) -> tuple[str, ...]:
 
 def says_something(answer: str | None) -> bool:
     """Whether an answer asserts anything."""
-    words = " ".join(words_of(answer or ""))
-    return words not in _NO_ANSWER and " ".join(words_of(IDK)) not in words and "i do not know" not in words
+    return answer is not None and not refuses(answer)
 
 
 def same_answer(first: str, second: str) -> bool:

@@ -10,50 +10,121 @@ from agents.models.base import Box
 Position = Literal["left", "right", "top", "bottom", "middle"]
 
 _POSITIONS: dict[str, Position] = {
-    "left": "left", "leftmost": "left", "left-hand": "left", "right": "right", "rightmost": "right", "right-hand": "right",
-    "top": "top", "upper": "top", "above": "top", "bottom": "bottom", "lower": "bottom", "below": "bottom",
-    "middle": "middle", "center": "middle", "centre": "middle", "central": "middle",
+    "left": "left", "leftmost": "left", "right": "right", "rightmost": "right", "top": "top", "topmost": "top", "upper": "top",
+    "above": "top", "bottom": "bottom", "bottommost": "bottom", "lower": "bottom", "below": "bottom", "middle": "middle",
+    "center": "middle", "centre": "middle", "central": "middle",
 }  # fmt: skip
+_PICTURE = r"(?:image|photo(?:graph)?|picture|pic|screenshot|frame|shot)"
+_WORDS = "left|right|top|bottom|middle|cent(?:er|re)"
 _POSITION = re.compile(
-    r"\b(?:on|at|in|to|from)? ?(?:the|my|far|very)? ?(?P<word>"
-    + "|".join(_POSITIONS)
-    + r")(?:[ -]?(?:hand|most|side))?\b(?! (?:of|to|now))",
+    # "on the left", "at the top of the photo", but not "at the top of this plant"
+    rf"\b(?:on|at|in|to|from|towards?) (?:the|my|your) (?:far |very |upper |lower |bottom |"
+    rf"top )?(?P<place>{_WORDS})\b(?:[ -]?(?:hand )?(?:side|corner))?"
+    rf"(?! of (?!(?:the|this|my|that) {_PICTURE}\b))(?! (?:ages?|east|class|school|way|time|now)\b)(?=\W*$| )(?! to\b)"
+    # "the left car", "the middle one", but not "the right time"
+    r"|\b(?:the|this|that|these|those) (?:very |far )?(?P<kind>left|right|top|bottom|middle|cent(?:er|re)|central|upper|lower)(?:-?hand)?"
+    r" (?:one|ones|car|bottle|shelf|row|building|picture|painting|book|plant|flower|animal|dog|cat|bird|person|man|woman|girl|"
+    r"boy|child|item|"
+    r"object|thing|box|bag|shoe|dish|plate|cup|bowl|glass|can|sign|flag|statue|tower|house|tree|fruit|phone|watch|poster|logo|"
+    r"half|corner|"
+    r"side|part|part of the image|door|window|vehicle|truck|bike|boat|plane|player|toy|tool|device)s?\b(?! to\b)(?! of (?:this|the) (?!"
+    + _PICTURE
+    + r"))"
+    r"|\b(?P<most>(?:left|right|top|bottom)most)\b|\b(?P<after>above|below)(?=\W*$)",
     re.IGNORECASE,
 )
-_STOP = (
-    "is|are|was|were|be|can|could|do|does|did|has|have|had|will|would|on|in|at|of|from|to|with|that|which|who|for|by|get|gets|made|"
-    "come|comes|belong|live|lives|grow|grows|eat|eats|weigh|cost|costs|and|or|than|as|first|originally|usually|normally|typically|called|"
-    "named|sold|built|ever|still|it|its|next|near|behind|beside|here|there|so|fly|run|use|used|originate|reach|"
-    "stand|say|says|mean|play|faster|taller|heavier|older|bigger|larger|longer|smaller|lighter|newer|higher"
+_FIRST_OF_TWO = re.compile(
+    r"\b(?:on|at|in) (?:the|my) (?P<word>top|bottom|upper|lower) (?:left|right)\b", re.IGNORECASE
 )
+_VERBS = (
+    "is|are|was|were|be|been|can|could|do|does|did|has|have|had|will|would|should|must|may|might|get|gets|got|made|make|makes|come|comes|came|"
+    "belong|belongs|live|lives|grow|grows|eat|eats|weigh|weighs|cost|costs|need|needs|sold|built|fly|flies|run|runs|use|used|originate|"
+    "originated|reach|stand|say|says|mean|means|play|take|takes|took|contain|contains|survive|rely|relies|work|works|look|looks|sleep|"
+    "become|became|turn|turns|open|opened|happen|start|begin|began|end|find|found|called|named|known|shown|seen|depicted|pictured|located|"
+    "lie|lies|hunt|swim|reproduce|taste|smell|produce|produced|manufactured|designed|invented|founded|discovered|painted|written|owned"
+)
+_STOP = (
+    f"{_VERBS}|on|in|at|of|from|to|with|without|that|which|who|whose|for|by|and|or|than|as|first|originally|usually|normally|typically|"
+    "ever|still|it|its|next|near|behind|beside|here|there|so|if|when|while|before|after|during|through|under|over|into|between|against|"
+    "compared|raw|faster|taller|heavier|older|bigger|larger|longer|smaller|lighter|newer|higher|safe|good|edible|poisonous|toxic"
+)
+_NOUN = rf"(?!(?:{_STOP})\b)[a-z]+(?:-[a-z]+)*"
 _PHRASE = re.compile(
-    rf"\b(?:this|that|these|those|the) (?P<words>(?!(?:{_STOP})\b)[a-z]+(?: (?!(?:{_STOP})\b)[a-z]+){{0,2}})",
+    rf"(?P<before>\b\w+ |^)?\b(?P<article>this|these|that|those|the) "
+    rf"(?:(?:kind|type|sort|breed|species|variety|style|make|model|brand|piece|pair|class)s? of )?"
+    rf"(?P<words>{_NOUN}(?: {_NOUN}){{0,3}})(?P<rest>[^?.!]*)",
+    re.IGNORECASE,
+)
+_IN_PICTURE = re.compile(
+    rf"^\W*(?:(?:that (?:is|are) )?(?:shown|seen|depicted|pictured|visible) )?(?:(?:in|on|from) (?:this|the|my|that|"
+    rf"these) {_PICTURE}|(?:shown |seen |pictured )?here)\b",
+    re.IGNORECASE,
+)
+_AUXILIARY = re.compile(r"^(?:do|does|did|can|could|will|would|should|must|may|might|has|have|had) $", re.IGNORECASE)
+_VERB_NEXT = re.compile(rf"^\W*(?:{_VERBS})\b", re.IGNORECASE)
+_POINTING = re.compile(
+    r"^(?:|(?:of|is|are|was|were|do|does|did|on|in|at|for|with|about|to|by|and|or|from|can|has|have|had|will|would|like|see|call|"
+    r"buy|than|near|around|inside|owns?|made|eat) )$",
     re.IGNORECASE,
 )
 _ABSTRACT = frozenset(
     "name height weight length capital country population price cost year date color colour size age number designer architect "
     "maker author inventor lifespan diet habitat speed kind type picture photo image answer time order family scientific average "
     "maximum total left right top bottom middle word words text sign sum founder language continent currency species use purpose "
-    "origin sound term meaning".split()
+    "origin sound term meaning requirement requirements benefit benefits status conservation process best most main world "
+    "difference history story breed brand model make manufacturer company owner king queen president wingspan area volume depth range "
+    "period gestation effect effects ingredient ingredients side way reason cause material capacity same only other process artist "
+    "one ones thing things us uk".split()
 )
 
 
 def object_phrases(question: str, most: int) -> list[str]:
-    """Names of the things a question points at, at most three words each, as they stand: ``this tall tower`` -> ``tall tower``."""
-    found = []
-    for match in _PHRASE.finditer(question):
-        words = match.group("words").lower().split()
-        while words and words[-1] in _POSITIONS:
-            words.pop()
-        if words and words[0] not in _ABSTRACT and words[-1] not in _ABSTRACT:
-            found.append(" ".join(words))
-    return list(dict.fromkeys(found))[:most]
+    """Names of the things a question points at, at most three words each, as they stand: ``this tall tower`` -> ``tall tower``.
+
+    What is said to stand in the picture comes first, then what a demonstrative points at, then the rest; of ``the roof of the church``
+    the church comes before its roof.
+    """
+    found: list[tuple[int, str]] = []
+    at = 0
+    while (match := _PHRASE.search(question, at)) is not None:
+        at = match.start("rest")
+        rest = match.group("rest")
+        words = _noun_words(match)
+        if not words:
+            continue
+        demonstrative = match.group("article").lower() in ("this", "these", "that", "those")
+        if _IN_PICTURE.match(rest):
+            rank = 0
+        elif demonstrative:
+            rank = 1
+        else:
+            rank = 3 if re.match(r"^\W*of\b", rest) else 2
+        found.append((rank, " ".join(words)))
+    return list(dict.fromkeys(phrase for _, phrase in sorted(found, key=lambda entry: entry[0])))[:most]
+
+
+def _noun_words(match: re.Match[str]) -> list[str]:
+    """The noun phrase of a match without the verb that may follow it, names of relations and positions; empty where nothing is left."""
+    if match.group("article").lower() in ("that", "those") and not _POINTING.match(match.group("before") or ""):
+        return []  # a relative clause
+    words = match.group("words").lower().split()
+    if len(words) > 1 and _AUXILIARY.match(match.group("before") or "") and not _VERB_NEXT.match(match.group("rest")):
+        words.pop()  # "do these wild animals migrate"
+    while words and (words[-1] in _ABSTRACT or words[-1] in _POSITIONS):
+        words.pop()
+    return words[-3:] if words and words[0] not in _ABSTRACT and words != ["wild"] else []
 
 
 def position_in(question: str) -> Position | None:
-    """The position word of a question (``the building on the left`` -> ``left``), or None."""
+    """The position of what a question is about (``the building on the left`` -> ``left``); None if it names no place of the picture."""
+    match = _FIRST_OF_TWO.search(question)
+    if match:
+        return _POSITIONS[match.group("word").lower()]
     match = _POSITION.search(question)
-    return _POSITIONS[match.group("word").lower()] if match else None
+    if match is None:
+        return None
+    word = next(value for value in match.groupdict().values() if value)
+    return _POSITIONS[word.lower()]
 
 
 def offset(box: Box, position: Position, width: int, height: int) -> float:

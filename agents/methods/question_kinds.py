@@ -13,22 +13,38 @@ _SURFACES = (
     "bill|text|programme|program"
 )
 _TEXT = re.compile(
-    r"\bwhat(?:'s| is| are| does| do|)\b[^?.]*\b(?:written|say|says|read|reads|printed|spelled|mean in (?:english|\w+))\b(?! by)"
-    r"|\btranslat(?:e|ion|ed)\b|\bspell(?:ed)?\b"
+    r"\bwhat(?: \w+){0,2}(?:'s| is| are| was) (?:\w+ ){0,2}(?:written|printed|spelled)\b(?! (?:by|about|for|of|during|on this subject)\b)"
+    r"|\bwhat (?:does|do) (?:it|this|that|they|these|those) (?:say|read)\b"
+    r"|\bwhat (?:does|do) (?:the|this|that|these|those|my) (?:\w+ ){0,3}(?:mean|say|read) in english\b"
+    rf"|\bwhat (?:does|do) (?:the|this|that|these|those|my) (?:[\w-]+ ){{0,2}}(?:{_SURFACES}|words?|writing|inscription|"
+    rf"letters)s? (?:[\w-]+ ){{0,4}}(?:say|read|mean)\b"
+    r"|\btranslate\b|\btranslation of (?:this|these|that|the text|it)\b|\bhow (?:is|do you|are) [^?.]{1,40}\bspel(?:l|led|t)\b"
     rf"|\b(?:according to|printed on|written on|as stated on) (?:the|this|that|my) (?:[\w-]+ ){{0,2}}(?:{_SURFACES})\b"
     rf"|\bwhat does (?:the|this|that|my) (?:[\w-]+ ){{0,2}}(?:{_SURFACES})\b"
     rf"|\bwhat is the (?:price|heading|title|word|text|number) on (?:the|this|that|my) (?:[\w-]+ ){{0,2}}(?:{_SURFACES})\b",
     re.IGNORECASE,
 )
 _CALCULATION = re.compile(
-    r"\b(?:calculate|compute|add up (?:the|these|those)|sum of|sum up|solve|equation|how much change|"
-    r"square root|integral|derivative|perimeter)\b"
-    r"|\b(?:how much|what) (?:is|are|do|does|would|should|will)\b[^?.]*\b(?:altogether|all together|in total|come to|the total)\b"
-    r"|\bwhat is the (?:area|volume|perimeter|total|sum|result|product|difference) of\b",
+    r"\b(?:calculate|compute|add up (?:the|these|those)|sum of (?:these|those|the (?:\w+ )?(?:numbers|prices|digits|angles|"
+    r"values))|sum up|solve|"
+    r"(?:this|these|the) equations?|how much change|square root|(?:this|the|definite|indefinite) integral(?= of|\W*$)|"
+    r"derivative of (?:this|the|f)|perimeter)\b"
+    r"|\b(?:how much|what) (?:is|are|do|does|would|should|will)\b[^?.]*\b(?:altogether|all together|in total|come to|"
+    r"the total(?=\W*$| on (?:this|the|my) ))\b"
+    r"|\bwhat is the (?:area|volume|perimeter|circumference|hypotenuse) of (?:this|the) (?:[\w-]+ ){0,2}(?:triangle|circle|"
+    r"square|rectangle|shape|"
+    r"figure|cube|cylinder|cone|sphere|polygon|trapezoid|parallelogram|pyramid shown|prism)\b"
+    r"|\bwhat is the (?:total|sum|result|product|difference) of (?:this|these|those|the (?:\w+ )?(?:numbers|prices|digits|"
+    r"values|bill|receipt))\b",
     re.IGNORECASE,
 )
 _VISIBLE = re.compile(
-    r"(?<!\bin )\b(?:what|which) colou?rs?\b|\bwhat is (?:he|she|it|the (?:man|woman|person|child)) (?:wearing|holding|doing)\b"
+    r"(?<!\bin )\b(?:what|which) colou?rs? (?:is|are) (?:this|that|these|those|the|his|her|my|it|they)(?: [\w-]+){0,2}"
+    r"(?: (?:on|in|at|next|to|of|with|behind|beside|near|shown)\b (?!(?:this|that|these|those) (?!picture|photo|"
+    r"image))(?!(?:autumn|winter|spring|summer|nature|japan)\b)"
+    r"[^?.]*)?\W*$"
+    r"|\bcolou?rs? of (?:this|the|that|these|those|my|his|her) [\w-]+(?: [\w-]+)?\W*$|\bwhat is (?:he|she|it|the (?:man|woman|"
+    r"person|child)) (?:wearing|holding|doing)\b"
     r"|\bhow many\b[^?.]*\b(?:(?:in|on) (?:the|this) (?:picture|photo|image|table|shelf|wall|plate|desk|floor|ground)"
     r"|(?:can|do) (?:you|i|we) see|(?:are|is) (?:lying|standing|sitting|parked|shown|pictured|visible|laid out|here))\b",
     re.IGNORECASE,

@@ -33,6 +33,11 @@ _PERSON_KINDS = re.compile(
     re.IGNORECASE,
 )
 _WHO_IS = re.compile(r"^who (is|was|were) [A-Z]", re.IGNORECASE)
+_COMPARED = re.compile(
+    r"\b(?:bigger|smaller|larger|taller|shorter|longer|faster|slower|heavier|lighter|older|younger|newer|cheaper|stronger|weaker|higher|lower|"
+    r"deeper|wider|hotter|colder|safer|better|worse|rarer|harder|softer|healthier|sweeter|(?:more|less) \w+)\b",
+    re.IGNORECASE,
+)
 _NOT_NAMES = frozenset(
     "i the a an it its this that these those he she they there yes no in on at by for from to of and or but as is "
     "are was were what who when where which how why does do did can could has have had will would about if also "
@@ -78,6 +83,11 @@ def names_in(text: str) -> list[str]:
 def _names_of_query(query: str) -> list[str]:
     rest = query.split(" ", 1)
     return names_in(rest[1]) if len(rest) > 1 else []
+
+
+def _is_circumstance(query: str, name: str) -> bool:
+    """Whether a name only says where or by whom: "the price on Amazon", "one in the US"."""
+    return re.search(rf"\b(?:on|in|at|from|via|across|outside|within) (?:the )?{re.escape(name)}", query) is not None
 
 
 def _placed(answer: str) -> str | None:
@@ -128,7 +138,9 @@ def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
         return Resolved(_replace(pattern, query, name), name, person=personal)
     if _THING.search(query):
         return Resolved(query if topic is None else _replace(_THING, query, topic), topic, before.person)
-    named = _names_of_query(query)
+    named = [name for name in _names_of_query(query) if not _is_circumstance(query, name)]
+    if len(named) == 1 and _COMPARED.search(query):
+        named = []  # with what the dialog is about
     if named:
         return Resolved(query, named[-1], person=_WHO_IS.search(query) is not None)
     return Resolved(query, topic, before.person, sure=topic is None)

@@ -32,7 +32,10 @@ class ChatTemplate:
     def render(self, messages: Sequence[ChatMessage]) -> str:
         """The prompt text by the checkpoint's own chat template, with the turn of the assistant opened.
 
-        A template that takes no system message gets it at the head of the first user message.
+        A template that takes no system message gets it at the head of the first user message. Templates of vision-language models differ
+        in the form of a message without an image: that of Llama-3.2-Vision takes the system message as a string where the conversation
+        shows no image, and as a list of parts where it shows one. The first form whose text holds every message in its own words, and no
+        printed list, is taken.
 
         Raises:
             ModelError: The checkpoint has no template, or refuses these messages.
@@ -62,14 +65,36 @@ class ChatTemplate:
         return text
 
     def _apply(self, template: Any, messages: Sequence[ChatMessage]) -> str:
-        rows = [{"role": m.role, "content": self._content(m)} for m in messages]
-        text: str = template.apply_chat_template(rows, tokenize=False, add_generation_prompt=True)
-        return text
+        said = [message.content.strip() for message in messages if message.role != "assistant"]
+        texts: list[str] = []
+        refusal: TemplateError | None = None
+        for rows in self._forms(messages):
+            try:
+                text: str = template.apply_chat_template(rows, tokenize=False, add_generation_prompt=True)
+            except TemplateError as error:
+                refusal = refusal or error
+                continue
+            printed = any(str(row["content"]) in text for row in rows if not isinstance(row["content"], str))
+            if not printed and all(content in text for content in said):
+                return text
+            texts.append(text)
+        if texts:  # a template that changes what is said, whatever the form
+            return texts[0]
+        raise refusal or TemplateError("the template writes nothing")
 
-    def _content(self, message: ChatMessage) -> str | list[dict[str, str]]:
+    def _forms(self, messages: Sequence[ChatMessage]) -> list[list[dict[str, Any]]]:
+        plain = [{"role": m.role, "content": m.content} for m in messages]
         if not self.sees:
-            return message.content
-        return [{"type": "image"} for _ in message.images] + [{"type": "text", "text": message.content}]
+            return [plain]
+        parts = [{"role": m.role, "content": _parts(m)} for m in messages]
+        if not any(message.images for message in messages):
+            return [plain, parts]
+        mixed = [row if m.role == "system" else part for m, row, part in zip(messages, plain, parts, strict=True)]
+        return [parts, mixed]
+
+
+def _parts(message: ChatMessage) -> list[dict[str, str]]:
+    return [{"type": "image"} for _ in message.images] + [{"type": "text", "text": message.content}]
 
 
 def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemplate:

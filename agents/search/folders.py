@@ -12,6 +12,12 @@ def default_cache() -> Path:
     return Path(named) if named else Path(__file__).resolve().parents[2] / ".cache"
 
 
+def organiser_pages() -> Path:
+    """Where the starter kit keeps full pages, filled before an evaluation: one file a page, named by the SHA-256 of its URL."""
+    named = os.environ.get("CRAG_WEBSEARCH_CACHE_DIR")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "crag" / "web_search_results"
+
+
 def hub_folder(cache: Path) -> Path:
     """The hub inside a cache folder, where indices are published."""
     return cache / "hub"

@@ -13,12 +13,14 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
-from agents.search.folders import default_cache
+from agents.search.folders import default_cache, organiser_pages
+from agents.search.given import GivenContext
 from agents.search.images import PictureCache
 from agents.search.pages import PageCache
 from agents.search.parts import ImageParts, WebParts
 from agents.search.plain import PlainImages, PlainWeb, reason
 from agents.search.types import ImageHit, ImageResults, WebHit, WebResults
+from agents.texts.pages import main_content
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +40,9 @@ class SearchGateway:
     is embedded together and asked for in one vector query; the results are those of the organiser's one-at-a-time calls.
     Where they are not, the pipeline is called once for each distinct query. A query that fails gets an ``error``; the
     others get their results. Nothing is ever fetched: a URL or a path asked for is text.
+
+    Without a pipeline a query can bring what the evaluator found for its turn (``GivenContext``). Its pictures and pages are the
+    results then; of the pages all, whatever k: the evaluator did not know the entity when it put them in their order.
 
     Args:
         pipeline: The organiser's ``UnifiedSearchPipeline``, another callable of its contract, or None for no search.
@@ -86,16 +91,17 @@ class SearchGateway:
     def page_texts(self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
         """The full texts of pages by URL, as far as they are to be had (see ``agents.search.pages``); never raises.
 
-        They lie in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache.
+        They lie in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
+        them (``folders.organiser_pages``). A page that shows nothing without its scripts has an empty text.
 
         Args:
-            urls: As web hits name them.
+            urls: As web hits name them, the ones that matter most first.
             fetch: Whether a page that is not there may be fetched over HTTP.
-            deadline: When fetching ends at the latest.
+            deadline: When fetching ends at the latest, and no further page is read.
         """
-        found = PageCache(self._page_folder, http=fetch).get_all(urls, deadline)
-        make = self._each_text
-        return found if make is None else {url: make(page) for url, page in found.items()}
+        found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
+        make = self._each_text or main_content
+        return {url: make(page) for url, page in found.items() if deadline.left() > 0}
 
     @property
     def image_enabled(self) -> bool:
@@ -107,17 +113,40 @@ class SearchGateway:
         """Whether web pages can be searched for (not in task 1)."""
         return self._pipeline is not None and getattr(self._pipeline, "web_search", True) is not False
 
-    def search_images(self, images: Sequence[Image.Image], k: int) -> list[ImageResults]:
+    def sees(self, given: GivenContext | None) -> bool:
+        """Whether the picture of a turn can be searched for, or was by the evaluator."""
+        return self.image_enabled or self._stands_in(given)
+
+    def reads(self, given: GivenContext | None) -> bool:
+        """Whether pages can be searched for, or were by the evaluator."""
+        return self.web_enabled or self._stands_in(given)
+
+    def _stands_in(self, given: GivenContext | None) -> bool:
+        return self._pipeline is None and given is not None
+
+    def search_images(
+        self, images: Sequence[Image.Image], k: int, given: Sequence[GivenContext | None] | None = None
+    ) -> list[ImageResults]:
         """The k nearest images of the knowledge graph for each image, nearest first.
 
         Images are taken as `agents.models.pixels.to_rgb` makes them: upright and opaque.
 
+        Args:
+            images: What to search for.
+            k: Pictures wanted of each.
+            given: For each image what the evaluator found for it, used where there is no pipeline; None for nothing.
+
         Raises:
-            ValueError: k is below 1.
+            ValueError: k is below 1, or ``given`` has another length than ``images``.
         """
         _at_least_one(k)
         if not self.image_enabled:
-            return [ImageResults(error="image search is off")] * len(images)
+            return [
+                ImageResults(self._pictures_of(one)[:k])
+                if one is not None
+                else ImageResults(error="image search is off")
+                for one in self._usable(given, len(images))
+            ]
         keys: dict[int, Hashable] = {}  # id of the image object to what stands for its pixels
         distinct: dict[Hashable, Image.Image] = {}
         errors: dict[int, str] = {}
@@ -136,22 +165,32 @@ class SearchGateway:
             ImageResults(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images
         ]
 
-    def search_web(self, queries: Sequence[str], k: int, fetch: int | None = None) -> list[WebResults]:
+    def search_web(
+        self,
+        queries: Sequence[str],
+        k: int,
+        fetch: int | None = None,
+        given: Sequence[GivenContext | None] | None = None,
+    ) -> list[WebResults]:
         """At most k pages for each query, nearest first; chunks of one page are merged, its nearest one is kept.
 
         Args:
             queries: Texts; an empty one gets an error.
             k: Pages wanted.
             fetch: Chunks to ask for before merging, so that k pages are left; k if None, as the organiser does it.
+            given: For each query what the evaluator found for its turn, used where there is no pipeline; None for nothing.
 
         Raises:
-            ValueError: k is below 1, or ``fetch`` below k.
+            ValueError: k is below 1, ``fetch`` below k, or ``given`` has another length than ``queries``.
         """
         _at_least_one(k)
         if fetch is not None and fetch < k:
             raise ValueError(f"fetch ({fetch}) is below k ({k})")
         if not self.web_enabled:
-            return [WebResults(error="web search is off")] * len(queries)
+            return [
+                WebResults(self._pages_of(one)) if one is not None else WebResults(error="web search is off")
+                for one in self._usable(given, len(queries))
+            ]
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
         found = _each(distinct, self._web, k, fetch or k, WebResults)
         if self._each_page is not None:
@@ -160,6 +199,19 @@ class SearchGateway:
             found[query] if isinstance(query, str) and query in found else WebResults(error="the query is empty")
             for query in queries
         ]
+
+    def _usable(self, given: Sequence[GivenContext | None] | None, count: int) -> Sequence[GivenContext | None]:
+        if given is not None and len(given) != count:
+            raise ValueError(f"{len(given)} given contexts for {count} queries")
+        return [None] * count if given is None or self._pipeline is not None else given
+
+    def _pictures_of(self, given: GivenContext) -> tuple[ImageHit, ...]:
+        make = self._each_picture
+        return given.pictures if make is None else tuple(map(make, given.pictures))
+
+    def _pages_of(self, given: GivenContext) -> tuple[WebHit, ...]:
+        make = self._each_page
+        return given.pages if make is None else tuple(map(make, given.pages))
 
 
 def _folder(pipeline: Any, attribute: str, name: str) -> Path:

@@ -1,10 +1,10 @@
-"""Full text of web pages by URL: a folder of files first, HTTP only where it is allowed, None where there is nothing."""
+"""Web pages as they were stored, by URL: folders of files first, HTTP only where it is allowed, None where there is nothing."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agents.deadline import NO_DEADLINE, Deadline
@@ -16,8 +16,9 @@ _log = logging.getLogger(__name__)
 CACHE_SUFFIXES = ("", ".html", ".txt")
 """Endings that a cached page may have; new ones are written with ``.html``."""
 
-MAX_BYTES = 2_000_000
-"""Longer pages are not fetched: what answers a question stands in far less."""
+MAX_BYTES = 8_000_000
+"""Longer pages are not fetched, and of longer files only so much is read. Scripts and styles take most of a page: the limit on its text
+is set where the text is taken from it (``agents.texts.pages``)."""
 
 
 class PageCache:
@@ -30,17 +31,26 @@ class PageCache:
         http: Whether missing pages may be fetched.
         timeout: Limit for one fetch in seconds.
         allowed: Which addresses may be connected to; public ones unless a test says otherwise.
+        further: Folders of the same form that are read after the cache, and never written to.
     """
 
-    def __init__(self, folder: Path, http: bool = False, timeout: float = 3.0, allowed: Allowed = is_public) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        http: bool = False,
+        timeout: float = 3.0,
+        allowed: Allowed = is_public,
+        further: Sequence[Path] = (),
+    ) -> None:
         self._folder = folder
+        self._further = further
         self._http = http
         self._timeout = timeout
         self._allowed = allowed
 
     def path(self, url: str) -> Path:
         """Where the page of a URL is written."""
-        return self._stem(url).with_suffix(".html")
+        return self._folder / f"{_digest(url)}.html"
 
     def get(self, url: str) -> str | None:
         """The page as it was stored (HTML or text), or None where it is not to be had; never raises."""
@@ -66,14 +76,16 @@ class PageCache:
         except OSError as error:
             _log.warning("the page %r cannot be cached: %s", url, error)
 
-    def _stem(self, url: str) -> Path:
-        return self._folder / hashlib.sha256(url.encode("utf-8", errors="surrogatepass")).hexdigest()
-
     def _cached(self, url: str) -> str | None:
-        stem = self._stem(url)
-        for suffix in CACHE_SUFFIXES:
+        name = _digest(url)
+        for path in (
+            folder / f"{name}{suffix}" for folder in (self._folder, *self._further) for suffix in CACHE_SUFFIXES
+        ):
             try:
-                text = stem.with_suffix(suffix).read_bytes().decode("utf-8-sig")
+                with path.open("rb") as file:
+                    content = file.read(MAX_BYTES)
+                # a character may be cut at the limit; before it every byte counts
+                text = content.decode("utf-8-sig", errors="ignore" if len(content) == MAX_BYTES else "strict")
             except FileNotFoundError:
                 continue
             except (OSError, UnicodeDecodeError) as error:
@@ -95,3 +107,7 @@ class PageCache:
             return None
         self.put(url, page)
         return page
+
+
+def _digest(url: str) -> str:
+    return hashlib.sha256(url.encode("utf-8", errors="surrogatepass")).hexdigest()

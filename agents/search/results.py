@@ -66,12 +66,14 @@ def _entity(value: Any) -> Entity | None:
 
 
 def _web_hit(value: Mapping[str, Any]) -> WebHit:
+    page = value.get("page_content")
     return WebHit(
         index=str(value["index"]),
         score=_score(value),
         page_name=_text(value, "page_name"),
         page_snippet=_text(value, "page_snippet"),
         page_url=_text(value, "page_url"),
+        page_text=page if isinstance(page, str) and page.strip() else None,
     )
 
 

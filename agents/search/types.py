@@ -33,7 +33,8 @@ class ImageHit:
 class WebHit:
     """A page found by web search; ``index`` is ``URL_chunk_N`` and ``score`` the cosine to the query.
 
-    ``page_text`` is the whole page, where the page cache has it; ``page_snippet`` the part of it that was found.
+    ``page_text`` is the whole page, where the result brings it (``page_content``) or the page cache has it; empty for a page that shows no
+    text without its scripts. ``page_snippet`` is the part of it that was found.
     """
 
     index: str

@@ -16,7 +16,7 @@ from agents.stage import Context
 from agents.texts.evidence_text import modality_of
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
-from agents.texts.torn import whole_sentences
+from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Candidate, Turn
 
 PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned"}
@@ -84,7 +84,7 @@ def long_answer(reply: ChatReply) -> Candidate | None:
     begins = text is None  # with the answer itself, not with a label
     if text is None:
         text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
-    if reply.finish_reason == "abort":
+    if was_cut(reply):
         text = whole_sentences(text)
     if not text.strip():
         return None

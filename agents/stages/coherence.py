@@ -177,11 +177,13 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """The modalities with fewer than k items that a search can still be made for."""
     turn = pool.turn
-    can_see = context.search.image_enabled and turn.image is not None and turn.entity is not None and turn.tools.image
+    can_see = (
+        context.search.sees(turn.given) and turn.image is not None and turn.entity is not None and turn.tools.image
+    )
     possible: dict[Modality, bool] = {
         "image": can_see,
         "table": can_see,
-        "text": context.search.web_enabled and turn.tools.text,
+        "text": context.search.reads(turn.given) and turn.tools.text,
     }
     return {modality for modality in MODALITIES if possible[modality] and len(pool.of(modality, k)) < k}
 
@@ -193,7 +195,8 @@ def _search_images(pools: Sequence[Pool], context: Context, factor: int) -> None
     cut = cutter(settings.evidence)
     if not images:
         return
-    found = context.search.search_images(images, settings.image_search.k * factor)
+    given = [pool.turn.given for pool in pools if pool.turn.image is not None]
+    found = context.search.search_images(images, settings.image_search.k * factor, given)
     for pool, results in zip(pools, found, strict=True):
         pool.add(list(pictures(results.hits, pool.turn)))
         named = [(entity, hit) for hit in results.hits for entity in hit.entities]
@@ -216,7 +219,8 @@ def _search_pages(pools: Sequence[Pool], context: Context, factor: int) -> None:
     if not asked:
         return
     k = settings.web_search.k * factor
-    found = context.search.search_web([query for _, query in asked], k, k * settings.web_search.overfetch)
+    given = [pool.turn.given for pool, _ in asked]
+    found = context.search.search_web([query for _, query in asked], k, k * settings.web_search.overfetch, given)
     hits: dict[int, list[WebHit]] = {id(pool): [] for pool in pools}
     for (pool, _), results in zip(asked, found, strict=True):
         hits[id(pool)].extend(results.hits)

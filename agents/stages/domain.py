@@ -17,7 +17,10 @@ class DomainRouter:
     wanted_seconds: ClassVar[float] = 0.6
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``domain``."""
+        """Fill ``domain`` of the turns whose domain the evaluator does not say."""
+        turns = [turn for turn in turns if turn.domain is None]
+        if not turns:
+            return
         scored = context.models.domain_classifier.classify(
             [turn.image for turn in turns], [turn.question for turn in turns]
         )

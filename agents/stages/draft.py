@@ -6,22 +6,30 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+import sentencex
+
 from agents.methods.candidates import MOST_READ
 from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
 from agents.stage import Context
 from agents.texts.replies import json_object, labelled
 from agents.texts.text import one_line
-from agents.texts.torn import whole_sentences
+from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import IDK, Draft, Turn
 
 _FALLBACK_DOMAIN = "other"
+_LONGEST_NAME = 80
 _STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
 _OBJECT = re.compile(
-    r"exact name of the object[^.\n]* is (?:an? |the )?[\"<]?(?P<name>[^.\"\n<>]{1,80})", re.IGNORECASE
+    r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]*? is (?:an? |the )?"
+    r"(?P<quote>[\"“<])?(?P<name>(?(quote)[^\"”\n<>]{1,80}|[^\n<>]{1,200}))",
+    re.IGNORECASE,
 )
+_NAME_END = re.compile(r"[,;(]| which | that | a type of | and it ")
 _UNKNOWN = re.compile(
-    r"\b(cannot|can't|unable to|not) (?:be )?(?:determine|identif|tell|know)|\bunknown\b|\bunclear\b", re.IGNORECASE
+    r"\b(?:cannot|can't|unable to|not|hard to|difficult to|impossible to) (?:\w+ )?(?:determin|identif|tell|know|"
+    r"visible|shown|specified|clear|provided|given|certain|mentioned|stated|named|say|available|sure|legible)|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b",
+    re.IGNORECASE,
 )
 
 
@@ -29,7 +37,7 @@ def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
     """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
 
     A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
-    deadline stopped only whole sentences are an answer.
+    deadline or its limit stopped only whole sentences are an answer.
     """
     said = reply.text[:MOST_READ]
     found = json_object(said) or {}
@@ -37,13 +45,20 @@ def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
     steps = tuple(one_line(step) for step in _STEP.findall(said))[:most_steps]
     if answer is None:
         answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
-    if reply.finish_reason == "abort":
+    if was_cut(reply):
         answer = whole_sentences(str(answer))
-    named = _OBJECT.search(said)
-    name = one_line(named.group("name")) if named else None
-    if name is not None and _UNKNOWN.search(name):
-        name = None
-    return Draft(steps, name or None, one_line(str(answer)) or IDK, reply.logprobs)
+    return Draft(steps, _object_name(said), one_line(str(answer)) or IDK, reply.logprobs)
+
+
+def _object_name(said: str) -> str | None:
+    """The object that the first step names; None where it says that it cannot."""
+    named = _OBJECT.search(said.replace("*", ""))
+    if named is None:
+        return None
+    sentence = next(iter(sentencex.segment("en", named.group("name"))), "")  # "Dr. Pepper" ends no sentence
+    if _UNKNOWN.search(sentence):
+        return None
+    return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_LONGEST_NAME] or None
 
 
 class DraftStage:

@@ -14,6 +14,7 @@ from agents.methods.white_box import token_probabilities
 from agents.settings import ROOT, FinalVerification
 from agents.settings import Finalise as FinaliseSettings
 from agents.stage import Context
+from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line
 from agents.turn import IDK, Candidate, Turn
 
@@ -40,7 +41,7 @@ def ruled_out(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()
     """Why a turn should not be answered, by the rules that have nothing to fit; ``stages`` are those of the preset."""
     if turn.candidate is None:
         return "no answer was found"
-    if turn.candidate.text.strip().rstrip(".").lower() == IDK.lower():
+    if refuses(turn.candidate.text):
         return "the model does not know"
     if turn.cited is not None and not turn.cited:
         return "no sentence of the answer is supported"

@@ -10,6 +10,7 @@ from agents.methods.knowledge_conflict import prki
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.stage import Context
+from agents.texts.torn import was_cut
 from agents.turn import Candidate, Turn
 
 
@@ -46,7 +47,7 @@ class FourStepsStage:
 
     @staticmethod
     def _read(turn: Turn, reply: ChatReply) -> None:
-        cut = reply.finish_reason in ("length", "abort")
+        cut = was_cut(reply)
         said = parse_four_steps(whole_lines(reply.text) if cut else reply.text, len(turn.entries))
         statistics = token_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None

@@ -24,10 +24,11 @@ class ImageSearch:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         settings = context.settings.image_search
         crops = context.settings.ground.most_crops  # fewer where time is short
-        if not context.search.image_enabled:
-            return
         asked: list[tuple[Turn, Detection | None]] = [
-            (turn, region) for turn in with_image(turns) if turn.tools.image for region in (None, *turn.regions[:crops])
+            (turn, region)
+            for turn in with_image(turns)
+            if turn.tools.image and context.search.sees(turn.given)
+            for region in (None, *(turn.regions[:crops] if context.search.image_enabled else ()))
         ]
         images = [
             turn.image if region is None else crop(turn.image, region.box)
@@ -36,7 +37,8 @@ class ImageSearch:
         ]
         views: dict[int, list[View]] = {}
         errors: dict[int, str] = {}
-        for (turn, region), results in zip(asked, context.search.search_images(images, settings.k), strict=True):
+        found = context.search.search_images(images, settings.k, [turn.given for turn, _ in asked]) if asked else []
+        for (turn, region), results in zip(asked, found, strict=True):
             views.setdefault(id(turn), []).append(View(region, results.hits))
             if results.error is not None:
                 errors[id(turn)] = results.error

@@ -10,7 +10,7 @@ from agents.models.base import ChatReply
 from agents.stage import Context
 from agents.texts.evidence_text import modality_of
 from agents.texts.text import clean, one_line
-from agents.texts.torn import whole_sentences
+from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Evidence, Turn
 
 
@@ -51,7 +51,7 @@ class KnowledgeStage:
 def extracted(reply: ChatReply) -> str | None:
     """The facts of a reply on one line; None where there are none."""
     said = reply.text[:MOST_READ]
-    text = one_line(clean(whole_sentences(said) if reply.finish_reason == "abort" else said))
+    text = one_line(clean(whole_sentences(said) if was_cut(reply) else said))
     if reply.finish_reason == "error":
         return None
     return None if text.strip(" .").lower() in ("", "none", "nothing", "no facts") else text

@@ -10,8 +10,9 @@ from agents.methods.white_box import accepts, token_probabilities
 from agents.models.base import ChatReply
 from agents.settings import Verify as VerifySettings
 from agents.stage import Context
+from agents.texts.refusals import refuses
 from agents.texts.replies import labelled, yes_or_no
-from agents.turn import IDK, Candidate, Turn, Verification
+from agents.turn import Candidate, Turn, Verification
 
 
 def white_box(candidate: Candidate, settings: VerifySettings) -> bool | None:
@@ -48,7 +49,7 @@ class Verify:
         concerned = [
             turn
             for turn in turns
-            if turn.candidate is not None and turn.candidate.text != IDK and turn.route != "direct"
+            if turn.candidate is not None and not refuses(turn.candidate.text) and turn.route != "direct"
         ]
         replies: list[ChatReply | None] = [None] * len(concerned)
         if settings.model and concerned:

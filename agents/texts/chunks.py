@@ -12,11 +12,13 @@ from agents.search.types import Entity, ImageHit, WebHit
 from agents.settings import EvidenceSettings
 from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts
+from agents.texts.pages import main_content
 from agents.texts.text import clean, visible_text
 from agents.turn import Evidence, Turn
 
 _WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
+_LEAST_WORDS = 4  # fewer would be found anywhere
 
 Cut = Callable[[str], Sequence[str]]
 """How a text becomes chunks."""
@@ -71,7 +73,7 @@ def attribute_chunks(entity: Entity, hit: ImageHit, settings: EvidenceSettings, 
 def page_chunks(hit: WebHit, cut: Cut, page_characters: int) -> Iterator[Evidence]:
     """The chunks of a page: of its full text around what was found, where there is one, else of what was found alone."""
     found = clean(visible_text(hit.page_snippet))
-    page = clean(visible_text(hit.page_text)) if hit.page_text and page_characters else ""
+    page = clean(main_content(hit.page_text)) if hit.page_text and page_characters else ""
     for text in surroundings(page, found, page_characters) if page else (found,):
         for chunk in cut(text):
             yield Evidence(chunk, "web", clean(hit.page_name), hit.page_url, hit.score)
@@ -82,12 +84,24 @@ def surroundings(page: str, found: str, characters: int) -> tuple[str, ...]:
 
     Where the page does not hold it (it may have changed since it was indexed) both are given: what was found, and the page's beginning.
     """
-    at = page.find(found[:_PROBE]) if found else -1
+    at = _place(page, found)
     if at < 0:
         return tuple(text for text in (found, page[:characters]) if text)
     before = max(0, characters - len(found)) // 2
     start = max(0, min(at - before, len(page) - characters))
     return (page[start : max(start + characters, at + len(found))],)
+
+
+def _place(page: str, found: str) -> int:
+    """Where a page holds the beginning of what was found in it, however its blanks and line ends fall; -1 where it does not."""
+    if not found:
+        return -1
+    at = page.find(found[:_PROBE])
+    words = found[:_PROBE].split()
+    if at >= 0 or len(words) < _LEAST_WORDS:
+        return at
+    match = re.search(r"\s+".join(map(re.escape, words[:-1])), page)  # the last word may be cut
+    return match.start() if match else -1
 
 
 def in_turn(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidence]:

@@ -12,9 +12,26 @@ from typing import Any
 import json_repair
 
 _MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
+_MOST_VERDICT = 4_000
 _MOST_JSON = 8_000  # no prompt allows a reply of more than some hundred tokens
 _MOST_OPEN = 200  # brackets; the time that mending takes grows with the square of their depth
-_WORD = re.compile(r"[a-z]+")
+_MARKS = re.compile(r"[*_`\"“”]")
+_LINE_LABEL = re.compile(r"^\W*(?P<label>[a-z][a-z -]{0,30}?)\s*:\s*")
+_REASONS = frozenset({"reason", "reasoning", "explanation", "because", "analysis", "rationale"})
+_JUDGED = (
+    r"(?P<no>(?:not |in|un|partially |partly )(?:correct|supported|consistent|true|right|accurate)|wrong|false)|"
+    r"(?P<yes>correct|supported|consistent|true|right|accurate)"
+)
+_OUTRIGHT = re.compile(
+    rf"\W*(?:(?P<certain_yes>yes)\b|(?P<certain_no>no)\b|(?:it is |it's |the )?(?:{_JUDGED})(?: answer)?\s*(?:[.,;:!)–—-]|$))"
+)
+_SAID_OF_IT = re.compile(
+    r"\b(?:answers?|responses?|statements?|claims?|predictions?|they|it|this|that)\b(?: \w+){0,3}? (?:is|are|was|were|seems?) "
+    rf"(?:{_JUDGED})\s*(?:[.;!]|$)"
+)
+_REJECTED = re.compile(
+    r"\b(?:incorrect|unsupported|inconsistent|inaccurate|(?:not|isn't|aren't) (?:\w+ )?(?:correct|supported|consistent|true|accurate))\b"
+)
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 
 
@@ -37,19 +54,38 @@ def json_object(reply: str) -> dict[str, Any] | None:
 
 
 def yes_or_no(reply: str) -> bool | None:
-    """Whether a reply begins with yes or no (or says correct, incorrect, true, false); None where it says neither."""
-    for word in _WORD.findall(reply[:200].lower()):
-        if word in ("yes", "true", "correct", "supported", "consistent"):
-            return True
-        if word in ("no", "false", "incorrect", "unsupported", "inconsistent", "not"):
-            return False
-    return None
+    """The verdict of a reply: a line that is one (yes, no, correct, incorrect, ...) or a sentence that ends in one; None where unclear.
+
+    Nothing is approved by half: "correct about the brand but ..." and "partially correct" are no approval, nor is what a line of reasons
+    says on its way.
+    """
+    rejected = False
+    for line in _MARKS.sub("", reply[:_MOST_VERDICT].lower()).replace("\u2019", "'").splitlines():
+        label = _LINE_LABEL.match(line)
+        if label and label.group("label").strip() in _REASONS:
+            continue
+        said = line[label.end() :] if label else line
+        verdict = _OUTRIGHT.match(said) or _SAID_OF_IT.search(said)
+        if verdict is not None:
+            found = verdict.groupdict()
+            if "partial" in (found["no"] or "") or "partly" in (found["no"] or ""):
+                return None
+            return bool(found["yes"] or found.get("certain_yes"))
+        rejected = rejected or _REJECTED.search(said) is not None
+    return False if rejected else None
 
 
 def labelled(reply: str, label: str) -> str | None:
-    """What follows ``label:`` in a reply, up to the next line that begins with a label of its own; markdown stars are ignored."""
+    """What follows ``label:`` in a reply, or a heading of that name, up to the next line that begins with a label of its own.
+
+    Stars and numbers before the label are ignored.
+    """
     text = reply[:_MOST_CHARACTERS].replace("*", "")
-    found = re.search(rf"^\W{{0,4}}{re.escape(label)}[ \t]*:[ \t]*", text, re.IGNORECASE | re.MULTILINE)
+    found = re.search(
+        rf"^\W{{0,4}}(?:\d{{1,2}}[.)]\W{{0,3}})?{re.escape(label)}[ \t]*:[ \t]*|^#{{1,4}} {{1,3}}{re.escape(label)}[ \t]*$",
+        text,
+        re.IGNORECASE | re.MULTILINE,
+    )
     if found is None:
         return None
     rest = text[found.end() :]

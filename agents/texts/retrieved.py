@@ -10,6 +10,7 @@ from typing import Any
 
 from agents.search.types import Entity, ImageHit, WebHit
 from agents.texts.injection import gives_orders, neutral
+from agents.texts.pages import main_content
 from agents.texts.text import clean, one_line, visible_text
 from agents.texts.wikitext import plain
 
@@ -32,7 +33,17 @@ _TORN = re.compile(r"<!--.{0,300}?-->|<[^<>]{0,200}>|&#?\w{1,8};", re.DOTALL)
 
 def safe_page(hit: WebHit) -> WebHit:
     """The page as plain text, as a reader sees it, with ``neutral`` applied."""
-    return dataclasses.replace(hit, page_name=_name(hit.page_name), page_snippet=safe_text(hit.page_snippet))
+    return dataclasses.replace(
+        hit,
+        page_name=_name(hit.page_name),
+        page_snippet=safe_text(hit.page_snippet),
+        page_text=None if hit.page_text is None else safe_full_text(hit.page_text),
+    )
+
+
+def safe_full_text(page: str) -> str:
+    """The main content of a whole page, made harmless as ``safe_text`` does it."""
+    return safe_text(main_content(page))
 
 
 def safe_text(page: str) -> str:

@@ -12,11 +12,12 @@ from lxml import html as markup
 
 from agents.texts.injection import without_special_tokens
 
-_MOST_PAGE = 400_000  # characters of a page that are looked at; what answers a question stands in far less
+_MOST_MARKUP = 8_000_000  # characters of a page that are looked at: style sheets alone may take hundreds of thousands
+_MOST_TEXT = 400_000  # characters of its text that are kept; what answers a question stands in far less
 _INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split())
 """They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
 _BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
-_UNSEEN = frozenset("script style template noscript noembed noframes object iframe".split())
+_UNSEEN = frozenset("head script style template noscript noembed noframes object iframe".split())
 _HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])|"
     r"text-indent\s*:\s*-\d{3,}|(?:left|top)\s*:\s*-\d{3,}|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*(?:;|$)",
@@ -41,21 +42,27 @@ def without_controls(text: str) -> str:
     return "".join(ch for ch in text if ch in "\n\t" or unicodedata.category(ch) not in ("Cc", "Cf", "Cs"))
 
 
+def looks_like_markup(page: str) -> bool:
+    """Whether a text has HTML tags."""
+    return _TAG.search(page) is not None
+
+
 def visible_text(page: str) -> str:
     """What a reader sees of a page: of HTML the text without tags, scripts, styles and what its styles hide; other text as it is.
 
-    Linear in the page, of which at most ``_MOST_PAGE`` characters are looked at; libxml2 leaves out what is nested more than 2,048 deep.
+    Linear in the page, of which at most ``_MOST_MARKUP`` characters are looked at, and at most ``_MOST_TEXT`` of its text are given;
+    libxml2 leaves out what is nested more than 2,048 deep.
     """
-    page = page[:_MOST_PAGE]
-    if not _TAG.search(page):
-        return page
+    if not looks_like_markup(page):
+        return page[:_MOST_TEXT]
+    page = page[:_MOST_MARKUP]
     parser = markup.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         # NUL ends the document for older libxml2; it cannot encode lone surrogates.
         root = markup.document_fromstring(page.replace("\0", " ").encode("utf-8", errors="ignore"), parser=parser)
     except etree.ParserError:  # nothing is left but comments
         return ""
-    return "".join(_seen(root))
+    return "".join(_seen(root))[:_MOST_TEXT]
 
 
 def _seen(root: etree._Element) -> Iterator[str]:

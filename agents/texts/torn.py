@@ -6,12 +6,18 @@ import re
 
 import sentencex
 
+from agents.models.base import ChatReply
 from agents.texts.text import without_controls
 
 _MOST_CHARACTERS = 6_000  # sentencex takes quadratic time on some quotes
 _END_CHARACTERS = 80
 _ENDED = re.compile(r"[^\W\d_]{4,}[\"')]*(?: ?\[[\d, ]+\])*[.!?][\"')]*(?: ?\[[\d, ]+\])*$")
 """A word, its citations and its full stop, in either order; "3." and "Mt." may go on."""
+
+
+def was_cut(reply: ChatReply) -> bool:
+    """Whether a reply was stopped in the middle: by the deadline, or by its limit of tokens."""
+    return reply.finish_reason in ("abort", "length")
 
 
 def whole_sentences(text: str) -> str:

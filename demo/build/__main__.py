@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         steps.update()
         kg.build_kg(content, paths)
         steps.update()
-        problems += compose.build_scenes(list(content.scenes.values()), paths, options.force)
+        failed |= bool(compose.main(["--force"] if options.force else []))
         steps.update()
         for problem in problems:
             print(problem, file=sys.stderr)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.build.content import Entity, PhotoSource
+from demo.build.content import Entity, Photo, PhotoSource
 
 GCOMPRIS_PACKAGE = "Debian package gcompris-qt-data"
 STAMPS_PACKAGE = "Debian package tuxpaint-stamps-default"
@@ -59,9 +59,9 @@ class Credits:
 
     by_file: Mapping[tuple[PhotoSource, str], Credit]
 
-    def of(self, entity: Entity) -> Credit:
-        """The credit of an entity's photograph."""
-        source, file = entity.photo.source, entity.photo.file
+    def of(self, photo: Photo) -> Credit:
+        """The credit of a photograph."""
+        source, file = photo.source, photo.file
         named = self.by_file.get((source, file)) or self.by_file.get((source, Path(file).name))
         if named:
             return named
@@ -169,9 +169,11 @@ _PREAMBLE = f"""# Sources and licences of the mini CRAG-MM
 
 Written by `demo/build/photos.py`; edit that, not this.
 
-- **Photographs** (`photos/`): resized to at most 512 px and stored as WebP; stamps are trimmed to what shows.
+- **Photographs** (`photos/`, and second ones in `other_photos/`): resized to at most 512 px and
+  stored as WebP; stamps are trimmed to what shows.
   The table names the package, file, author and licence of each.
-- **Scenes** (`scenes/`): composed from those photographs by `demo/build/compose.py`. A scene holds to the licences of all
+- **Scenes** (`scenes/`): composed from those photographs, many of them altered in viewpoint, light, colour and focus
+  (`demo/build/altered.py`), by `demo/build/compose.py`. A scene holds to the licences of all
   photographs in it (`content/*/scenes.yaml` lists them).
 - **Textures** (`textures/`): grass (linolafett) and gravel (CC0Textures) from the PyPI package scikit-image, CC0-1.0.
 - **Wikipedia summaries** (`pages/wiki.jsonl`, and the background pages read at installation): the authors of the English
@@ -201,20 +203,18 @@ def attribution_markdown(entities: Iterable[Entity], credits: Credits) -> str:
     """The text of ATTRIBUTION.md for these entities."""
     rows = []
     for entity in sorted(entities, key=lambda entity: entity.id):
-        credit = credits.of(entity)
-        cells = (
-            f"{entity.id}.webp",
-            entity.photo.source,
-            entity.photo.file,
-            credit.author,
-            credit.licence,
-            credit.origin,
-        )
-        rows.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |\n")
+        for folder, photo in (("photos", entity.photo), ("other_photos", entity.other_photo)):
+            if photo is None:
+                continue
+            credit = credits.of(photo)
+            cells = (
+                f"{folder}/{entity.id}.webp", photo.source, photo.file, credit.author, credit.licence, credit.origin
+            )  # fmt: skip
+            rows.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |\n")
     return _PREAMBLE + "".join(rows)
 
 
 def attributed(markdown: str) -> dict[str, tuple[str, str]]:
-    """Entity id -> (source, file), as a written ATTRIBUTION.md has them: what the committed photos were made from."""
-    rows = re.findall(r"^\| (\w+)\.webp \| (\w+) \| ([^|]+) \|", markdown, flags=re.MULTILINE)
-    return {entity: (source, file.strip()) for entity, source, file in rows}
+    """FOLDER/ENTITY.webp -> (source, file), as a written ATTRIBUTION.md has them: what the committed photos were made from."""
+    rows = re.findall(r"^\| (\w+/\w+\.webp) \| (\w+) \| ([^|]+) \|", markdown, flags=re.MULTILINE)
+    return {photo: (source, file.strip()) for photo, source, file in rows}

@@ -32,13 +32,17 @@ from demo.build.content import (
     load_content,
     turn_id,
 )
-from demo.build.kg import kg_image, read_kg
+from demo.build.kg import kg_images, read_kg
+from demo.build.likeness import LEAST_STRENGTH
 from demo.build.paths import DemoPaths
 from demo.build.text import normal, plain_attribute, stands_in
 from demo.build.wiki import own_pages, read_pages
 
 MIN_PHOTOS, MIN_QUESTIONS, MIN_DIALOGS, MIN_ENTITIES, MIN_PAGES = 120, 150, 40, 200, 400
 MAX_BYTES = 25_000_000
+# At least this share of the questions of a split, single ones and turns of dialogs each, is on something that the graph
+# does not hold although it holds something like it.
+LEAST_HELD_OUT = 1 / 6
 PAGE_WORDS = (40, 300)
 # Two photos whose 64-bit difference hashes differ in this many bits or fewer are taken for the same picture.
 SAME_PICTURE_BITS = 3
@@ -121,15 +125,27 @@ def check_independence(content: Content) -> Iterator[Finding]:
     entities, pages = content.entities.values(), content.pages.values()
     names = [(name.lower(), e.where, e.split) for e in entities for name in (e.name, *(one.name for one in e.also))]
     yield from _shared("entity name", names, one_owner=True)
-    yield from _shared(
-        "photo", ((f"{e.photo.source}/{e.photo.file}", e.where, e.split) for e in entities), one_owner=True
-    )
+    photos = [(photo, e) for e in entities for photo in (e.photo, e.other_photo) if photo]
+    yield from _shared("photo", ((f"{p.source}/{p.file}", e.where, e.split) for p, e in photos), one_owner=True)
+    for e in entities:
+        if e.other_photo == e.photo:
+            yield Finding(f"{e.where}: its other photo is the graph's photo")
     yield from _shared("page url", ((p.url, p.where, p.split) for p in pages), one_owner=True)
     yield from _shared("page name", ((p.name.lower(), p.where, p.split) for p in pages), one_owner=False)
     yield from _shared("page text", ((normal(p.text), p.where, p.split) for p in pages), one_owner=True)
     titles = [(e.wiki, e.where, e.split) for e in entities if e.wiki]
     titles += [(w.title, w.where, w.split) for w in content.wiki]
     yield from _shared("wiki title", titles, one_owner=False)
+
+
+def held_out_share(content: Content, split: Split) -> dict[str, float]:
+    """The share of questions on entities that the image KG lacks, of single-turn questions and of turns of dialogs."""
+    asked: dict[str, list[Turn]] = {"single-turn questions": [], "turns of dialogs": []}
+    for content_id, its_split, _, turn in content.turns():
+        if its_split == split:
+            asked["turns of dialogs" if "#" in content_id else "single-turn questions"].append(turn)
+    held_out = {entity.id for entity in content.entities.values() if not entity.in_graph}
+    return {kind: sum(turn.entity in held_out for turn in turns) / max(1, len(turns)) for kind, turns in asked.items()}
 
 
 def check_counts(content: Content) -> Iterator[Finding]:
@@ -150,6 +166,11 @@ def check_counts(content: Content) -> Iterator[Finding]:
             yield Finding(f"{split}: no question of category {category}")
         for domain in sorted(set(get_args(Domain)) - {turn.domain for turn in asked}):
             yield _note(f"{split}: no question of domain {domain}")
+        for kind, counted in held_out_share(content, split).items():
+            if counted < LEAST_HELD_OUT:
+                yield Finding(
+                    f"{split}: {counted:.1%} of the {kind} are on things that the graph does not hold; 1 in 6 is wanted"
+                )
     used = {item.scene for item in content.asking()}
     for scene in content.scenes.values():
         if scene.id not in used:
@@ -163,7 +184,7 @@ def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, s
     for entity_id in {turn.entity, *scene.entity_ids()} - {None}:
         entity = content.entities.get(str(entity_id))
         if entity:
-            parts += [entity.name, plain_attribute(entity.attributes)]
+            parts += [entity.name, plain_attribute(entity.attributes) if entity.in_graph else ""]
     for reference in turn.pages:
         if reference.startswith(WIKI_PREFIX):
             title = reference.removeprefix(WIKI_PREFIX)
@@ -189,6 +210,9 @@ def check_answers(content: Content, wiki_texts: dict[str, str]) -> Iterator[Find
             yield Finding(f"{where}: no accept forms")
         if turn.source in ("web", "both") and not turn.pages:
             yield Finding(f"{where}: source is {turn.source}, but no page is named")
+        entity = content.entities.get(turn.entity or "")
+        if turn.source in ("kg", "both") and entity and not entity.in_graph:
+            yield Finding(f"{where}: source is {turn.source}, but {entity.id} is not in the graph")
         if turn.source in ("kg", "both") and turn.entity is None and turn.query_category not in DERIVED:
             yield Finding(f"{where}: source is {turn.source}, but no entity is named")
         if scene is None or not turn.accept:
@@ -240,9 +264,14 @@ def check_photos(content: Content, paths: DemoPaths) -> Iterator[Finding]:
             continue
         with Image.open(photo) as image:
             hashes[entity.id] = difference_hash(flattened(image))
+        if entity.other_photo and not (paths.other_photos / f"{entity.id}.webp").exists():
+            yield Finding(f"{entity.where}: other_photos/{entity.id}.webp is missing; run demo.build.photos")
     for photo in sorted(paths.photos.glob("*.webp")):
         if photo.stem not in content.entities:
             yield Finding(f"photos/{photo.name}: no such entity")
+    for photo in sorted(paths.other_photos.glob("*.webp")):
+        if photo.stem not in content.entities or not content.entities[photo.stem].other_photo:
+            yield Finding(f"other_photos/{photo.name}: the content names no such photo")
     for one, other in combinations(hashes, 2):
         if (hashes[one] ^ hashes[other]).bit_count() <= SAME_PICTURE_BITS:
             between_splits = content.entities[one].split != content.entities[other].split
@@ -259,6 +288,12 @@ def check_products(content: Content, paths: DemoPaths) -> Iterator[Finding]:
             yield Finding(f"{scene.where}: not composed; run demo.build.compose")
         elif layouts[scene.id]["made_from"] != fingerprint(scene, paths):
             yield Finding(f"{scene.where}: changed since it was composed; run demo.build.compose")
+        else:
+            for thing in layouts[scene.id]["objects"]:
+                if thing["same_photo"] and thing["strength"] < LEAST_STRENGTH:
+                    yield Finding(
+                        f"{scene.where}: {thing['entity']} is shown as the graph has it; run demo.build.compose"
+                    )
     for picture in sorted(paths.scenes.glob("*.webp")):
         if picture.stem not in content.scenes:
             yield Finding(f"scenes/{picture.name}: no such scene")
@@ -274,7 +309,7 @@ def check_products(content: Content, paths: DemoPaths) -> Iterator[Finding]:
             yield Finding("pages/own.jsonl: not as in the content; run demo.build.wiki")
     for split in SPLITS:
         # Through JSON, as the file is: tuples become lists and numbers as keys become text.
-        images = [kg_image(e) for e in content.entities.values() if e.split == split]
+        images = kg_images(content, split)
         if not paths.kg(split).exists() or read_kg(split, paths) != json.loads(json.dumps(images)):
             yield Finding(f"kg/{split}.jsonl: not as in the content; run demo.build.kg")
     size = sum(
@@ -320,6 +355,8 @@ def summary(content: Content) -> str:
             "dialogs": sum(d.split == split for d in content.dialogs.values()),
             "turns": len(asked),
             "unanswerable": sum(not turn.answerable for turn in asked),
+            "other photos": sum(e.other_photo is not None for e in content.entities.values() if e.split == split),
+            "held out": sum(not e.in_graph for e in content.entities.values() if e.split == split),
         }
         lines.append(f"{split}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
         lines.append(

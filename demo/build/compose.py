@@ -2,8 +2,9 @@
 
     python -m demo.build.compose [--force]
 
-Needs demo/photos and demo/textures; writes demo/scenes/SCENE.webp and demo/scenes/layout.json. A scene depends on
-its entry in scenes.yaml and on its photos alone, its random choices on its id; unchanged scenes are left as they are.
+Needs demo/photos, demo/other_photos and demo/textures, and the image encoder of the embedded profile (likeness.py);
+writes demo/scenes/SCENE.webp and demo/scenes/layout.json. A scene depends on its entry in
+scenes.yaml and on its photos alone, its random choices on its id; unchanged scenes are left as they are.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ import argparse
 import hashlib
 import io
 import json
+import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from joblib import Parallel, delayed
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from tqdm import tqdm
 
+from demo.build.altered import alter
 from demo.build.backgrounds import FLAT, Stage, fill_with_photo, paint, shelf_levels
 from demo.build.camera import aim, expose
 from demo.build.content import FrameStyle, PhotoBackground, PlacedObject, Scene, load_content
@@ -29,13 +34,17 @@ from demo.build.noise import generator
 from demo.build.paths import DemoPaths, atomic_file, write_text
 
 # Raise this when the composer itself changes, so that all scenes are composed anew.
-COMPOSER_VERSION = 3
+COMPOSER_VERSION = 5
 # The canvas reaches beyond the frame by this fraction, enough for 15 degrees of tilt.
 MARGIN = 0.2
 SCENE_QUALITIES = (78, 70, 62, 54, 46)
 LARGEST_SCENE_BYTES = 60_000
 # Pixels of a mask at least this bright (of 255) belong to the object's box.
 IN_BOX = 64
+# Groups whose things look as natural the other way round: no lettering, no building that everybody knows.
+MIRRORED_GROUPS = ("ani", "nat")
+# Where a cut-out stands that takes the place of a photograph filling the frame.
+CUT_OUT_BOX = (0.14, 0.1, 0.72, 0.8)
 
 Shadow = Literal["contact", "drop", "none"]
 
@@ -200,40 +209,115 @@ def _share(part: int, whole: float) -> float:
     return round(min(1.0, part / whole), 3) if whole > 0 else 0.0
 
 
-def compose_scene(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, Layout]:
-    """The finished picture of a scene, and where everything in it is. ComposeError when a photo is missing."""
-    photos: dict[str, Image.Image] = {}
-    for entity in set(scene.entity_ids()):
-        try:
-            with Image.open(paths.photos / f"{entity}.webp") as opened:
-                photos[entity] = opened.copy()
-        except OSError as error:
-            raise ComposeError(f"{scene.where}: photo of {entity}: {error}") from error
+@dataclass(frozen=True)
+class Subject:
+    """A thing of a scene as it is photographed. `same_photo` says that its photograph is the graph's, to be altered."""
 
-    margin = (round(scene.size[0] * MARGIN), round(scene.size[1] * MARGIN))
-    objects = [_place(scene, placed, photos[placed.entity], margin) for placed in scene.objects]
-    texts = [_print(scene, number, margin) for number in range(len(scene.texts))]
-    rng = generator(f"{scene.id}/scene")
-    background: list[Layer] = []
+    entity: str
+    photo: Image.Image
+    same_photo: bool
+    mirror: bool
+    seed: str
+
+    def altered(self, strength: float) -> Image.Image:
+        """The photograph as the scene shows it; a photograph by another camera stays as it is."""
+        return alter(self.photo, strength, self.seed, self.mirror) if self.same_photo else self.photo
+
+
+@dataclass(frozen=True)
+class Studio:
+    """What a scene needs to be taken as often as one likes: the subjects in drawing order, the printed texts, the ground.
+
+    `ground` is None where a photograph fills the frame.
+    """
+
+    scene: Scene
+    subjects: tuple[Subject, ...]
+    texts: tuple[Layer, ...]
+    ground: Image.Image | None
+    margin: tuple[int, int]
+    light: float
+
+
+def _open_photo(path: Path, where: str) -> Image.Image:
+    try:
+        with Image.open(path) as opened:
+            return opened.copy()
+    except OSError as error:
+        raise ComposeError(f"{where}: photo of {path.stem}: {error}") from error
+
+
+def _with_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Scene:
+    """The scene, laid out for second photographs of another kind. `modes`: entity -> the graph photo's, the shown one's.
+
+    Where a whole photograph takes a cut-out's place it fills the frame if it is all that is to be seen, and is a print
+    if not. Where a cut-out takes a whole photograph's place it stands on grass.
+    """
+    objects = tuple(
+        placed.model_copy(update={"frame": "postcard"})
+        if placed.frame == "none" and modes[placed.entity] == ("RGBA", "RGB")
+        else placed
+        for placed in scene.objects
+    )
     if isinstance(scene.background, PhotoBackground):
-        photo = flattened(photos[scene.background.photo])
-        canvas, box = fill_with_photo(photo, *scene.size, *margin)
-        whole = Image.new("RGBA", (box[2] - box[0], box[3] - box[1]), (0, 0, 0, 255))
-        background = [Layer(scene.background.photo, "object", whole, box[:2], "none")]
-    else:
+        if modes[scene.background.photo] != ("RGB", "RGBA"):
+            return scene.model_copy(update={"objects": objects})
+        standing = PlacedObject(entity=scene.background.photo, box=CUT_OUT_BOX)
+        return scene.model_copy(update={"background": "grass", "objects": (standing, *objects)})
+    if len(objects) == 1 and not scene.texts and objects[0].frame != scene.objects[0].frame:
+        return scene.model_copy(update={"background": PhotoBackground(photo=objects[0].entity), "objects": ()})
+    return scene.model_copy(update={"objects": objects})
+
+
+def set_up(scene: Scene, paths: DemoPaths) -> Studio:
+    """Everything of a scene but the photographs' alterations. ComposeError when a photo is missing."""
+    photos: dict[str, Image.Image] = {}
+    modes: dict[str, tuple[str, str]] = {}
+    other = {entity for entity in scene.entity_ids() if (paths.other_photos / f"{entity}.webp").exists()}
+    for entity in set(scene.entity_ids()):
+        graph_photo = _open_photo(paths.photos / f"{entity}.webp", scene.where)
+        shown = _open_photo(paths.other_photos / f"{entity}.webp", scene.where) if entity in other else graph_photo
+        photos[entity], modes[entity] = shown, (graph_photo.mode, shown.mode)
+    scene = _with_other_photos(scene, modes)
+    mirror = scene.origin.split("/")[0] in MIRRORED_GROUPS
+    subjects = tuple(
+        Subject(entity, photos[entity], entity not in other, mirror, f"{scene.id}/{number}/{entity}")
+        for number, entity in enumerate(scene.entity_ids())
+    )
+    margin = (round(scene.size[0] * MARGIN), round(scene.size[1] * MARGIN))
+    rng = generator(f"{scene.id}/scene")
+    ground = None
+    if not isinstance(scene.background, PhotoBackground):
         size = (scene.size[0] + 2 * margin[0], scene.size[1] + 2 * margin[1])
+        placed = [_place(scene, each, photos[each.entity], margin) for each in scene.objects]
+        feet = tuple(layer.foot for layer in placed if layer.shadow == "contact")
+        ground = paint(scene.background, Stage(*size, feet, paths.textures, rng))
+    texts = tuple(_print(scene, number, margin) for number in range(len(scene.texts)))
+    return Studio(scene, subjects, texts, ground, margin, float(rng.uniform(-1, 1)))
+
+
+def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layout]:
+    """The finished picture, and where everything in it is; `strengths` of alteration, one a subject, 0 for none."""
+    scene, margin, texts = studio.scene, studio.margin, list(studio.texts)
+    photos = [subject.altered(strength) for subject, strength in zip(studio.subjects, strengths, strict=True)]
+    background: list[Layer] = []
+    if studio.ground is None:
+        canvas, box = fill_with_photo(flattened(photos.pop(0)), *scene.size, *margin)
+        whole = Image.new("RGBA", (box[2] - box[0], box[3] - box[1]), (0, 0, 0, 255))
+        background = [Layer(studio.subjects[0].entity, "object", whole, box[:2], "none")]
+    else:
+        canvas = studio.ground.copy()
+    objects = [_place(scene, placed, photo, margin) for placed, photo in zip(scene.objects, photos, strict=True)]
+    if scene.background == "shelf":
         feet = tuple(layer.foot for layer in objects if layer.shadow == "contact")
-        if scene.background == "shelf":
-            objects = _on_boards(objects, shelf_levels(feet, size[1]))
-        canvas = paint(scene.background, Stage(*size, feet, paths.textures, rng))
+        objects = _on_boards(objects, shelf_levels(feet, canvas.height))
 
     # Later ones cover earlier ones; printed things lie on top.
     layers = objects + texts
     seen = background + layers
     _posts(canvas, scene, texts)
-    light = float(rng.uniform(-1, 1))
     for layer in layers:
-        _cast(canvas, layer, light)
+        _cast(canvas, layer, studio.light)
         canvas.paste(layer.image, layer.at, layer.image)
 
     view = aim(scene.size, margin, scene.effects, generator(f"{scene.id}/hand") if scene.egocentric else None)
@@ -250,14 +334,22 @@ def compose_scene(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, Layout]:
         for later in views[number + 1 :]:
             hidden |= later
         whole_px = int((np.asarray(masks[number]) >= IN_BOX).sum()) * view.enlargement**2
-        entry = {
+        entry: dict[str, Any] = {
             "entity" if layer.kind == "object" else "text": layer.name,
             "box": [int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1)],
             "shown": _share(int(inside.sum()), whole_px),
             "covered": _share(int((inside & hidden).sum()), float(inside.sum())),
         }
+        if layer.kind == "object":
+            entry |= {"same_photo": studio.subjects[number].same_photo, "strength": round(strengths[number], 3)}
         (layout.objects if layer.kind == "object" else layout.texts).append(entry)
     return picture, layout
+
+
+def compose_scene(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, Layout]:
+    """The scene with unaltered photographs. ComposeError when a photo is missing."""
+    studio = set_up(scene, paths)
+    return take(studio, [0.0] * len(studio.subjects))
 
 
 def flattened(photo: Image.Image, side_margin: float = 0.0) -> Image.Image:
@@ -287,8 +379,9 @@ def fingerprint(scene: Scene, paths: DemoPaths) -> str:
     """Hash of all that a scene is made of."""
     digest = hashlib.sha256(f"{COMPOSER_VERSION}\n{scene.model_dump_json()}\n".encode())
     for entity in sorted(set(scene.entity_ids())):
-        photo = paths.photos / f"{entity}.webp"
-        digest.update(photo.read_bytes() if photo.exists() else b"missing")
+        for folder in (paths.photos, paths.other_photos):
+            photo = folder / f"{entity}.webp"
+            digest.update(photo.read_bytes() if photo.exists() else b"missing")
     return digest.hexdigest()[:16]
 
 
@@ -306,32 +399,55 @@ def _write_layout(path: Path, layouts: dict[str, dict[str, Any]]) -> None:
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def build_scenes(scenes: list[Scene], paths: DemoPaths, force: bool = False) -> list[str]:
-    """Compose what has changed, remove scenes that are gone, and return the problems, one line each."""
+Composer = Callable[[Scene, DemoPaths], tuple[Image.Image, Layout]]
+
+
+def _picture_of(composed: Composer, scene: Scene, paths: DemoPaths) -> tuple[bytes, Layout] | str:
+    """The encoded picture and its layout, or what is wrong with the scene."""
+    try:
+        picture, layout = composed(scene, paths)
+    except ComposeError as error:
+        return str(error)
+    return encode_scene(picture), layout
+
+
+def build_scenes(
+    scenes: list[Scene], paths: DemoPaths, force: bool = False, composed: Composer = compose_scene, workers: int = 1
+) -> list[str]:
+    """Compose what has changed, remove scenes that are gone, and return the problems, one line each.
+
+    `composed` takes the picture of a scene; with more than one of the `workers` processes it must be a plain function.
+    """
     problems = []
     wanted = {scene.id for scene in scenes}
     layouts = {scene: entry for scene, entry in read_layout(paths.layout).items() if scene in wanted}
     for picture in paths.scenes.glob("*.webp"):
         if picture.stem not in wanted:
             picture.unlink()
-    for scene in tqdm(scenes, desc="scenes", unit="scene", disable=None):
+    changed = {}
+    for scene in scenes:
         made_from = fingerprint(scene, paths)
         target = paths.scenes / f"{scene.id}.webp"
-        if not force and target.exists() and layouts.get(scene.id, {}).get("made_from") == made_from:
+        if force or not target.exists() or layouts.get(scene.id, {}).get("made_from") != made_from:
+            changed[scene.id] = (scene, made_from)
+    parallel = Parallel(n_jobs=min(workers, max(1, len(changed))), return_as="generator")
+    pictures = parallel(delayed(_picture_of)(composed, scene, paths) for scene, _ in changed.values())
+    for scene_id, made in tqdm(
+        zip(changed, pictures, strict=True), total=len(changed), desc="scenes", unit="scene", disable=None
+    ):
+        if isinstance(made, str):
+            problems.append(made)
             continue
-        try:
-            picture_image, layout = compose_scene(scene, paths)
-        except ComposeError as error:
-            problems.append(str(error))
-            continue
-        with atomic_file(target) as part:
-            part.write_bytes(encode_scene(picture_image))
-        layouts[scene.id] = {
-            "made_from": made_from,
+        encoded, layout = made
+        with atomic_file(paths.scenes / f"{scene_id}.webp") as part:
+            part.write_bytes(encoded)
+        layouts[scene_id] = {
+            "made_from": changed[scene_id][1],
             "size": list(layout.size),
             "objects": layout.objects,
             "texts": layout.texts,
         }
+        _write_layout(paths.layout, layouts)  # each time, so that a killed run is resumed
     _write_layout(paths.layout, layouts)
     return problems
 
@@ -343,7 +459,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     paths = DemoPaths()
     content = load_content(paths.content, report=lambda line: print(line, file=sys.stderr))
-    problems = build_scenes(list(content.scenes.values()), paths, options.force)
+    # Imported here: the encoder's libraries take seconds, and nothing else of this module needs them.
+    from demo.build.likeness import compose_alike
+
+    problems = build_scenes(list(content.scenes.values()), paths, options.force, compose_alike, os.cpu_count() or 1)
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -87,10 +87,16 @@ class Companion(_Model):
 
 
 class Entity(_Item):
-    """A KG entity with its photograph and raw infobox attributes."""
+    """A KG entity with its photograph and raw infobox attributes.
+
+    `other_photo` is a second photograph, by another camera, for the scenes: the graph's own is never shown in one.
+    An entity with `in_graph` false is to be seen in scenes and missing from the image KG, with its attributes.
+    """
 
     name: str
     photo: Photo
+    other_photo: Photo | None = None
+    in_graph: bool = True
     wiki: str | None = None
     attributes: dict[str, Any] = Field(default_factory=dict)
     also: tuple[Companion, ...] = ()

@@ -31,6 +31,7 @@ from demo.build.content import (
     Dialog,
     Domain,
     Dynamism,
+    Entity,
     Question,
     Scene,
     Split,
@@ -46,9 +47,10 @@ Revision = Literal["v0.1.1", "v0.1.2"]
 REVISIONS: tuple[Revision, ...] = get_args(Revision)
 Task = Literal["single-turn", "multi-turn"]
 TASKS: tuple[Task, ...] = get_args(Task)
+PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
 
 # Raise this when the layout of the built files changes, so that older ones are built anew.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://mini-crag-mm.example/")
 STAMP = "built_from.txt"
 # Readers decode a whole group for one row, so groups of pictures stay small.
@@ -115,12 +117,29 @@ def _turns(item: Question | Dialog) -> list[tuple[str, Turn]]:
     return [(turn_id(item.id, number), turn) for number, turn in enumerate(item.turns)]
 
 
-def turn_facts(content_id: str, turn: Turn, scene: Scene, layout: dict[str, Any]) -> dict[str, Any]:
+def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
+    """The group in which results of a turn are reported: how its photograph is related to the image KG."""
+    if entity is None:
+        return "no-entity"
+    if not entity.in_graph:
+        return "not-in-graph"
+    if same_photo is None:
+        return "not-shown"
+    return "altered-copy" if same_photo else "other-photo"
+
+
+def turn_facts(
+    content_id: str, turn: Turn, scene: Scene, layout: dict[str, Any], entity: Entity | None
+) -> dict[str, Any]:
     """What benchmarks want to know of a turn.
 
     `boxes` are those of the asked entity, [left, top, width, height] in pixels of the scene; there are none where the
-    turn asks about the whole picture or about something outside it.
+    turn asks about the whole picture or about something outside it. `same_photo` is null there; it is true where the
+    picture shows an altered copy of the graph's photograph, false where another photograph. `cosines` are those of the
+    boxes' crops and the graph's photograph.
     """
+    shown = [thing for thing in layout["objects"] if thing["entity"] == turn.entity]
+    same_photo = any(thing["same_photo"] for thing in shown) if shown else None
     return {
         "content_id": content_id,
         "split": scene.split,
@@ -132,7 +151,11 @@ def turn_facts(content_id: str, turn: Turn, scene: Scene, layout: dict[str, Any]
         "answerable": turn.answerable,
         "pages": list(turn.pages),
         "image_quality": image_quality(scene, layout, turn.entity),
-        "boxes": [thing["box"] for thing in layout["objects"] if thing["entity"] == turn.entity],
+        "boxes": [thing["box"] for thing in shown],
+        "cosines": [thing.get("cosine") for thing in shown],
+        "same_photo": same_photo,
+        "in_graph": entity.in_graph if entity else None,
+        "photo_group": photo_group(entity, same_photo),
     }
 
 
@@ -251,7 +274,8 @@ def _write_all(content: Content, paths: DemoPaths, built: BuiltDatasets) -> None
             shutil.copyfile(paths.scenes / f"{scene.id}.webp", built.image_cache / cache_name(scene_url(scene.id)))
         for content_id, turn in _turns(item):
             accept[interaction_id(content_id)] = list(turn.accept) if turn.answerable else []
-            facts[interaction_id(content_id)] = turn_facts(content_id, turn, scene, layouts[scene.id])
+            entity = content.entities.get(turn.entity or "")
+            facts[interaction_id(content_id)] = turn_facts(content_id, turn, scene, layouts[scene.id], entity)
     built.accept.write_text(json.dumps(accept, ensure_ascii=False, indent=1), encoding="utf-8")
     built.content_ids.write_text(json.dumps(facts, ensure_ascii=False, indent=1), encoding="utf-8")
 

@@ -46,10 +46,15 @@ def kg_image(entity: Entity) -> KgImage:
     }
 
 
+def kg_images(content: Content, split: Split) -> list[KgImage]:
+    """The KG of a split: its entities but those that are held out."""
+    return [kg_image(entity) for entity in content.entities.values() if entity.split == split and entity.in_graph]
+
+
 def build_kg(content: Content, paths: DemoPaths) -> None:
     """Write the KG of both splits."""
     for split in SPLITS:
-        images = [kg_image(entity) for entity in content.entities.values() if entity.split == split]
+        images = kg_images(content, split)
         write_text(paths.kg(split), "".join(json.dumps(image, ensure_ascii=False) + "\n" for image in images))
 
 

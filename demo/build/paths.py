@@ -29,6 +29,11 @@ class DemoPaths:
         return self.root / "photos"
 
     @property
+    def other_photos(self) -> Path:
+        """Folder of the second photographs, ENTITY.webp, which only scenes show."""
+        return self.root / "other_photos"
+
+    @property
     def textures(self) -> Path:
         """Folder of the ground textures that backgrounds are made of."""
         return self.root / "textures"

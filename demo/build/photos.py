@@ -2,7 +2,8 @@
 
     python -m demo.build.photos --gcompris DIR --stamps DIR --skimage DIR --sklearn DIR --gradio DIR
 
-Each DIR is the unpacked package (or any folder above its images). The results, demo/photos, demo/textures and
+Each DIR is the unpacked package (or any folder above its images); gcompris: its .rcc resources unpacked, a file named
+ACTIVITY__PATH with / in the path as _, READMEs too. The results, demo/photos, demo/other_photos, demo/textures and
 demo/ATTRIBUTION.md, are committed, so nothing else of the build needs the packages.
 """
 
@@ -18,7 +19,7 @@ from PIL import Image, ImageOps
 from tqdm import tqdm
 
 from demo.build.attribution import Credits, attributed, attribution_markdown, read_credits
-from demo.build.content import Entity, PhotoSource, load_content
+from demo.build.content import Entity, Photo, PhotoSource, load_content
 from demo.build.paths import DemoPaths, atomic_file, write_text
 
 PHOTO_SIDE_PX = 512
@@ -72,22 +73,25 @@ def save_webp(image: Image.Image, target: Path, quality: int) -> None:
 def build_photos(
     entities: Iterable[Entity], sources: Mapping[PhotoSource, Path], paths: DemoPaths, force: bool = False
 ) -> list[str]:
-    """Write the photo of every entity that has none from its present source; `force` writes all anew.
+    """Write the photos of every entity that has none from its present source; `force` writes all anew.
 
     The problems found are returned, one line each.
     """
     problems = []
     made = attributed(paths.attribution.read_text(encoding="utf-8")) if paths.attribution.exists() else {}
-    for entity in tqdm(list(entities), desc="photos", unit="photo", disable=None):
-        target = paths.photos / f"{entity.id}.webp"
-        if not force and target.exists() and made.get(entity.id) == (entity.photo.source, entity.photo.file):
+    for entity, photo, target in tqdm(_wanted(entities, paths), desc="photos", unit="photo", disable=None):
+        if (
+            not force
+            and target.exists()
+            and made.get(f"{target.parent.name}/{target.name}") == (photo.source, photo.file)
+        ):
             continue
-        folder = sources.get(entity.photo.source)
+        folder = sources.get(photo.source)
         if folder is None:
-            problems.append(f"{entity.where}: no folder given for source {entity.photo.source}")
+            problems.append(f"{entity.where}: no folder given for source {photo.source}")
             continue
         try:
-            with Image.open(find_photo(folder, entity.photo.file)) as image:
+            with Image.open(find_photo(folder, photo.file)) as image:
                 prepared = prepare_photo(image)
         except (PhotoError, OSError) as error:
             problems.append(f"{entity.where}: {error}")
@@ -96,12 +100,23 @@ def build_photos(
     return problems
 
 
+def _wanted(entities: Iterable[Entity], paths: DemoPaths) -> list[tuple[Entity, Photo, Path]]:
+    """Each photograph of each entity, with its place in the set."""
+    wanted = []
+    for entity in entities:
+        wanted.append((entity, entity.photo, paths.photos / f"{entity.id}.webp"))
+        if entity.other_photo:
+            wanted.append((entity, entity.other_photo, paths.other_photos / f"{entity.id}.webp"))
+    return wanted
+
+
 def remove_orphans(entities: Iterable[Entity], paths: DemoPaths) -> None:
-    """Delete photos of entities that are no longer in the content."""
-    wanted = {f"{entity.id}.webp" for entity in entities}
-    for photo in paths.photos.glob("*.webp"):
-        if photo.name not in wanted:
-            photo.unlink()
+    """Delete photos that the content no longer names."""
+    wanted = {target for _, _, target in _wanted(entities, paths)}
+    for folder in (paths.photos, paths.other_photos):
+        for photo in folder.glob("*.webp"):
+            if photo not in wanted:
+                photo.unlink()
 
 
 def build_textures(skimage: Path, paths: DemoPaths) -> None:

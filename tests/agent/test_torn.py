@@ -64,7 +64,7 @@ def test_a_torn_draft_keeps_its_steps_and_what_it_had_answered() -> None:
 
 
 def test_of_endless_replies_little_is_read() -> None:
-    endless = ChatReply("tower " * 200_000, "length")
+    endless = ChatReply("tower " * 200_000, "stop")
     long = long_answer(endless)
     assert len(parse_draft(endless, 5).answer) <= MOST_READ
     assert long is not None and len(long.text) <= MOST_READ

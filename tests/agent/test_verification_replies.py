@@ -153,4 +153,4 @@ def test_the_joint_choice_by_hand() -> None:
 def test_a_reply_torn_by_the_deadline_is_no_answer() -> None:
     assert candidate_of(ChatReply("The tower was never", "abort")) is None
     assert candidate_of(ChatReply("", "error", error="x")) is None
-    assert candidate_of(ChatReply("330 m", "length")) is not None
+    assert candidate_of(ChatReply("330 m", "stop")) is not None

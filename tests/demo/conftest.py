@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from demo.build import compose, kg, wiki
-from demo.build.content import Content, load_content
+from demo.build.content import Content, Scene, load_content
+from demo.build.likeness import compose_alike
 from demo.build.paths import DEMO_ROOT, DemoPaths
 from demo.build.photos import save_webp
 
@@ -196,6 +199,20 @@ def summaries(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return SUMMARIES
 
 
+class MeanColour:
+    """An image encoder that sees the mean colour."""
+
+    def encode(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
+        means = np.array([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images])
+        units: NDArray[np.float32] = means / np.linalg.norm(means, axis=1, keepdims=True)
+        return units
+
+
+def alike_in_colour(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, compose.Layout]:
+    """The scene with copies altered until their colours differ."""
+    return compose_alike(scene, paths, MeanColour())
+
+
 @pytest.fixture
 def tiny(tmp_path: Path) -> DemoPaths:
     """The tiny set with its photos; the ground textures are the committed ones."""
@@ -216,5 +233,6 @@ def built(tiny: DemoPaths, tiny_content: Content, summaries: dict[str, str]) -> 
     """The tiny set with its scenes, pages and KG."""
     assert wiki.build_pages(tiny_content, tiny) == []
     kg.build_kg(tiny_content, tiny)
-    assert compose.build_scenes(list(tiny_content.scenes.values()), tiny) == []
+    scenes = list(tiny_content.scenes.values())
+    assert compose.build_scenes(scenes, tiny, composed=alike_in_colour) == []
     return tiny

@@ -33,6 +33,15 @@ RULES: dict[str, tuple[Callable[[Files], None], str]] = {
     "entity of the other split": (_question({"entity": "green_bar"}), "entity green_bar belongs to public_test"),
     "unknown scene": (_question({"scene": "t_s009"}), "no such scene: t_s009"),
     "scene of the other split": (_question({"scene": "t_d001"}), "scene t_d001 belongs to public_test"),
+    "graph as the source of what it lacks": (_entity(0, {"in_graph": False}), "but red_square is not in the graph"),
+    "the graph's photo as the other one": (
+        _entity(0, {"other_photo": {"source": "stamps", "file": "a/red.png"}}),
+        "its other photo is the graph's photo",
+    ),
+    "photo of another entity as the other one": (
+        _entity(0, {"other_photo": {"source": "skimage", "file": "blue.png"}}),
+        "photo 'skimage/blue.png' is taken already",
+    ),
     "unknown page": (_question({"pages": ["p"]}), "no such page: p"),
     "unlisted title": (_question({"pages": ["wiki:Unclaimed"]}), "wiki:Unclaimed is not among the wiki titles"),
     "title of the other split": (

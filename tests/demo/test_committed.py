@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from demo.build.attribution import attributed
-from demo.build.check import check_all
+from demo.build.check import check_all, held_out_share
 from demo.build.compose import read_layout
 from demo.build.content import SPLITS, Content, load_content
 from demo.build.datasets import TASKS, BuiltDatasets, build_datasets, cache_name, scene_url
@@ -68,6 +69,32 @@ def test_what_is_asked_about_is_in_sight(content: Content) -> None:
             assert thing["shown"] >= 0.25 and thing["covered"] <= 0.75, f"{content_id}: {thing}"
 
 
+def test_no_question_shows_the_photograph_of_the_graph(content: Content, made: BuiltDatasets) -> None:
+    for scene_id, layout in read_layout(PATHS.layout).items():
+        for thing in layout["objects"]:
+            has_other = content.entities[thing["entity"]].other_photo is not None
+            assert thing["same_photo"] is not has_other, scene_id
+            assert (thing["strength"] >= 0.25) is thing["same_photo"] and thing["cosine"] < 0.95, f"{scene_id}: {thing}"
+    facts = json.loads(made.content_ids.read_text())
+    groups = Counter(fact["photo_group"] for fact in facts.values())
+    assert min(groups[group] for group in ("other-photo", "altered-copy", "not-in-graph")) >= 30
+    assert all(fact["source"] not in ("kg", "both") for fact in facts.values() if fact["photo_group"] == "not-in-graph")
+
+
+def test_what_is_held_out_is_not_in_the_graph_but_something_like_it_is(content: Content) -> None:
+    for split in SPLITS:
+        names = {entity["entity_name"] for line in read_kg(split) for entity in line["entities"]}
+        held_out = [entity for entity in content.entities.values() if entity.split == split and not entity.in_graph]
+        assert held_out and not names & {entity.name for entity in held_out}
+        # As many again of each group stay in the graph, so that search has something like it to offer.
+        for group in {entity.origin.split("/")[0] for entity in held_out}:
+            kept = [
+                e for e in content.entities.values() if e.split == split and e.in_graph and e.origin.startswith(group)
+            ]
+            assert len(kept) > sum(entity.origin.startswith(group) for entity in held_out)
+        assert min(held_out_share(content, split).values()) >= 1 / 6
+
+
 def test_index_pictures_and_companions() -> None:
     for split in SPLITS:
         lines = read_kg(split)
@@ -78,7 +105,12 @@ def test_index_pictures_and_companions() -> None:
 
 def test_every_photo_is_attributed(content: Content) -> None:
     rows = attributed(PATHS.attribution.read_text(encoding="utf-8"))
-    assert rows == {e.id: (e.photo.source, e.photo.file) for e in content.entities.values()}
+    entities = content.entities.values()
+    expected = {f"photos/{e.id}.webp": (e.photo.source, e.photo.file) for e in entities}
+    expected |= {
+        f"other_photos/{e.id}.webp": (e.other_photo.source, e.other_photo.file) for e in entities if e.other_photo
+    }
+    assert rows == expected
 
 
 def test_data_sets_load_in_both_revisions(made: BuiltDatasets, content: Content, tmp_path: Path) -> None:

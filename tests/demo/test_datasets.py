@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from demo.build import datasets as demo_datasets
-from demo.build.content import load_content
+from demo.build.content import Content, load_content
 from demo.build.datasets import (
     REVISIONS,
     BuiltDatasets,
@@ -20,11 +20,13 @@ from demo.build.datasets import (
     build_datasets,
     cache_name,
     interaction_id,
+    photo_group,
     scene_url,
     session_id,
 )
 from demo.build.paths import DemoPaths
 from demo.build.quality import IMAGE_QUALITIES, image_quality
+from evaluation.datasets import read_photo_groups
 from tests.demo.conftest import tiny_files, write_files
 
 
@@ -120,7 +122,28 @@ def test_facts_and_accept_forms_by_interaction(made: BuiltDatasets) -> None:
     assert (fact["content_id"], fact["entity"], fact["source"], fact["hops"]) == ("t_q001", "red_square", "kg", 1)
     assert fact["image_quality"] == "low-light" and len(fact["boxes"]) == 1 and len(fact["boxes"][0]) == 4
     assert facts[interaction_id("t_m001#1")]["boxes"] == []
+    assert (fact["same_photo"], fact["in_graph"], fact["photo_group"]) == (True, True, "altered-copy")
+    assert len(fact["cosines"]) == 1 and fact["cosines"][0] < 1
+    nothing = facts[interaction_id("t_m001#1")]
+    assert (nothing["same_photo"], nothing["in_graph"], nothing["photo_group"]) == (None, None, "no-entity")
+    assert read_photo_groups([made.root / "nowhere", made.root])[interaction_id("t_q001")] == "altered-copy"
     assert not facts[interaction_id("t_q003")]["answerable"]
+
+
+@pytest.mark.parametrize(
+    ("in_graph", "same_photo", "group"),
+    [
+        (False, True, "not-in-graph"),
+        (False, None, "not-in-graph"),
+        (True, True, "altered-copy"),
+        (True, False, "other-photo"),
+        (True, None, "not-shown"),
+    ],
+)
+def test_groups_of_photographs(tiny_content: Content, in_graph: bool, same_photo: bool | None, group: str) -> None:
+    entity = tiny_content.entities["red_square"].model_copy(update={"in_graph": in_graph})
+    assert photo_group(entity, same_photo) == group
+    assert photo_group(None, same_photo) == "no-entity"
 
 
 def test_ids_are_stable() -> None:

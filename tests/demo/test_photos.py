@@ -159,7 +159,7 @@ def test_attribution_lists_every_photo_and_can_be_read_back(sources: dict[PhotoS
         _entity("lion", "gradio", "lion.jpg"),
     ]
     text = attribution_markdown(entities, read_credits(sources))
-    assert attributed(text) == {e.id: (e.photo.source, e.photo.file) for e in entities}
+    assert attributed(text) == {f"photos/{e.id}.webp": (e.photo.source, e.photo.file) for e in entities}
     rows = {line.split(" | ")[0]: line for line in text.splitlines() if ".webp |" in line}
     assert "Urse | Public Domain | https://" in rows["| colosseum.webp"]
     assert "by Pere" in rows["| bear.webp"] and "by Pere" not in rows["| other_bear.webp"]

@@ -9,7 +9,7 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 
 from evaluation import known_sessions
-from evaluation.datasets import CragDataset, load
+from evaluation.datasets import CragDataset, load, read_photo_groups
 from evaluation.images import ImageCache, cache_name, fit_ego, open_image
 from evaluation.records import EvaluationError
 from tests.evaluation.worlds import picture, row, write_dataset
@@ -70,6 +70,8 @@ def test_sessions_of_the_research_release_are_skipped_and_replaced(
     loaded = _open(folder)
     assert [session.session_id for session in loaded] == [replaced]
     assert not loaded.sessions[0].is_ego
+    assert str(loaded.sessions[0].image_url).startswith("https://web.archive.org/web/20250521025904/")
+    monkeypatch.setitem(known_sessions.REPLACED_IMAGE_URLS, replaced, None)
     without = loaded.image(loaded.sessions[0])
     assert without.image is None
     assert "no replacement" in str(without.note)
@@ -157,6 +159,16 @@ def test_a_failed_download_gives_a_note_and_keeps_nothing(
 def test_strange_addresses_give_a_note(tmp_path: Path) -> None:
     for url in ("file:///etc/hostname", "ftp://x/y.png", "no address", "http://", "http://["):
         assert ImageCache([tmp_path], online=True, attempts=1).load(url).image is None
+
+
+def test_photo_groups_are_read_from_the_nearest_folder(tmp_path: Path) -> None:
+    assert read_photo_groups([tmp_path]) == {}
+    (tmp_path / "near").mkdir()
+    (tmp_path / "content_ids.json").write_text(json.dumps({"a-0": {"photo_group": "other-photo"}, "a-1": {}}))
+    assert read_photo_groups([tmp_path / "near", tmp_path]) == {"a-0": "other-photo"}
+    (tmp_path / "near" / "content_ids.json").write_text('{"a-0": "other-photo"}')
+    with pytest.raises(EvaluationError, match="must map interaction ids to objects"):
+        read_photo_groups([tmp_path / "near", tmp_path])
 
 
 def test_accept_forms_are_read_from_the_nearest_folder(tmp_path: Path) -> None:

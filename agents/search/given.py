@@ -1,0 +1,115 @@
+"""Evidence that the evaluator brings: the research release searches itself and passes one text a turn (``rag_context_list``).
+
+The text holds the names of the entities whose pictures look like the question's (cosine above 0.75), best first, the attributes of those
+that have any (``Entity 1: NAME`` and ``Entity attributes: {JSON}``), and web pages, best first, between ``<DOC>`` and ``</DOC>``.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.search.types import Entity, ImageHit, WebHit
+
+LEAST_IMAGE_SCORE = 0.75
+"""Cosine above which the research release lists an entity: all that is known of the score of one that it lists."""
+
+PAGE_SCORE = 0.5
+"""Stands for the cosines of pages, which the text does not tell; the same for all, so that they stay in their order."""
+
+MOST_CHARACTERS = 400_000
+"""Characters of a context that are read; the research release writes about 40,000 at most."""
+
+_NAMES = re.compile(r"^.*?\blist of entity names\b[^:\n]*:[ \t]*(?P<names>[^\n]*?)\.?[ \t]*$", re.MULTILINE)
+_ENTITY = re.compile(r"^Entity \d+:[ \t]*(?P<name>[^\n]*?)[ \t]*$", re.MULTILINE)
+_ATTRIBUTES = re.compile(r"\s*Entity attributes:\s*")
+_PAGE = re.compile(r"^<DOC>[ \t]*\n(?:Webpage ID:[ \t]*\[?(?P<number>\d{1,6})\]?[ \t]*\n)?", re.MULTILINE)
+_TITLE = re.compile(r"[ \t]*Title:[ \t]?(?P<title>.*?)(?:\n|^)Web content snippet:[ \t]?", re.DOTALL)
+_END = "\n</DOC>"
+
+
+@dataclass(frozen=True)
+class GivenContext:
+    """What was found for one turn: hits as a search returns them, best first; both empty where nothing was."""
+
+    pictures: tuple[ImageHit, ...] = ()
+    pages: tuple[WebHit, ...] = ()
+
+
+def parse_given(text: Any) -> GivenContext:
+    """The hits in a context of the research release; what is malformed, or no text, holds none. Never raises."""
+    if not isinstance(text, str):
+        return GivenContext()
+    text = text[:MOST_CHARACTERS].replace("\r\n", "\n")
+    starts = list(_page_starts(text))
+    about_picture = text[: starts[0].start()] if starts else text
+    return GivenContext(tuple(_pictures(about_picture)), tuple(_pages(text, starts)))
+
+
+def _page_starts(text: str) -> Iterator[re.Match[str]]:
+    """Where pages begin: numbered ones count on from one, so that a page which quotes another is not torn."""
+    wanted = 1
+    for start in _PAGE.finditer(text):
+        number = start.group("number")
+        if number is None or int(number) == wanted:
+            wanted += number is not None
+            yield start
+
+
+def _pages(text: str, starts: list[re.Match[str]]) -> Iterator[WebHit]:
+    for number, start in enumerate(starts, 1):
+        block = text[start.end() - 1 : starts[number].start() if number < len(starts) else len(text)]
+        close = block.rfind(_END)
+        block = block[1:close] if close >= 0 else block[1:]
+        title = _TITLE.match(block)
+        name, snippet = (title.group("title"), block[title.end() :]) if title else ("", block)
+        if snippet.strip():
+            url = f"given:{number}"  # the text names none
+            yield WebHit(f"{url}_chunk_0", PAGE_SCORE, name.strip(), snippet.strip(), url)
+
+
+def _pictures(text: str) -> Iterator[ImageHit]:
+    attributes = dict(_attributes(text))
+    listed = _NAMES.search(text)
+    names = _split(listed.group("names"), attributes) if listed else []
+    for number, name in enumerate(dict.fromkeys([*names, *attributes])):
+        yield ImageHit(number, LEAST_IMAGE_SCORE, "", (Entity(name, attributes.get(name, {})),))
+
+
+def _attributes(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for entity in _ENTITY.finditer(text):
+        name = entity.group("name")
+        label = _ATTRIBUTES.match(text, entity.end())
+        if name and label:
+            yield name, _mapping(text, label.end())
+
+
+def _mapping(text: str, start: int) -> Mapping[str, Any]:
+    """JSON, or what Python prints of a dict where the evaluator could not write JSON."""
+    try:
+        found = json.JSONDecoder().raw_decode(text, start)[0]
+    except (ValueError, RecursionError):
+        end = text.find("\n\n", start)
+        try:
+            found = ast.literal_eval(text[start : end if end >= 0 else len(text)].strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _split(names: str, known: Mapping[str, Any]) -> list[str]:
+    """The names of a list with commas; those with attributes are known, and may have commas of their own."""
+    found: list[str] = []
+    longest = sorted(known, key=len, reverse=True)
+    while names:
+        name = next((name for name in longest if names == name or names.startswith(f"{name}, ")), None)
+        if name is None:
+            name = names.partition(", ")[0]
+        names = names[len(name) + 2 :]
+        if name.strip():
+            found.append(name.strip())
+    return found

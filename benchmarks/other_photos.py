@@ -1,0 +1,228 @@
+"""Recall of the image index of a split for photographs that it does not hold.
+
+    python -m benchmarks.other_photos --photos FOLDER [--split validation]
+    python -m benchmarks.other_photos --mini [--split validation]
+
+FOLDER has photographs named by entity (``Eiffel Tower.jpg``, ``eiffel_tower_2.jpg``) or lying in sub-folders so named; a name is
+that of the knowledge graph, or the entity's id in ``demo/content``. ``--mini`` searches with the crops of the mini set's own
+question photos, by group: other photographs, altered copies, and things that the graph does not hold. Printed are recall@1 and
+@5, and the cosines of right and of wrong first hits with their lead over the second hit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+from rich.console import Console
+from rich.table import Table
+
+from agents.models.base import FloatArray, ImageEncoder, ModelError
+from agents.models.registry import ModelRegistry
+from benchmarks.crops import read_index
+from demo.build.compose import read_layout
+from demo.build.content import SPLITS, Split, load_content
+from demo.build.kg import read_kg
+from demo.build.paths import DemoPaths
+
+IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
+QUANTILES = (0.1, 0.5, 0.9)
+SHOWN_NAMES = 8
+
+
+class PhotosError(ValueError):
+    """The folder of photographs cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A photograph to search with. `entity` is its id; None for a thing that the index does not hold."""
+
+    image: Image.Image
+    entity: str | None
+    group: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search of one photograph gave.
+
+    Attributes:
+        group: That of the query.
+        rank: Place of the right entity, 0 for the first; None where the index does not hold it.
+        cosine: That of the first hit.
+        lead: How much the first hit's cosine is above the second's.
+    """
+
+    group: str
+    rank: int | None
+    cosine: float
+    lead: float
+
+
+def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder) -> list[Found]:
+    """Search the index with each photograph.
+
+    Args:
+        queries: At least one.
+        entities: Id of each row of the index, at least two.
+        index: Embeddings of length 1, shape (entities, d).
+        encoder: The model that made them.
+    """
+    scores = encoder.encode([query.image for query in queries]) @ index.T
+    found = []
+    for query, row in zip(queries, scores, strict=True):
+        order = np.argsort(-row, kind="stable")
+        rank = None if query.entity is None else int(np.flatnonzero(order == entities.index(query.entity))[0])
+        first, second = float(row[order[0]]), float(row[order[1]])
+        found.append(Found(query.group, rank, first, first - second))
+    return found
+
+
+def plain_name(name: str) -> str:
+    """A name as it is compared: lower case, words apart by one blank, without what stands in brackets or a number at the end."""
+    words = re.sub(r"\(.*?\)", " ", name.casefold())
+    return re.sub(r"\s+\d+$", "", " ".join(re.sub(r"[^\w]|_", " ", words).split()))
+
+
+def names_of(split: Split) -> dict[str, str]:
+    """Plain name -> entity id, for what the image KG of a split holds: names and ids."""
+    names: dict[str, str] = {}
+    for image in read_kg(split):
+        entity = Path(image["image"]).stem
+        for name in (image["entities"][0]["entity_name"], entity):
+            names.setdefault(plain_name(name), entity)
+    return names
+
+
+def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[str]]:
+    """The photographs below a folder whose names are known, and the names that are not.
+
+    Raises:
+        PhotosError: There is no such folder, no photograph in it, none of a known entity, or one that cannot be decoded.
+    """
+    if not folder.is_dir():
+        raise PhotosError(f"{folder} is no folder; give one with photographs named by entity")
+    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGE_ENDINGS and file.is_file())
+    if not files:
+        raise PhotosError(f"{folder} has no photographs ({', '.join(sorted(IMAGE_ENDINGS))})")
+    queries, unknown = [], []
+    for file in files:
+        called = [plain_name(file.stem), *([plain_name(file.parent.name)] if file.parent != folder else [])]
+        entity = next((names[name] for name in called if name in names), None)
+        if entity is None:
+            unknown.append(file.relative_to(folder).as_posix())
+            continue
+        try:
+            with Image.open(file) as opened:
+                queries.append(Query(ImageOps.exif_transpose(opened).convert("RGB"), entity, "photographs"))
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise PhotosError(f"{file} cannot be decoded ({error}); take it out of the folder") from error
+    if not queries:
+        raise PhotosError(
+            f"none of the {len(files)} photographs in {folder} is named after an entity of the index, such as "
+            + ", ".join(sorted(names)[:SHOWN_NAMES])
+        )
+    return queries, unknown
+
+
+def mini_queries(split: Split, paths: DemoPaths) -> list[Query]:
+    """The crops of all things of a split's scenes, by the boxes of the layout."""
+    content, layouts = load_content(paths.content), read_layout(paths.layout)
+    queries = []
+    for scene in content.scenes.values():
+        if scene.split != split or not layouts[scene.id]["objects"]:
+            continue
+        with Image.open(paths.scenes / f"{scene.id}.webp") as opened:
+            picture = opened.convert("RGB")
+        for thing in layouts[scene.id]["objects"]:
+            left, top, width, height = thing["box"]
+            crop = picture.crop((left, top, left + width, top + height))
+            if content.entities[thing["entity"]].in_graph:
+                queries.append(Query(crop, thing["entity"], "altered copy" if thing["same_photo"] else "other photo"))
+            else:
+                queries.append(Query(crop, None, "not in the graph"))
+    return queries
+
+
+def recall_table(found: Sequence[Found]) -> Table:
+    """Recall by group."""
+    table = Table(title="Is the right entity found?")
+    for column in ("group", "photographs", "recall@1", "recall@5"):
+        table.add_column(column, justify="left" if column == "group" else "right")
+    for group in sorted({one.group for one in found}):
+        ranks = [one.rank for one in found if one.group == group]
+        known = [rank for rank in ranks if rank is not None]
+        shares = [f"{np.mean([rank < k for rank in known]):.1%}" if known else "none can be right" for k in (1, 5)]
+        table.add_row(group, str(len(ranks)), *shares)
+    return table
+
+
+def cosine_table(found: Sequence[Found]) -> Table:
+    """Cosines of right and wrong first hits by group: mean and quantiles; and their lead over the second hit."""
+    table = Table(title=f"First hits: mean and quantiles {', '.join(f'{q:.0%}' for q in QUANTILES)}")
+    for column in ("group", "first hit", "hits", "cosine", "lead over the second"):
+        table.add_column(column, justify="right" if column == "hits" else "left")
+    for group in sorted({one.group for one in found}):
+        for right in (True, False):
+            hits = [one for one in found if one.group == group and (one.rank == 0) == right]
+            if hits:
+                cells = (_spread([hit.cosine for hit in hits]), _spread([hit.lead for hit in hits]))
+                table.add_row(group, "right" if right else "wrong", str(len(hits)), *cells)
+    return table
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.2f} ({', '.join(f'{value:.2f}' for value in np.quantile(values, QUANTILES))})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; 1 where the photographs, the set or the model cannot be used."""
+    options = _parser().parse_args(arguments)
+    try:
+        unknown: list[str] = []
+        if options.mini:
+            queries = mini_queries(options.split, DemoPaths())
+        else:
+            queries, unknown = read_photos(options.photos, names_of(options.split))
+        encoder: ImageEncoder = ModelRegistry(options.cache).load(json.loads(options.encoder))
+        entities, index = read_index(options.split, encoder)
+        found = search(queries, entities, index, encoder)
+    except (PhotosError, ModelError, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    console = Console()
+    if unknown:
+        console.print(f"left out, named after no entity of {options.split}: {', '.join(unknown[:SHOWN_NAMES])}")
+        if len(unknown) > SHOWN_NAMES:
+            console.print(f"and {len(unknown) - SHOWN_NAMES} more")
+    console.print(f"{options.split}: {len(entities)} entities in the index, encoder {encoder.name}")
+    console.print(recall_table(found))
+    console.print(cosine_table(found))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.other_photos", description="Recall for photographs that the index does not hold."
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--photos", type=Path, metavar="FOLDER", help="photographs named by entity")
+    what.add_argument("--mini", action="store_true", help="the question photos of the mini set, by group")
+    parser.add_argument("--split", choices=SPLITS, default="validation", help="tune on validation only")
+    parser.add_argument(
+        "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
+    )
+    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for what models prepare")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Questions as people put them of what they see: the object asked about, what kind of question it is, and whether the photo stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.methods.objects import object_phrases, position_in
+from agents.methods.question_kinds import question_kind
+from agents.methods.references import resolve
+from agents.settings import Settings
+from agents.stages.tools import rule_tools
+from agents.turn import Tools
+from tests.agent.scripted import turn
+from tests.agent.test_references import dialog
+
+OBJECTS = {
+    "What are the requirements to drive this vehicle?": "vehicle",
+    "What is the conservation status of these wild animals?": "wild animals",
+    "What is the tall building in this image called?": "tall building",
+    "What breed is the dog in the photo?": "dog",
+    "Which of the fruits in this picture is poisonous to cats?": "fruits",
+    "What are the health benefits of eating this vegetable raw?": "vegetable",
+    "Where do these wild animals sleep?": "wild animals",
+    "How does this insect survive the winter?": "insect",
+    "What does this red car run on?": "red car",
+    "Who invented the process that this machine relies on?": "machine",
+    "What is the name of the bird on the branch?": "bird",
+    "Who is the author of the book next to the lamp?": "book",
+    "What is the wingspan of this kind of bird?": "bird",
+    "Where did this breed of sheep originate?": "sheep",
+    "What is the gestation period of this bird species?": "bird",
+    "Which country invented this game?": "game",
+    "Is the plant on the windowsill poisonous to dogs?": "plant",
+    "What is the best time to visit this national park?": "national park",
+    "What did the Romans use this building for?": "building",
+    "What do you call those shoes?": "shoes",
+    "How long does it take to cook this pasta?": "pasta",
+    "In the wild, how long does this big cat live?": "big cat",
+    "What was the first flight of this type of aircraft?": "aircraft",
+    "Can the flowers of this plant be eaten?": "plant",
+    "How many legs does the creature in the picture have?": "creature",
+    "Which king had the castle in this photo built?": "castle",
+    "Could this dish be made without the eggs?": "dish",
+    "What is the average lifespan of the turtle shown here?": "turtle",
+}  # fmt: skip
+POSITIONS = {
+    "What grows at the top of this plant?": None,
+    "What left the vegetable vulnerable to frost?": None,
+    "Is this the right time to prune this tree?": None,
+    "What is the top speed of this car?": None,
+    "Was this built in the Middle Ages?": None,
+    "Which side is the right one to open?": None,
+    "How far below sea level is this city?": None,
+    "What is left of this castle today?": None,
+    "What is the lower price limit for this?": None,
+    "In the middle of which sea does this island lie?": None,
+    "Who painted the picture on the right?": "right",
+    "What is the left car worth?": "left",
+    "Who made the bag at the bottom?": "bottom",
+    "What is the middle one called?": "middle",
+    "Which brand is the leftmost bottle?": "left",
+    "What is on the top shelf?": "top",
+    "What is in the center of the image?": "middle",
+    "Who wrote the book at the top of the picture?": "top",
+}
+SEARCHED = [
+    "How many species of this bird are there?", "What color is the flesh of this fruit?", "What colour are the eggs of this bird?",
+    "How many beats per minute does the heart of this animal make?", "What did Richard Owen say about this animal?",
+    "What tests does this vehicle have to pass?", "Which integral part of the plant is eaten?", "What is the area of this national park?",
+    "What is the volume of this lake?", "What is the total population of this city?",
+    "What is the difference between this and a crocodile?",
+    "What colours does this phone come in?", "What do experts say about this diet?", "How many people can stand on this bridge?",
+    "Which spell does the wizard with this wand use?", "Has this book been translated into French?",
+    "What is the oldest story written about this?",
+    "What does this symbol mean in Buddhism?", "What is the sum of money this painting was sold for?",
+    "Is this derivative work protected?",
+    "What color does this leaf turn in autumn?", "How many seats are there in this car?", "Who solved the problem named after this?",
+]  # fmt: skip
+SEEN = [
+    "What colour is this car?", "What color are the shoes?", "How many people are in the picture?", "How many bottles can you see?",
+    "What is the man wearing?", "What does the sign say?", "Translate this sign.", "Solve this equation.",
+    "What is the color of the car?",
+    "What is the area of this triangle?", "What is the sum of these numbers?", "What is written on the board?", "What does it say?",
+]  # fmt: skip
+KEEP_THE_PHOTO = [
+    "What is the price on Amazon?", "How much does one cost in the US?", "Is the Corvette faster?", "Can you buy one at Walmart?",
+    "Does it grow in Canada?", "How is the weather for growing it in Texas?", "How many were sold in Germany?",
+    "When was it launched in Europe?",
+]  # fmt: skip
+LEAVE_THE_PHOTO = [
+    "What is the population of Canada?",
+    "Who was Gustave Eiffel?",
+    "When did Canada become independent?",
+]
+
+
+@pytest.mark.parametrize(("question", "phrase"), OBJECTS.items())
+def test_the_object_asked_about(question: str, phrase: str) -> None:
+    assert object_phrases(question, 5)[:1] == [phrase]
+
+
+@pytest.mark.parametrize(("question", "position"), POSITIONS.items())
+def test_a_position_is_a_place_in_the_picture(question: str, position: str | None) -> None:
+    assert position_in(question) == position
+
+
+@pytest.mark.parametrize("question", SEARCHED)
+def test_what_cannot_be_seen_is_searched(question: str) -> None:
+    assert not question_kind(question).self_contained
+    assert rule_tools(turn(question), Settings(stages=("finalise",)).tools) == Tools(image=True, text=True)
+
+
+@pytest.mark.parametrize("question", SEEN)
+def test_what_stands_in_the_picture_is_not(question: str) -> None:
+    assert question_kind(question).self_contained
+
+
+@pytest.mark.parametrize("question", KEEP_THE_PHOTO)
+def test_a_follow_up_with_a_place_or_a_shop_keeps_its_photo(question: str) -> None:
+    assert resolve(question, dialog("What is this?", "It is a Ford Mustang.")).needs_image
+
+
+@pytest.mark.parametrize("question", LEAVE_THE_PHOTO)
+def test_a_follow_up_about_another_thing_does_not(question: str) -> None:
+    assert not resolve(question, dialog("What is this?", "It is a Ford Mustang.")).needs_image
+
+
+@given(st.text(max_size=120))
+def test_no_question_breaks_the_rules(question: str) -> None:
+    for phrase in object_phrases(f"what is this {question}", 5):
+        assert 1 <= len(phrase.split()) <= 3
+    position_in(question)
+    question_kind(question)

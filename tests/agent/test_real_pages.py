@@ -1,0 +1,143 @@
+"""Whole pages: the article becomes evidence, what stands around it does not, however long the page's styles are."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.search.gateway import SearchGateway
+from agents.search.results import web_results
+from agents.stages.evidence import EvidenceStage
+from agents.stages.web_search import WebSearch
+from agents.texts.chunks import surroundings
+from agents.texts.pages import main_content
+from agents.texts.retrieved import safe_full_text
+from tests.agent.scripted import ScriptedPipeline, context, turn
+from tests.agent.test_full_text import FOUND, WithPages, settings, url_of
+from tests.property.fuzzing import fuzzed, hostile_text
+
+PAGES = Path(__file__).parents[1] / "pages"
+ARTICLE = "".join(
+    f"<p>The bridge of Arling was opened in {1900 + n}, and it carries {n} trains a day.</p>" for n in range(12)
+)
+MENU = "<nav><ul>" + "".join(f'<li><a href="/{n}">Section {n} of the shop</a></li>' for n in range(60)) + "</ul></nav>"
+STYLES = "<style>" + ".a1 > li { margin: 0 auto; color: #123456 }\n" * 10_000 + "</style>"  # 432 KB
+NEWS = (
+    f"<!doctype html><html><head><title>Arling</title>{STYLES}</head><body>{MENU}<article><h1>The bridge</h1>{ARTICLE}"
+    "<table><tr><th>Length</th><td>412 m</td></tr><tr><th>Engineer</th><td>Ada Example</td></tr></table></article>"
+    "<footer>All rights reserved. Cookies.</footer></body></html>"
+)
+APP = (
+    "<html><head><title>App</title></head><body><div id='root'></div><script>"
+    + "var a = 'no text';" * 900
+    + "</script></body></html>"
+)
+
+
+def test_a_page_whose_styles_come_first_gives_its_article() -> None:
+    assert len(STYLES) > 432_000
+    text = main_content(NEWS)
+    assert "opened in 1911" in text
+    assert "Ada Example" in text
+    assert "margin" not in text and "Section 7" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "gone"),
+    [
+        ("python_faq_gui", "keyboard focus", "Previous topic"),
+        ("python_faq_general", "object-oriented programming language", "Report a Bug"),
+    ],
+)
+def test_real_pages_give_their_article_and_no_menu(name: str, there: str, gone: str) -> None:
+    page = (PAGES / f"{name}.html").read_text(encoding="utf-8")
+    assert gone in page
+    text = main_content(page)
+    assert there in text
+    assert gone not in text
+
+
+def test_a_page_of_scripts_has_no_text_and_a_short_page_has_its_own() -> None:
+    assert main_content(APP) == ""
+    assert main_content("<p>It weighs 60 tonnes.</p>") == "It weighs 60 tonnes."
+    assert main_content("no markup at all") == "no markup at all"
+    assert safe_full_text(APP) == ""
+
+
+@fuzzed(60)
+@given(hostile_text)
+def test_no_page_raises(page: str) -> None:
+    assert isinstance(main_content(page), str)
+    assert isinstance(main_content(f"<html><body><article><p>{page}</p></article></body></html>"), str)
+
+
+def test_the_organisers_page_cache_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRAG_WEBSEARCH_CACHE_DIR", str(tmp_path / "organiser"))
+    url = url_of("Eiffel", tmp_path)
+    stored = tmp_path / "organiser" / hashlib.sha256(url.encode()).hexdigest()
+    stored.parent.mkdir()
+    stored.write_text(f"<html><body><p>{FOUND}. Its paint weighs 60 tonnes.</p></body></html>", encoding="utf-8")
+    assert "60 tonnes" in SearchGateway(WithPages(tmp_path)).page_texts([url])[url]
+
+
+def test_without_the_variable_it_lies_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CRAG_WEBSEARCH_CACHE_DIR", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    stored = tmp_path / ".cache/crag/web_search_results" / hashlib.sha256(b"u").hexdigest()
+    stored.parent.mkdir(parents=True)
+    stored.write_text("a text", encoding="utf-8")
+    assert SearchGateway(WithPages(tmp_path)).page_texts(["u"]) == {"u": "a text"}
+
+
+class WithContent(ScriptedPipeline):
+    """Results that bring their page, as the starter kit's do."""
+
+    def __call__(self, query: object, k: int = 5) -> list[dict[str, object]]:
+        pages = {"Eiffel": NEWS, "Soup": APP}
+        return [{**hit, "page_content": pages[str(hit["page_name"])]} for hit in super().__call__(query, k)]
+
+
+def test_a_results_own_page_is_read() -> None:
+    asked = turn("Who engineered it?", queries=("tower soup",))
+    given_context = context(settings(), WithContent({}, {"Eiffel": FOUND, "Soup": "soup is hot"}))
+    for stage in (WebSearch(), EvidenceStage()):
+        stage.run([asked], given_context)
+        asked.close_stage(stage.name, 0.0)
+    assert "Ada Example" in " ".join(chunk.text for chunk in asked.evidence)
+    assert not any("margin" in chunk.text or "no text" in chunk.text for chunk in asked.evidence)
+
+
+def test_pages_without_text_are_counted(tmp_path: Path) -> None:
+    for name, page in (("Eiffel", NEWS), ("Soup", APP)):
+        (tmp_path / hashlib.sha256(url_of(name, tmp_path).encode()).hexdigest()).write_text(page, encoding="utf-8")
+    asked = turn("Who engineered it?", queries=("tower soup",))
+    WebSearch().run([asked], context(settings(), WithPages(tmp_path)))
+    asked.close_stage("web_search", 0.0)
+    assert (asked.trace[0]["full_texts"], asked.trace[0]["without_text"]) == (1, 1)
+
+
+def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / hashlib.sha256(url_of("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
+    asked = turn("Who engineered it?", queries=("tower soup",))
+    WebSearch().run([asked], context(settings(web_search={"full_text_seconds": 0.0}), WithPages(tmp_path), seconds=9.0))
+    assert [hit.page_text for hit in asked.web_hits] == [None, None]
+
+
+def test_a_result_without_page_content_is_as_before() -> None:
+    hit = {"index": "u_chunk_0", "score": 0.5, "page_name": "n", "page_snippet": "s", "page_url": "u"}
+    assert web_results([hit, {**hit, "page_content": 7}, {**hit, "page_content": " "}]).hits[0].page_text is None
+
+
+def test_what_was_found_is_found_however_its_lines_break() -> None:
+    page = "Before. " * 30 + "The tower is\n  repainted every\tseven years." + " After." * 30
+    (window,) = surroundings(page, "The tower is repainted every seven years.", 120)
+    assert "seven years" in window and "Before." in window
+
+
+@given(st.text(max_size=60), st.text(max_size=200), st.integers(1, 50))
+def test_no_text_breaks_the_search_for_a_place(found: str, page: str, most: int) -> None:
+    assert all(isinstance(text, str) for text in surroundings(page, found, most))
