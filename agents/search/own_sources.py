@@ -6,14 +6,13 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from agents.search.atomic import write_whole
 from agents.search.chunks import CHUNK_WORDS
 from agents.search.images import cache_name
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
 from agents.search.types import Entity
-from agents.texts.text import visible_text
+from agents.texts.pages import main_content
 
 FILE, ENTITY, URL = "file", "entity", "url"
 """Columns of a table that are no attributes."""
@@ -138,15 +137,7 @@ def read_documents(
 
 def _html(path: Path, url: str) -> list[Page]:
     page = _decoded(path.read_bytes())
-    try:
-        import trafilatura
-    except ImportError:  # the plain cleaner keeps menus and footers
-        return [Page(url, _title(page) or path.stem, visible_text(page))]
-    found: Any = trafilatura.bare_extraction(page, include_comments=False)
-    text = str(found.text or "") if found is not None else ""
-    # It finds nothing on pages that are mostly tables or links.
-    title = (str(found.title or "") if found is not None else "") or _title(page) or path.stem
-    return [Page(url, title, text or visible_text(page))]
+    return [Page(url, _title(page) or path.stem, main_content(page))]
 
 
 def _title(page: str) -> str:

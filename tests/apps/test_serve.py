@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,8 @@ import openai
 import pytest
 from PIL import Image
 
-from agents.apps.serving.app import ServerLimits
+from agents.apps.answering import Answerer
+from agents.apps.serving.app import Server, ServerLimits
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
 
 MODEL = "crag-mm-test"
@@ -183,9 +185,22 @@ def test_an_agent_that_does_not_end_is_given_up(agent: ScriptedAgent) -> None:
         with pytest.raises(openai.InternalServerError) as late:
             complete(url, asked("?"))
         assert late.value.status_code == 504
-        health = httpx.get(f"{url}/health")
-        assert health.status_code == 503 and health.json()["status"] == "stuck"
         agent.open.set()
+
+
+def test_a_call_that_hangs_is_no_good_health(agent: ScriptedAgent) -> None:
+    server = Server(Answerer(agent), model=MODEL, key=KEY, limits=ServerLimits(answer_seconds=100))
+
+    async def health() -> tuple[int, str]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://test") as inside:
+            answer = await inside.get("/health")
+            return answer.status_code, answer.json()["status"]
+
+    now = time.monotonic()
+    server._batcher.running_since = now
+    assert asyncio.run(health()) == (200, "ok")
+    server._batcher.running_since = now - 101
+    assert asyncio.run(health()) == (503, "stuck")
 
 
 def test_under_load_it_batches_refuses_politely_and_answers_all_it_took(agent: ScriptedAgent) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 from pathlib import Path
 from typing import Any
@@ -142,21 +141,6 @@ def test_documents_of_every_kind_are_read(documents: Path) -> None:
         "A borrowed telescope has to be returned within fourteen days.",
     ]
     assert left_out == []
-
-
-def test_html_is_read_without_trafilatura_too(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "trafilatura":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    rows, _ = read_documents(documents)
-    hours = next(row for row in rows if row.page_url == "hours.html")
-    assert hours.page_name == "Opening hours"
-    assert "opens at nine" in hours.page_snippet and "track()" not in hours.page_snippet
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> None:
