@@ -142,7 +142,8 @@ def _lit(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
     balanced = colours * gain[..., None] * np.array([1 + cast, 1.0, 1 - cast], dtype=np.float32)
     grey = balanced.mean(axis=-1, keepdims=True)
     saturated = grey + (balanced - grey) * (1 + strength * SATURATION * float(rng.uniform(-1, 0.5)))
-    return np.clip(saturated, 0, 255).astype(np.float32)
+    result: Floats = np.clip(saturated, 0, 255).astype(np.float32)
+    return result
 
 
 def _focused(colours: Floats, strength: float) -> Floats:
@@ -163,7 +164,8 @@ def _compressed(colours: Pixels, strength: float) -> Pixels:
     best, worst = JPEG_QUALITY
     quality = round(best + (worst - best) * strength)
     _, encoded = cv2.imencode(".jpg", colours[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
-    return np.ascontiguousarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR)[..., ::-1])
+    decoded = np.asarray(cv2.imdecode(encoded, cv2.IMREAD_COLOR), dtype=np.uint8)
+    return np.ascontiguousarray(decoded[..., ::-1])
 
 
 def _occluded(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
@@ -183,7 +185,7 @@ def _occluded(colours: Floats, strength: float, rng: np.random.Generator) -> Flo
     centre, radii = (round(middle[0]), round(middle[1])), (round(axes[0]), round(axes[1]))
     cv2.ellipse(mask, centre, radii, tilt, 0, 360, 255, cv2.FILLED)
     soft = np.asarray(cv2.GaussianBlur(mask, (0, 0), 0.012 * max(width, height)), dtype=np.float32)[..., None] / 255
-    return colours * (1 - soft) + colour * soft
+    return np.asarray(colours * (1 - soft) + colour * soft, dtype=np.float32)
 
 
 def _shadowed(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
@@ -194,4 +196,4 @@ def _shadowed(colours: Floats, strength: float, rng: np.random.Generator) -> Flo
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     across = (x * np.cos(angle) + y * np.sin(angle)) / (abs(np.cos(angle)) + abs(np.sin(angle)))
     edge = np.clip(((2 * share - 1) - across) / 0.06, 0, 1)
-    return colours * (1 - SHADE * strength * edge[..., None])
+    return np.asarray(colours * (1 - SHADE * strength * edge[..., None]), dtype=np.float32)
