@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import frontmatter
-from jinja2 import StrictUndefined, TemplateSyntaxError
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError
 from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -68,11 +68,10 @@ class Prompt:
                 undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
             )
             pieces = _SECTION.split(post.content + "\n")
-            before = (
-                Prompt(path.with_name(f"{self.settings.continues}.j2"))._sections if self.settings.continues else []
-            )
-            self._sections = before + [
-                (role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)
+            continued = self.settings.continues
+            self._sections: list[tuple[str, Template]] = [
+                *(Prompt(path.with_name(f"{continued}.j2"))._sections if continued else ()),
+                *((role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)),
             ]
         except (ValidationError, TemplateSyntaxError) as error:
             raise PromptError(f"prompt template {path} is malformed: {error}") from error

@@ -131,9 +131,9 @@ class CachedReplies:
         if len(replies) != len(asked):
             raise ModelError(f"{self.name} gave {len(replies)} replies to {len(asked)} requests.")
         made = dict(zip(asked, replies, strict=True))
-        for key, reply in made.items():
-            if isinstance(key, str) and reply.finish_reason in KEPT:
-                self._store.put(key, reply)
+        for place, reply in made.items():
+            if isinstance(place, str) and reply.finish_reason in KEPT:
+                self._store.put(place, reply)
         misses = sum(isinstance(key, str) for key in made)
         self._store.count(sum(key is not None for key in keys) - misses, misses)
         return [
@@ -203,7 +203,10 @@ def decoded(entry: Any) -> ChatReply:
         raise ValueError("not the fields of a reply")
     if not isinstance(content["text"], str) or content["finish_reason"] not in KEPT:
         raise ValueError("not a finished reply")
-    return ChatReply(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
+    fields_of_reply: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    return ChatReply(**fields_of_reply)
 
 
 def _picture_hash(image: Image.Image, seen: dict[int, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from agents.methods.candidates import candidate_of
 from agents.models.base import ChatRequest
@@ -43,7 +43,7 @@ class DualAnswer:
         chunks = context.evidence(turn, settings.answer.evidence)
         plain = context.prompts[settings.answer.prompt_without_evidence]
         entity = turn.entity.name if turn.entity is not None else None
-        asked = {"image": turn.image, "question": turn.question, "history": turn.history}
+        asked: dict[str, Any] = {"image": turn.image, "question": turn.question, "history": turn.history}
         without = plain.request(**asked, entity=None, evidence=())
         if not chunks:
             probe = dataclasses.replace(
