@@ -24,7 +24,9 @@ INTERRUPTED = 130
 
 
 def main(
-    arguments: Sequence[str] | None = None, console: Console | None = None, build: Callable[..., BaseAgent] | None = None
+    arguments: Sequence[str] | None = None,
+    console: Console | None = None,
+    build: Callable[..., BaseAgent] | None = None,
 ) -> int:
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
 

@@ -15,7 +15,7 @@ import json
 import shutil
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,22 +96,52 @@ def collect_run(
         TrainingDataError: The run is not recorded, or is one over the test split.
         EvaluationError: The run is not judged.
     """
+    record = read_record(run, test)
+    forms = {key: tuple(row) for key, row in (accept or {}).items()}
+    found = [
+        _example(line, record.judged[key], forms)
+        for line in record.lines
+        if line["kind"] == "chat" and (key := record.key(line)) is not None
+    ]
+    requests = sum(line["kind"] == "chat" for line in record.lines)
+    examples = with_reply_verdicts(found, judge)
+    if relevance:
+        examples += list(_relevance(record, forms, relevance))
+    return Collection(tuple(replace(example, folder=run) for example in examples), requests - len(found))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a recorded run left.
+
+    Attributes:
+        lines: Of chat.jsonl.
+        judged: The judged turns by session and interaction.
+        places: Session and interaction by batch, place in it and question.
+    """
+
+    lines: Sequence[Mapping[str, Any]]
+    judged: Mapping[tuple[str, str], JudgedTurn]
+    places: Mapping[_Place, tuple[str, str]]
+
+    def key(self, line: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Session and interaction of a line; None where they cannot be told."""
+        return None if line["turn"] is None else self.places.get((line["batch"], line["turn"], line["query"]))
+
+
+def read_record(run: Path, test: TestContent | None) -> Record:
+    """The record of a run that may be trained on.
+
+    Raises:
+        TrainingDataError: The run is not recorded, or holds something of the test split.
+        EvaluationError: The run is not judged.
+    """
     check_split(read_manifest(run), run)
     lines = _record(run)
     judged = {(turn.turn.session_id, turn.turn.interaction_id): turn for turn in read_turn_table(run)}
-    places = _places(run, judged)
-    _check_content(lines, places, test, run)
-    forms = {key: tuple(row) for key, row in (accept or {}).items()}
-    found = [
-        _example(line, judged[key], forms)
-        for line in lines
-        if line["kind"] == "chat" and (key := _key(line, places)) is not None
-    ]
-    requests = sum(line["kind"] == "chat" for line in lines)
-    examples = _with_reply_verdicts(found, judge)
-    if relevance:
-        examples += list(_relevance(lines, places, judged, forms, relevance))
-    return Collection(tuple(replace(example, folder=run) for example in examples), requests - len(found))
+    record = Record(lines, judged, _places(run, judged))
+    _check_content(record, test, run)
+    return record
 
 
 def _record(run: Path) -> list[dict[str, Any]]:
@@ -131,21 +161,13 @@ def _places(run: Path, judged: Mapping[tuple[str, str], JudgedTurn]) -> dict[_Pl
     return {place: next(iter(keys)) for place, keys in found.items() if len(keys) == 1}
 
 
-def _key(line: Mapping[str, Any], places: Mapping[_Place, tuple[str, str]]) -> tuple[str, str] | None:
-    if line["turn"] is None:
-        return None
-    return places.get((line["batch"], line["turn"], line["query"]))
-
-
-def _check_content(
-    lines: Iterable[Mapping[str, Any]], places: Mapping[_Place, tuple[str, str]], test: TestContent | None, run: Path
-) -> None:
+def _check_content(record: Record, test: TestContent | None, run: Path) -> None:
     if test is None:
         return
     found = {
         line["query"]
-        for line in lines
-        if line["kind"] == "turn" and test.holds(_key(line, places) or (), line["query"], line["photo"])
+        for line in record.lines
+        if line["kind"] == "turn" and test.holds(record.key(line) or (), line["query"], line["photo"])
     }
     if found:
         raise TrainingDataError(
@@ -172,7 +194,7 @@ def _example(line: Mapping[str, Any], judged: JudgedTurn, accept: Mapping[str, t
     )
 
 
-def _with_reply_verdicts(examples: Sequence[Example], judge: Judge) -> list[Example]:
+def with_reply_verdicts(examples: Sequence[Example], judge: Judge) -> list[Example]:
     """The examples, those that answer with the judge's verdict on their reply."""
     answering = [row for row, example in enumerate(examples) if example.stage in ANSWERING]
     asked = [answered_by(examples[row], answer_in(examples[row].reply)) for row in answering]
@@ -196,20 +218,14 @@ def answered_by(example: Example, answer: str) -> AnsweredTurn:
     )  # fmt: skip
 
 
-def _relevance(
-    lines: Sequence[Mapping[str, Any]],
-    places: Mapping[_Place, tuple[str, str]],
-    judged: Mapping[tuple[str, str], JudgedTurn],
-    accept: Mapping[str, tuple[str, ...]],
-    most: int,
-) -> Iterator[Example]:
+def _relevance(record: Record, accept: Mapping[str, tuple[str, ...]], most: int) -> Iterator[Example]:
     """Yes/no questions made of evidence (see ``support.holds_answer``)."""
     prompt = Prompt(_RELEVANCE_PROMPT)
-    for line in lines:
-        key = _key(line, places) if line["kind"] == "turn" else None
-        if key is None or is_miss(judged[key].turn.ground_truth):
+    for line in record.lines:
+        key = record.key(line) if line["kind"] == "turn" else None
+        if key is None or is_miss(record.judged[key].turn.ground_truth):
             continue
-        turn = judged[key].turn
+        turn = record.judged[key].turn
         made: Counter[bool] = Counter()
         for chunk in line["evidence"]:
             right = holds_answer(chunk, turn.query, turn.ground_truth, accept.get(turn.interaction_id, ()))
@@ -226,7 +242,7 @@ def _relevance(
                 stage=RELEVANCE,
                 messages=tuple(messages),
                 reply="Yes" if right else "No",
-                verdict=judged[key].verdict,  # type: ignore[arg-type]
+                verdict=record.judged[key].verdict,  # type: ignore[arg-type]
                 query=turn.query,
                 ground_truth=turn.ground_truth,
                 max_tokens=request.max_tokens,
@@ -287,6 +303,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m training.collect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    add_options(parser)
+    parser.add_argument(
+        "--relevance",
+        type=int,
+        default=1,
+        metavar="N",
+        help="chunks of each kind a turn for yes/no questions (default: 1)",
+    )
+    parser.add_argument("--tokenizer", metavar="PATH", help="tokenizer that counts tokens; default: none are counted")
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The flags of every command that makes training data of recorded runs."""
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a recorded and judged run")
     parser.add_argument("--out", type=Path, required=True, help="folder of the training data")
     parser.add_argument("--held-out", type=float, default=0.1, help="share of the sessions held out (default: 0.1)")
@@ -294,13 +324,24 @@ def _parser() -> argparse.ArgumentParser:
         "--dataset", type=Path, help="local data sets whose public_test is kept out by content; without it only by name"
     )
     parser.add_argument("--revision", default=DEFAULT_REVISION, help=f"their revision (default: {DEFAULT_REVISION})")
-    parser.add_argument(
-        "--relevance", type=int, default=1, metavar="N", help="chunks of each kind a turn for yes/no questions (default: 1)"
-    )
     parser.add_argument("--eval-model", metavar="MODEL", help="judge of the replies (see local_evaluation.py)")
-    parser.add_argument("--tokenizer", metavar="PATH", help="tokenizer that counts tokens; default: none are counted")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder of judgements and converted tables")
-    return parser
+
+
+def known_content(arguments: argparse.Namespace) -> tuple[TestContent | None, dict[str, list[str]]]:
+    """The test split and the accept forms of the data sets that were named; checks the runs and the share first.
+
+    Raises:
+        TrainingDataError, EvaluationError: A run cannot be used, or the data sets have no test split.
+    """
+    if not 0 < arguments.held_out < 1:
+        raise TrainingDataError(f"--held-out is a share between 0 and 1, not {arguments.held_out}")
+    for folder in arguments.runs:
+        check_split(read_manifest(folder), folder)
+    if arguments.dataset is None:
+        return None, {}
+    test = read_test_content(arguments.dataset, revision=arguments.revision, cache=arguments.cache)
+    return test, read_accept([arguments.dataset, *sorted(arguments.dataset.glob(f"*/{arguments.revision}"))])
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -309,14 +350,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         TrainingDataError, EvaluationError: A run cannot be used; the message says why.
     """
-    if not 0 < arguments.held_out < 1:
-        raise TrainingDataError(f"--held-out is a share between 0 and 1, not {arguments.held_out}")
-    for folder in arguments.runs:
-        check_split(read_manifest(folder), folder)
-    test, accept = None, {}
-    if arguments.dataset is not None:
-        test = read_test_content(arguments.dataset, revision=arguments.revision, cache=arguments.cache)
-        accept = read_accept([arguments.dataset, *sorted(arguments.dataset.glob(f"*/{arguments.revision}"))])
+    test, accept = known_content(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     found = [
         collect_run(folder, judge, accept=accept, test=test, relevance=arguments.relevance) for folder in arguments.runs

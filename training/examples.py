@@ -42,6 +42,7 @@ class Example:
         reply_verdict: Of the reply itself, taken as an answer; None for stages that do not answer.
         max_tokens: Most tokens that the reply may have.
         prompt_cut: Tokens taken out of the prompt so that it fitted the model.
+        choices: Entries to choose from, where the reply is the letter of one; 0 elsewhere.
     """
 
     session_id: str
@@ -57,6 +58,7 @@ class Example:
     model: str = ""
     max_tokens: int = 75
     prompt_cut: int = 0
+    choices: int = 0
     folder: Path = Path()
 
     @property

@@ -103,9 +103,16 @@ class Recorder:
                 "question": turn.question,
                 "photo": self._key(turn.image),
                 "answer": turn.answer,
+                "history": [dict(message) for message in turn.history],
                 "evidence": [f"{item.title}: {item.text}" for item in turn.best_evidence(_MOST_EVIDENCE)],
                 "entries": [
-                    {"title": entry.title, "text": entry.text, "visual": entry.visual, "textual": entry.textual}
+                    {
+                        "title": entry.title,
+                        "text": entry.text,
+                        "visual": entry.visual,
+                        "textual": entry.textual,
+                        "image": self._key(entry.image),
+                    }
                     for entry in turn.entries
                 ],
             }
