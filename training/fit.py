@@ -58,6 +58,7 @@ def training_arguments(recipe: Recipe, out: Path, steps: int, device: str, *, ev
         gradient_checkpointing_kwargs={"use_reentrant": False} if table.checkpointing else None,
         eval_strategy="steps" if evaluate else "no",
         eval_steps=table.eval_steps,
+        eval_on_start=evaluate,
         save_steps=table.save_steps,
         save_total_limit=2,
         logging_steps=1,
@@ -110,8 +111,6 @@ def fit(
     )
 
     def work() -> None:
-        if held_out and last is None:
-            loop.evaluate()
         loop.train(resume_from_checkpoint=last)
         if held_out:
             loop.evaluate()

@@ -54,9 +54,23 @@ def knowing(request: ChatRequest) -> str:
     return "It is 5 metres tall." if thing else "It is 330 metres tall."
 
 
+class DoublingPipeline(ScriptedPipeline):
+    """Finds a second entry behind each picture's own: one that repeats the questions and answers none."""
+
+    def __call__(self, query: Any, k: int = 5) -> list[dict[str, Any]]:
+        hits = super().__call__(query, k)
+        if isinstance(query, str):
+            return hits
+        asked = {"entity_name": "Nothing", "entity_attributes": {"words": " ".join(QUERIES)}}
+        return [*hits, {"index": 99, "score": 0.5, "url": "https://i.example/nothing", "entities": [asked]}]
+
+
+ANSWERING = ("image_search", "evidence", "answer", "finalise")
+
+
 def record_run(
-    data: Path, out: Path, say: Say = knowing, stages: tuple[str, ...] = ("image_search", "evidence", "answer", "finalise")
-) -> Path:  # fmt: skip
+    data: Path, out: Path, say: Say = knowing, stages: tuple[str, ...] = ANSWERING, *, doubles: bool = False
+) -> Path:
     """Answer and judge the validation split; returns the folder of the run."""
     recorder = Recorder()
     models = ModelSet(
@@ -68,7 +82,10 @@ def record_run(
         size: (name, {"finished": year, "height": f"{height}"}) for name, (size, year, height) in THINGS.items()
     }
     agent = RecordedAgent(
-        ScriptedPipeline(entities, {}), recorder=recorder, settings=Settings(stages=stages), models=models
+        DoublingPipeline(entities, {}) if doubles else ScriptedPipeline(entities, {}),
+        recorder=recorder,
+        settings=Settings.model_validate({"stages": stages, "choose_entry": {"by": "model"}}),
+        models=models,
     )
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")
     agent.trace_to(prepare_output(out, resume=False))

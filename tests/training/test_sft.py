@@ -124,7 +124,7 @@ def test_every_sample_is_in_one_group_and_no_pack_is_too_long(
     ]
     known = {sample.example.session_id: length for sample, length in zip(samples, lengths, strict=True)}
     groups = groups_of(samples, lengths, batch=batch, max_tokens=most, packing=packing)
-    assert Counter(sample.example.session_id for group in groups for sample in group.samples) == Counter(known)
+    assert Counter(sample.example.session_id for group in groups for sample in group.samples) == Counter(list(known))
     for group in groups:
         assert len({bool(sample.example.images) for sample in group.samples}) == 1
         if group.packed:
