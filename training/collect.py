@@ -199,7 +199,7 @@ def with_reply_verdicts(examples: Sequence[Example], judge: Judge) -> list[Examp
     answering = [row for row, example in enumerate(examples) if example.stage in ANSWERING]
     asked = [answered_by(examples[row], answer_in(examples[row].reply)) for row in answering]
     accept = {example.interaction_id: example.accept for example in examples}
-    verdicts = {
+    verdicts: dict[int, Any] = {
         row: turn.verdict for row, turn in zip(answering, judge_turns(asked, judge, accept=accept), strict=True)
     }
     return [replace(example, reply_verdict=verdicts.get(row)) for row, example in enumerate(examples)]

@@ -33,12 +33,14 @@ PHASES: Mapping[str, tuple[str, ...]] = {"selection": OBJECTIVES[:4], "answers":
 """The two phases with their sets; the answers are what the paper continues with."""
 
 
-class ObjectiveTrainer(Trainer):
+class ObjectiveTrainer(Trainer):  # type: ignore[misc]  # transformers is not checked
     """A Trainer whose loss is that of the objective an input carries."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.model_accepts_loss_kwargs = False  # the loss of a pass is a mean over its examples, not over all tokens of a step
+        self.model_accepts_loss_kwargs = (
+            False  # the loss of a pass is a mean over its examples, not over all tokens of a step
+        )
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -135,10 +137,13 @@ def train(
     encoder = CoreEncoder(trainable)
     most = recipe.training.max_tokens
     fitting, other = (
-        [row for row in rows if row.stage in OBJECTIVES and encoder.length(row) <= most] for rows in (examples, held_out)
+        [row for row in rows if row.stage in OBJECTIVES and encoder.length(row) <= most]
+        for rows in (examples, held_out)
     )
     if not fitting:
-        raise TrainingDataError("there is no example of any of CoRe-MMRAG's sets; mine them with python -m training.core_data")
+        raise TrainingDataError(
+            "there is no example of any of CoRe-MMRAG's sets; mine them with python -m training.core_data"
+        )
     about: dict[str, Any] = {"recipe": recipe.model_dump(), "too_long": len(examples) - len(fitting)}
     about["examples"] = dict(Counter(row.stage for row in fitting))
     for phase, objectives in PHASES.items():

@@ -82,9 +82,17 @@ class DomainModel(torch.nn.Module):
         words = torch.nn.functional.normalize(blip.text_projection(text), dim=-1)
         return torch.cat([means * seen.unsqueeze(1).to(means.dtype), words], dim=1)
 
-    def forward(self, labels: torch.Tensor, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        pixel_values: torch.Tensor,
+        seen: torch.Tensor,
+        labels: torch.Tensor,
+    ) -> dict[str, torch.Tensor]:
         """Cross-entropy over the domains (``loss``) and ``logits`` of shape (rows, classes)."""
-        logits = self.head(self.features(**inputs).to(self.head.weight.dtype))
+        found = self.features(input_ids, attention_mask, pixel_values, seen)
+        logits = self.head(found.to(self.head.weight.dtype))
         return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
@@ -97,6 +105,7 @@ class DomainCollator:
         self._max_tokens = max_tokens
 
     def __call__(self, rows: Sequence[DomainExample]) -> dict[str, torch.Tensor]:
+        """One batch; rows without a picture get pixels of 0."""
         pictures = [row.image for row in rows if row.image is not None]
         pixels = self._processor.image_processor(pictures, return_tensors="pt")["pixel_values"] if pictures else None
         size = self._processor.image_processor.size
@@ -208,7 +217,9 @@ def fine_tune(
     )
     head = DomainHead(weights, bias, metadata)
     measured = measure(head, known, Blip2QFormer(path=folder, batch_size=batch), progress=False)
-    accuracy = {f"held_out{'' if name == 'accuracy' else f'_{name}'}": round(value, 4) for name, value in measured.items()}
+    accuracy = {
+        f"held_out{'' if name == 'accuracy' else f'_{name}'}": round(value, 4) for name, value in measured.items()
+    }
     head = DomainHead(weights, bias, metadata.model_copy(update={"accuracy": accuracy}))
     head.save(out / HEAD)
     return head
@@ -223,7 +234,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dataset", type=Path, help="local folder of the data sets; default: the hub's CRAG-MM")
     parser.add_argument("--split", default="validation", help="split to train on (default: validation)")
     parser.add_argument("--revision", default=DEFAULT_REVISION, help=f"data set revision (default: {DEFAULT_REVISION})")
-    parser.add_argument("--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval")
+    parser.add_argument(
+        "--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder of checkpoint and head")
     parser.add_argument("--held-out", type=float, default=0.2, help="share of the sessions held out (default: 0.2)")
     parser.add_argument("--epochs", type=float, default=5.0, help="default: 5")

@@ -48,6 +48,7 @@ class PairCollator:
         self._encoder = encoder
 
     def __call__(self, rows: Sequence[dict[str, int]]) -> dict[str, torch.Tensor]:
+        """One batch of pairs, given by their places."""
         pairs = [self._pairs[row["place"]] for row in rows]
         samples = [Sample(pair.example, pair.chosen, "answer") for pair in pairs]
         samples += [Sample(pair.example, pair.rejected, "answer") for pair in pairs]
@@ -70,7 +71,9 @@ def _pairs(examples: Sequence[Example], path: Path, sample: Any) -> list[Pair]:
     if not path.is_file():
         write_samples(path, sample(examples))
     sampled = {row.key: row for row in read_samples(path)}
-    return [pair for row in questions(examples) if key_of(row) in sampled for pair in pairs_of(row, sampled[key_of(row)])]
+    return [
+        pair for row in questions(examples) if key_of(row) in sampled for pair in pairs_of(row, sampled[key_of(row)])
+    ]
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -125,7 +125,9 @@ def fit(
     return log
 
 
-def write_curves(log: Sequence[Mapping[str, Any]], out: Path, title: str, measures: Sequence[str] = ("loss", "eval_loss")) -> None:
+def write_curves(
+    log: Sequence[Mapping[str, Any]], out: Path, title: str, measures: Sequence[str] = ("loss", "eval_loss")
+) -> None:
     """Write ``curves.json``, the whole log, and ``curves.png``, its ``measures`` over the steps."""
     import matplotlib.figure
 

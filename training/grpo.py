@@ -65,7 +65,8 @@ def split_by_difficulty(
     Args:
         right: Session and interaction of the turns that a strong model answered right; None: the model's own replies decide.
     """
-    easy, hard = [], []
+    easy: list[Example] = []
+    hard: list[Example] = []
     for row in questions(examples):
         known = row.reply_verdict == "correct" if right is None else (row.session_id, row.interaction_id) in right
         (easy if known else hard).append(row)
@@ -167,7 +168,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     easy, hard = split_by_difficulty(examples, right)
     stages = curriculum(easy, hard, recipe.training.seed)
     if not stages:
-        raise TrainingDataError("no question is easy: the curriculum begins with those; name a strong model's run with --strong")
+        raise TrainingDataError(
+            "no question is easy: the curriculum begins with those; name a strong model's run with --strong"
+        )
     about: dict[str, Any] = {
         "recipe": recipe.model_dump(),
         "model": str(arguments.model),
@@ -208,7 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m training.grpo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser, "curriculum")
-    parser.add_argument("--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy")
+    parser.add_argument(
+        "--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy"
+    )
     parser.add_argument("--vllm", action="store_true", help="let vLLM sample the replies (GPU)")
     try:
         print(json.dumps(run(parser.parse_args(arguments)), indent=2))

@@ -141,7 +141,9 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     activations = tokens * (kept + 2 * layer)
     vision = architecture.vision
     positions = vision.positions * load.images if vision is not None else 0
-    if vision is not None:  # frozen and first in line: nothing is kept for a backward pass but what the language model reads
+    if (
+        vision is not None
+    ):  # frozen and first in line: nothing is kept for a backward pass but what the language model reads
         width = 8 * vision.hidden + 2 * vision.intermediate + vision.kept
         activations += rows * positions * width * itemsize
     # Logits in the model's type, in float32 for the loss, and their gradient; trl computes them in tiles for DPO and GRPO.
@@ -210,14 +212,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m training.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", required=True, help="checkpoint folder (its config.json is enough) or a known model id")
-    parser.add_argument("--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)")
-    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="value replaced in every recipe")
+    parser.add_argument(
+        "--model", required=True, help="checkpoint folder (its config.json is enough) or a known model id"
+    )
+    parser.add_argument(
+        "--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="value replaced in every recipe"
+    )
     default = Load()
-    parser.add_argument("--samples", type=int, default=default.samples, help=f"rows an epoch (default: {default.samples})")
-    parser.add_argument("--tokens", type=int, default=default.tokens, help=f"prompt tokens a row (default: {default.tokens})")
-    parser.add_argument("--reply", type=int, default=default.reply, help=f"tokens of a reply (default: {default.reply})")
-    parser.add_argument("--images", type=int, default=default.images, help=f"pictures a row (default: {default.images})")
+    parser.add_argument(
+        "--samples", type=int, default=default.samples, help=f"rows an epoch (default: {default.samples})"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=default.tokens, help=f"prompt tokens a row (default: {default.tokens})"
+    )
+    parser.add_argument(
+        "--reply", type=int, default=default.reply, help=f"tokens of a reply (default: {default.reply})"
+    )
+    parser.add_argument(
+        "--images", type=int, default=default.images, help=f"pictures a row (default: {default.images})"
+    )
     given = parser.parse_args(arguments)
     load = replace(default, samples=given.samples, tokens=given.tokens, reply=given.reply, images=given.images)
     try:

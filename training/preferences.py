@@ -80,7 +80,9 @@ def read_samples(path: Path) -> list[Sampled]:
     """
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-        return [Sampled(**{**row, "replies": tuple(row["replies"]), "verdicts": tuple(row["verdicts"])}) for row in rows]
+        return [
+            Sampled(**{**row, "replies": tuple(row["replies"]), "verdicts": tuple(row["verdicts"])}) for row in rows
+        ]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrainingDataError(f"{path} holds no sampled replies: {error!r}") from error
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from PIL import Image
 
@@ -252,7 +252,7 @@ class RecordedAgent(CragAgent):
         super().__init__(search_pipeline, **options)
 
     def _make_stages(self) -> list[Stage]:
-        return [_RecordedStage(stage, self) for stage in super()._make_stages()]
+        return [cast(Stage, _RecordedStage(stage, self)) for stage in super()._make_stages()]
 
     def trace_to(self, path: Path | None) -> None:
         """As the agent's own; a record beside a trace that is begun anew is begun anew too."""

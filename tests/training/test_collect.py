@@ -72,7 +72,9 @@ def test_relevance_questions_come_from_the_evidence(run: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("split", ["public_test", "", "test"])
-def test_a_run_over_another_split_is_refused_by_name(run: Path, tmp_path: Path, split: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_over_another_split_is_refused_by_name(
+    run: Path, tmp_path: Path, split: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = tmp_path / "run"
     other.mkdir()
     (other / RECORD).write_text((run / RECORD).read_text())
@@ -86,7 +88,17 @@ def test_the_same_questions_about_the_same_pictures_are_refused_under_other_ids(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     test = save_data(tmp_path / "test", "public_test", prefix="other")
-    arguments = [str(run), "--out", str(tmp_path / "out"), "--dataset", str(test), "--revision", "v0.1.1", "--cache", str(tmp_path)]
+    arguments = [
+        str(run),
+        "--out",
+        str(tmp_path / "out"),
+        "--dataset",
+        str(test),
+        "--revision",
+        "v0.1.1",
+        "--cache",
+        str(tmp_path),
+    ]
     assert collect.main(arguments) == 2
     assert "of public_test about the same pictures" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -94,14 +106,34 @@ def test_the_same_questions_about_the_same_pictures_are_refused_under_other_ids(
 
 def test_the_same_questions_about_other_pictures_are_taken(run: Path, tmp_path: Path) -> None:
     test = save_data(tmp_path / "test", "public_test", prefix="other", flip=True)
-    arguments = [str(run), "--out", str(tmp_path / "out"), "--dataset", str(test), "--revision", "v0.1.1", "--cache", str(tmp_path)]
+    arguments = [
+        str(run),
+        "--out",
+        str(tmp_path / "out"),
+        "--dataset",
+        str(test),
+        "--revision",
+        "v0.1.1",
+        "--cache",
+        str(tmp_path),
+    ]
     assert collect.main(arguments) == 0
     assert json.loads((tmp_path / "out" / collect.ABOUT).read_text())["public_test"] == "kept out by name and content"
 
 
 def test_the_ids_of_the_test_split_are_refused_with_other_pictures(run: Path, tmp_path: Path) -> None:
     test = save_data(tmp_path / "test", "public_test", flip=True)
-    arguments = [str(run), "--out", str(tmp_path / "out"), "--dataset", str(test), "--revision", "v0.1.1", "--cache", str(tmp_path)]
+    arguments = [
+        str(run),
+        "--out",
+        str(tmp_path / "out"),
+        "--dataset",
+        str(test),
+        "--revision",
+        "v0.1.1",
+        "--cache",
+        str(tmp_path),
+    ]
     assert collect.main(arguments) == 2
 
 

@@ -65,7 +65,9 @@ def test_the_loss_of_an_answer_is_its_negative_log_probability() -> None:
     logits = torch.tensor([[[0.0, LN(3)], [0.0, 0.0], [5.0, -5.0]]])
     labels = torch.tensor([[IGNORED, 1, 0]])
     for objective in ("prki_int", "prki_ext", "sft_v", "sft_t"):
-        assert float(objective_loss(objective, logits, labels, torch.zeros(1, 0, dtype=torch.long))) == pytest.approx(LN(8 / 3))
+        assert float(objective_loss(objective, logits, labels, torch.zeros(1, 0, dtype=torch.long))) == pytest.approx(
+            LN(8 / 3)
+        )
 
 
 def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:
@@ -112,7 +114,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("core")
     run = record_run(save_data(folder / "data"), folder / "run", split_mind, STAGES, doubles=True)
     out = folder / "out"
-    assert core_data.main([str(run), "--out", str(out), "--held-out", "0.2", "--cache", str(folder), "--eval-model", "None"]) == 0
+    assert (
+        core_data.main(
+            [str(run), "--out", str(out), "--held-out", "0.4", "--cache", str(folder), "--eval-model", "None"]
+        )
+        == 0
+    )
     return out
 
 
@@ -135,7 +142,12 @@ def test_the_sets_are_mined_from_a_run(data: Path) -> None:
 @pytest.mark.parametrize("kind", ["llama", "mllama"])
 def test_both_phases_lower_their_loss(kind: str, data: Path, tmp_path: Path) -> None:
     model, out = SAVE[kind](tmp_path / kind), tmp_path / "out"
-    more = ["training.learning_rate=0.01", "training.dtype=float32", "training.checkpointing=false", "training.epochs=1"]
+    more = [
+        "training.learning_rate=0.01",
+        "training.dtype=float32",
+        "training.checkpointing=false",
+        "training.epochs=1",
+    ]
     changes = [word for change in more for word in ("--set", change)]
     if kind == "llama":  # a text model reads the same words without the pictures
         data = without_pictures(data, tmp_path / "data")

@@ -19,7 +19,10 @@ def rows(count: int) -> list[DomainExample]:
     """Red pictures and towers, blue pictures and cars."""
     made = []
     for number in range(count):
-        colour, question, domain = [("red", "how tall is the tower", "sights"), ("blue", "what car is the object", "vehicles")][number % 2]
+        colour, question, domain = [
+            ("red", "how tall is the tower", "sights"),
+            ("blue", "what car is the object", "vehicles"),
+        ][number % 2]
         image = Image.new("RGB", (40, 30), colour) if number % 3 else None
         made.append(DomainExample(f"s{number}", f"s{number}-0", question, domain, image))
     return made
@@ -49,19 +52,25 @@ def test_the_features_with_gradients_are_the_served_ones(checkpoint: Path) -> No
 
 def test_a_router_is_trained_saved_and_loaded(checkpoint: Path, tmp_path: Path) -> None:
     before = Blip2QFormer(path=checkpoint).features([None], ["how tall is the tower"])
-    head = fine_tune(rows(24), checkpoint, tmp_path, trained_on="test", held_out=0.3, epochs=6, learning_rate=1e-3, batch=6)
+    head = fine_tune(
+        rows(24), checkpoint, tmp_path, trained_on="test", held_out=0.3, epochs=6, learning_rate=1e-3, batch=6
+    )
     assert head.metadata.accuracy["held_out"] == 1.0
     extractor = Blip2QFormer(path=tmp_path / "blip2-tiny-domains")
     assert not np.allclose(extractor.features([None], ["how tall is the tower"]), before, atol=1e-3)
     router = HeadDomainClassifier(extractor, DomainHead.load(tmp_path / HEAD))
-    said = router.classify([Image.new("RGB", (40, 30), "blue"), None], ["what car is the object", "how tall is the tower"])
+    said = router.classify(
+        [Image.new("RGB", (40, 30), "blue"), None], ["what car is the object", "how tall is the tower"]
+    )
     assert [labels[0].name for labels in said] == ["vehicles", "sights"]
     assert (tmp_path / "curves.png").is_file()
     with torch.no_grad():
         assert sum(labels[0].probability > 0.5 for labels in said) == 2
 
 
-def test_too_little_and_the_test_split_are_told(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_and_the_test_split_are_told(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(TrainingDataError, match="too few"):
         fine_tune(rows(24)[::2], checkpoint, tmp_path, trained_on="test")
     assert main(["--split", "public_test", "--out", str(tmp_path)]) == 2

@@ -56,7 +56,9 @@ def test_adapters_are_counted_as_peft_makes_them(kind: str, tmp_path: Path) -> N
 
 
 def test_the_table_has_a_row_for_each_recipe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert plan.main(["--model", "meta-llama/Llama-3.2-1B-Instruct", "--recipe", "nvidia", "--recipe", "curriculum"]) == 0
+    assert (
+        plan.main(["--model", "meta-llama/Llama-3.2-1B-Instruct", "--recipe", "nvidia", "--recipe", "curriculum"]) == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and lines[2].startswith("| nvidia | sft | r 16 | 2.3 |") and "yes; " in lines[2]
     assert plan.main(["--model", "nobody/nothing"]) == 2

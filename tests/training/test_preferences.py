@@ -124,7 +124,9 @@ def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
     images = ("a",) if kind != "llama" else ()
     rows = [example(n, images=images if n % 2 else ()) for n in range(4)]
     data = save_examples(tmp_path / "data", rows, [])
-    write_samples(out / dpo.SAMPLES, [Sampled(*dpo.key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows])
+    write_samples(
+        out / dpo.SAMPLES, [Sampled(*dpo.key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
+    )
     write_samples(out / f"held_out_{dpo.SAMPLES}", [])
     arguments = options(data, model, out, **{"training.learning_rate": 0.005, "training.accumulation": 4})
     assert dpo.main([*arguments, "--max-steps", "6"]) == 0
