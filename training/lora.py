@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +93,7 @@ def without_cache(model: Any) -> None:
 
 
 def run_guarded(call: Callable[[], Any], what: str) -> Any:
-    """Call, with a full GPU told in plain words.
+    """Call, with a full GPU told in plain words; what a trainer prints goes to the error output, the result alone to the other.
 
     Raises:
         TrainingDataError: The memory of the device is full.
@@ -99,7 +101,8 @@ def run_guarded(call: Callable[[], Any], what: str) -> Any:
     import torch
 
     try:
-        return call()
+        with contextlib.redirect_stdout(sys.stderr):
+            return call()
     except torch.OutOfMemoryError as error:
         raise TrainingDataError(
             f"{what} does not fit the device ({error}); see python -m training.plan, and make training.batch or "

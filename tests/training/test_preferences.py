@@ -13,10 +13,11 @@ from evaluation.rule_judge import RuleJudge
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training.encoding import SampleEncoder
-from training.examples import TrainingDataError
+from training.examples import TrainingDataError, Verdict
 from training.preferences import (
     Sampled,
     curriculum,
+    key_of,
     pairs_of,
     questions,
     read_samples,
@@ -28,8 +29,13 @@ RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
 
 
 def sampled(*replies: str) -> Sampled:
-    verdicts = {RIGHT: "correct", WRONG: "hallucination", "I don't know": "miss", "12 m.": "hallucination"}
-    return Sampled("s0", "s0-0", "answer", replies, tuple(verdicts[reply] for reply in replies))  # type: ignore[arg-type]
+    verdicts: dict[str, Verdict] = {
+        RIGHT: "correct",
+        WRONG: "hallucination",
+        "I don't know": "miss",
+        "12 m.": "hallucination",
+    }
+    return Sampled("s0", "s0-0", "answer", replies, tuple(verdicts[reply] for reply in replies))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,7 @@ def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
     rows = [example(n, images=images if n % 2 else ()) for n in range(4)]
     data = save_examples(tmp_path / "data", rows, [])
     write_samples(
-        out / dpo.SAMPLES, [Sampled(*dpo.key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
+        out / dpo.SAMPLES, [Sampled(*key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
     )
     write_samples(out / f"held_out_{dpo.SAMPLES}", [])
     arguments = options(data, model, out, **{"training.learning_rate": 0.005, "training.accumulation": 4})
