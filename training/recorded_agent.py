@@ -60,20 +60,42 @@ def image_key(image: Image.Image) -> str:
 def turns_of(requests: Sequence[ChatRequest], turns: Sequence[Turn]) -> list[int | None]:
     """The place of the turn behind each request, None where that cannot be told.
 
-    Stages make one request for each turn that concerns them, in the order of the batch. A request belongs to the turn whose question
-    stands in it; where several turns ask the same, their requests are told apart by their order, provided that each has one.
+    Stages make their requests in the order of the batch, one or several for each turn that concerns them, and a turn's question stands in
+    its requests. It may stand in another turn's too, as part of the dialog: a place is given where no other order would fit.
     """
-    if len(requests) == len(turns):
-        return list(range(len(turns)))
+    texts = ["\n".join(message.content for message in request.messages) for request in requests]
     fitting = [
-        tuple(place for place, turn in enumerate(turns) if turn.question in text or turn.query in text)
-        for text in ("\n".join(message.content for message in request.messages) for request in requests)
+        [
+            place
+            for place, turn in enumerate(turns)
+            if any(asked and asked in text for asked in (turn.question, turn.query))
+        ]
+        for text in texts
     ]
-    found: list[int | None] = []
-    for row, places in enumerate(fitting):
-        alike = [other for other, others in enumerate(fitting) if others == places]
-        found.append(places[alike.index(row)] if len(alike) == len(places) else None)
+    found: list[int | None] = [None] * len(requests)
+    open_rows = [row for row, places in enumerate(fitting) if places]
+    candidates = [fitting[row] for row in open_rows]
+    for least in (1, 0):  # one request a turn, where that is possible; else several
+        first = _in_order(candidates, least)
+        if first is None:
+            continue
+        mirrored = [[-place for place in places] for places in reversed(candidates)]
+        last = [-place for place in reversed(_in_order(mirrored, least) or [])]
+        for row, earliest, latest in zip(open_rows, first, last, strict=True):
+            found[row] = earliest if earliest == latest else None
+        break
     return found
+
+
+def _in_order(candidates: Sequence[Sequence[int]], least: int) -> list[int] | None:
+    """The smallest places, each at least ``least`` after the one before; None where there are none."""
+    chosen: list[int] = []
+    for places in candidates:
+        left = [place for place in places if not chosen or place >= chosen[-1] + least]
+        if not left:
+            return None
+        chosen.append(min(left))
+    return chosen
 
 
 class Recorder:

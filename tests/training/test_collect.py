@@ -145,14 +145,25 @@ def turns(*questions: str) -> list[Turn]:
     return [Turn(query=question, image=None, question=question) for question in questions]
 
 
-def test_requests_of_some_turns_are_placed_by_their_questions() -> None:
-    assert turns_of(asking("c", "a"), turns("a", "b", "c")) == [2, 0]
-    assert turns_of(asking("x", "x"), turns("x", "x")) == [0, 1]
-    assert turns_of(asking("x", "x", "y"), turns("x", "y", "x", "z")) == [0, 2, 1]
-
-
-def test_a_request_that_could_be_of_two_turns_is_of_none() -> None:
-    assert turns_of(asking("x"), turns("x", "x", "y")) == [None]
+@pytest.mark.parametrize(
+    ("asked", "batch", "places"),
+    [
+        (("a", "c"), ("a", "b", "c"), [0, 2]),
+        (("x", "x"), ("x", "x"), [0, 1]),
+        (("x", "y", "x"), ("x", "y", "x", "z"), [0, 1, 2]),
+        (("a", "a", "b"), ("a", "b"), [0, 0, 1]),  # two requests of one turn
+        (("b", "after b: a"), ("b", "a"), [0, 1]),  # a dialog in which another turn's question was asked before
+        (("after b: a", "b"), ("a", "b"), [0, 1]),
+        (("x",), ("x", "x", "y"), [None]),
+        (("nothing", "b"), ("a 1", "b"), [None, 1]),
+        ((), ("a",), []),
+    ],
+)
+def test_requests_are_placed_by_their_questions_and_their_order(
+    asked: tuple[str, ...], batch: tuple[str, ...], places: list[int | None]
+) -> None:
+    found = [ChatRequest((ChatMessage("user", text.replace("nothing", "...")),)) for text in asked]
+    assert turns_of(found, turns(*batch)) == places
 
 
 def test_nothing_is_recorded_outside_of_a_call(tmp_path: Path) -> None:
