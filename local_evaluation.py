@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +17,28 @@ from evaluation.options import data_folders, parse, reply_cache
 from evaluation.records import EvaluationError
 
 if TYPE_CHECKING:
+    from agents.base_agent import BaseAgent
     from evaluation.datasets import CragDataset, DatasetType
 
 INTERRUPTED = 130
 
 
-def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C."""
+def main(
+    arguments: Sequence[str] | None = None,
+    console: Console | None = None,
+    build: Callable[..., BaseAgent] | None = None,
+) -> int:
+    """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
+
+    Args:
+        build: Puts the agent together instead of ``agents.launch.build_agent``, with the same arguments.
+    """
     options = parse(arguments)
     keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     console = console or Console()
     try:
-        return evaluate(options, console) if options.mode == "evaluate" else answer(options, console)
+        return evaluate(options, console) if options.mode == "evaluate" else answer(options, console, build)
     except EvaluationError as error:
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         return 2
@@ -67,7 +76,7 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def answer(options: argparse.Namespace, console: Console) -> int:
+def answer(options: argparse.Namespace, console: Console, build: Callable[..., BaseAgent] | None = None) -> int:
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
     from agents import launch
     from agents.models.base import ModelError
@@ -86,7 +95,7 @@ def answer(options: argparse.Namespace, console: Console) -> int:
         asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
         folder_of_replies = reply_cache(options)
         replies = launch.open_replies(folder_of_replies) if folder_of_replies is not None else None
-        agent = launch.build_agent(
+        agent = (build or launch.build_agent)(
             options.preset,
             options.profile,
             launch.build_pipeline(options.profile, split=options.split, web=web, images=images, cache=options.cache),

@@ -19,7 +19,7 @@ from agents.pipeline import STAGES, run_stage
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
 from agents.trace import Listener, TraceWriter
 
@@ -58,10 +58,13 @@ class CragAgent(BaseAgent):
             each_page=safe_page if guarded else None,
             each_text=safe_full_text if guarded else None,
         )
-        self._stages = [STAGES[name]() for name in settings.stages]
+        self._stages = self._make_stages()
         self._guard = Guard(self._stages, settings.limits, clock)
         self._warm = False
         self.trace_to(trace_path)
+
+    def _make_stages(self) -> list[Stage]:
+        return [STAGES[name]() for name in self.settings.stages]
 
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
         """Write traces to another file from now on (None: to none) and tell a listener, calls counted from 0 again."""

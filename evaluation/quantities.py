@@ -58,6 +58,7 @@ _PLAIN_UNITS = {
     "%": "%", "percent": "%", "per cent": "%", "dollar": "USD", "us dollar": "USD", "usd": "USD", "euro": "EUR", "eur": "EUR",
     "pound sterling": "GBP", "gbp": "GBP", "yen": "JPY", "jpy": "JPY", "yuan": "CNY", "rmb": "CNY", "rupee": "INR", "cent": "cent",
 }  # fmt: skip
+_CURRENCIES = frozenset({"USD", "EUR", "GBP", "JPY", "CNY", "INR"})
 _CURRENCY_SIGNS = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR"}
 
 _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])")
@@ -212,7 +213,9 @@ def _convert(quantity: Quantity, unit: str) -> float:
 
 
 def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
-    """Whether two quantities agree."""
+    """Whether two quantities agree; a bare number may stand for a price ("4.80" on a receipt for "$4.80")."""
+    if (one.unit is None) != (other.unit is None) and (one.unit or other.unit) in _CURRENCIES:
+        return one.value == other.value
     if one.dimension != other.dimension:
         return False
     if one.unit is None:

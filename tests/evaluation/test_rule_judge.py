@@ -22,6 +22,9 @@ IDK = ("What does it cost today?", "I don't know")
 
 WITH_ACCEPT = [
     # figures and units
+    ("What is the total?", "The total is 4.80.", ("4.80",), "The total on this receipt is $4.80.", True),
+    ("What is the total?", "The total is 4.80.", ("4.80",), "The total on this receipt is $4.90.", False),
+    ("What does a ticket cost?", "It costs 14.50 EUR.", ("14.50 EUR",), "A ticket costs $14.50.", False),
     (*TALL, TALL_ACCEPT, "The Eiffel Tower is 330 metres tall.", True),
     (*TALL, TALL_ACCEPT, "It is 1,083 feet tall.", True),
     (*TALL, TALL_ACCEPT, "It's about 1083 ft high", True),

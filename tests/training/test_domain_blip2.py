@@ -1,0 +1,77 @@
+"""BLIP-2 fine-tuned as the domain router: the served features with gradients, and a checkpoint that the profile's classifier loads."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from agents.models.blip2 import Blip2QFormer
+from agents.models.domain_head import DomainHead, HeadDomainClassifier
+from tests.models.tiny_rankers import save_blip2
+from training.domain_blip2 import HEAD, DomainCollator, DomainModel, fine_tune, main
+from training.domain_examples import DomainExample
+from training.examples import TrainingDataError
+
+
+def rows(count: int) -> list[DomainExample]:
+    """Red pictures and towers, blue pictures and cars."""
+    made = []
+    for number in range(count):
+        colour, question, domain = [
+            ("red", "how tall is the tower", "sights"),
+            ("blue", "what car is the object", "vehicles"),
+        ][number % 2]
+        image = Image.new("RGB", (40, 30), colour) if number % 3 else None
+        made.append(DomainExample(f"s{number}", f"s{number}-0", question, domain, image))
+    return made
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_blip2(tmp_path_factory.mktemp("blip2") / "blip2-tiny")
+
+
+def test_the_features_with_gradients_are_the_served_ones(checkpoint: Path) -> None:
+    served = Blip2QFormer(path=checkpoint)
+    processor, model = served.load("BLIP-2", "AutoProcessor", "Blip2ForImageTextRetrieval")
+    processor.tokenizer.padding_side = "right"
+    examples = rows(5)
+    inputs = DomainCollator(processor, ["sights", "vehicles"], 64)(examples)
+    labels = inputs.pop("labels")
+    network = DomainModel(model, 2)
+    found = network.features(**inputs)
+    wanted = served.features([row.image for row in examples], [row.question for row in examples])
+    np.testing.assert_allclose(found.detach().numpy(), wanted, atol=1e-5)
+    network(labels=labels, **inputs)["loss"].backward()
+    trained = {name for name, value in network.named_parameters() if value.grad is not None}
+    assert any("qformer" in name for name in trained) and "model.query_tokens" in trained
+    assert not any("vision_model" in name for name in trained)
+
+
+def test_a_router_is_trained_saved_and_loaded(checkpoint: Path, tmp_path: Path) -> None:
+    before = Blip2QFormer(path=checkpoint).features([None], ["how tall is the tower"])
+    head = fine_tune(
+        rows(24), checkpoint, tmp_path, trained_on="test", held_out=0.3, epochs=6, learning_rate=1e-3, batch=6
+    )
+    assert head.metadata.accuracy["held_out"] == 1.0
+    extractor = Blip2QFormer(path=tmp_path / "blip2-tiny-domains")
+    assert not np.allclose(extractor.features([None], ["how tall is the tower"]), before, atol=1e-3)
+    router = HeadDomainClassifier(extractor, DomainHead.load(tmp_path / HEAD))
+    said = router.classify(
+        [Image.new("RGB", (40, 30), "blue"), None], ["what car is the object", "how tall is the tower"]
+    )
+    assert [labels[0].name for labels in said] == ["vehicles", "sights"]
+    assert (tmp_path / "curves.png").is_file()
+    with torch.no_grad():
+        assert sum(labels[0].probability > 0.5 for labels in said) == 2
+
+
+def test_too_little_and_the_test_split_are_told(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(TrainingDataError, match="too few"):
+        fine_tune(rows(24)[::2], checkpoint, tmp_path, trained_on="test")
+    assert main(["--split", "public_test", "--out", str(tmp_path)]) == 2
+    assert "nothing is trained on public_test" in capsys.readouterr().err

@@ -1,0 +1,185 @@
+"""Sampled replies, pairs, rewards and the curriculum; DPO and GRPO on tiny checkpoints."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.models.base import ChatReply
+from agents.models.transformers_loading import load_checkpoint
+from evaluation.rule_judge import RuleJudge
+from tests.agent.scripted import ScriptedChat
+from tests.training.tiny_data import SAVE, example, loaded, save_examples
+from training.encoding import SampleEncoder
+from training.examples import TrainingDataError, Verdict
+from training.preferences import (
+    Sampled,
+    curriculum,
+    key_of,
+    pairs_of,
+    questions,
+    read_samples,
+    sample_replies,
+    write_samples,
+)
+
+RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
+
+
+def sampled(*replies: str) -> Sampled:
+    verdicts: dict[str, Verdict] = {
+        RIGHT: "correct",
+        WRONG: "hallucination",
+        "I don't know": "miss",
+        "12 m.": "hallucination",
+    }
+    return Sampled("s0", "s0-0", "answer", replies, tuple(verdicts[reply] for reply in replies))
+
+
+@pytest.mark.parametrize(
+    ("replies", "pairs"),
+    [
+        ((RIGHT, WRONG), [(RIGHT, "I don't know"), (RIGHT, WRONG), ("I don't know", WRONG)]),
+        ((RIGHT, "I don't know"), [(RIGHT, "I don't know")]),
+        ((WRONG, WRONG), [("I don't know", WRONG)]),
+        (("12 m.", WRONG, WRONG), [("I don't know", WRONG)]),
+        (("I don't know",), []),
+    ],
+)
+def test_right_over_refusal_over_wrong(replies: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
+    assert [(pair.chosen, pair.rejected) for pair in pairs_of(example(0), sampled(*replies))] == pairs
+
+
+def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
+    said = iter([RIGHT, WRONG, "I don't know", RIGHT])
+    model = ScriptedChat(lambda _: ChatReply(next(said), "stop"))
+    rows = [example(0), example(1, stage="queries", reply="x"), example(2)]
+    found = sample_replies(model, rows, RuleJudge(), samples=2, temperature=0.7)
+    assert model.batches == [4] and {request.temperature for request in model.requests} == {0.7}
+    assert len({request.seed for request in model.requests[:2]}) == 2
+    assert [row.verdicts for row in found] == [("correct", "hallucination"), ("miss", "correct")]
+    write_samples(tmp_path / "samples.jsonl", found)
+    assert read_samples(tmp_path / "samples.jsonl") == found
+
+
+def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
+    easy, hard = [example(n) for n in range(10)], [example(n, "hallucination") for n in range(100, 114)]
+    stages = curriculum(easy, hard)
+    mixed = [(stage.name, Counter(row.reply_verdict for row in stage.examples)) for stage in stages]
+    assert mixed == [
+        ("easy", {"correct": 10}),
+        ("1:1", {"correct": 10, "hallucination": 10}),
+        ("1:2", {"correct": 7, "hallucination": 14}),
+    ]
+    for stage in stages:
+        assert len({row.session_id for row in stage.examples}) == len(stage.examples)
+    assert curriculum(easy, hard) == stages
+    assert [stage.name for stage in curriculum(easy, [])] == ["easy"]
+    assert curriculum([], hard) == []
+
+
+def test_the_reward_is_that_of_the_challenge() -> None:
+    from training.grpo import reward_of
+
+    reward = reward_of([example(0), example(1)], RuleJudge())
+    assert reward(completions=[RIGHT, "I don't know", WRONG], place=[0, 1, 1]) == [1.0, 0.0, -1.0]
+    seen = [[{"role": "assistant", "content": [{"type": "text", "text": f" {RIGHT}"}]}]]
+    assert reward(completions=seen, place=[1], prompts=[None]) == [1.0]
+
+
+def test_a_strong_model_says_what_is_easy() -> None:
+    from training.grpo import split_by_difficulty
+
+    rows = [example(0), example(1, "hallucination"), example(2, stage="queries", reply="x")]
+    easy, hard = split_by_difficulty(rows, None)
+    assert ([row.session_id for row in easy], [row.session_id for row in hard]) == (["s0"], ["s1"])
+    easy, hard = split_by_difficulty(rows, {("s1", "s1-0")})
+    assert ([row.session_id for row in easy], [row.session_id for row in hard]) == (["s1"], ["s0"])
+
+
+@pytest.mark.parametrize("kind", sorted(SAVE))
+def test_a_pair_is_the_served_prompt_with_both_replies(kind: str, tmp_path: Path) -> None:
+    from training.dpo import PairCollator, fitting
+
+    checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind))
+    encoder = SampleEncoder(checkpoint)
+    (row,) = loaded(tmp_path / "data", example(0, images=("a",) if checkpoint.sees else ()))
+    pairs = pairs_of(row, sampled(RIGHT, WRONG))
+    inputs = PairCollator(pairs, encoder)([{"place": 1}])
+    texts = [
+        checkpoint.tokenizer.decode(ids[mask == 1], skip_special_tokens=True)
+        for ids, mask in zip(inputs["input_ids"], inputs["completion_mask"], strict=True)
+    ]
+    assert texts == [RIGHT, WRONG] and "labels" not in inputs
+    assert fitting(pairs, encoder, 10) == [] and fitting(pairs, encoder, 500) == pairs
+
+
+def options(data: Path, model: Path, out: Path, **changes: object) -> list[str]:
+    small = {"training.dtype": "float32", "training.checkpointing": "false", "lora.r": 4, **changes}
+    fixed = ["--data", str(data), "--model", str(model), "--out", str(out), "--eval-model", "None"]
+    return fixed + [word for name, value in small.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.mark.parametrize("kind", sorted(SAVE))
+def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
+    from training import dpo
+
+    model, out = SAVE[kind](tmp_path / kind), tmp_path / "out"
+    images = ("a",) if kind != "llama" else ()
+    rows = [example(n, images=images if n % 2 else ()) for n in range(4)]
+    data = save_examples(tmp_path / "data", rows, [])
+    write_samples(
+        out / dpo.SAMPLES, [Sampled(*key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
+    )
+    write_samples(out / f"held_out_{dpo.SAMPLES}", [])
+    arguments = options(data, model, out, **{"training.learning_rate": 0.005, "training.accumulation": 4})
+    assert dpo.main([*arguments, "--max-steps", "6"]) == 0
+    about: dict[str, Any] = json.loads((out / "about.json").read_text())
+    assert about["pairs"] == 12
+    assert about["margin"]["last"] > about["margin"]["first"] == 0.0
+    assert (out / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_dpo_samples_by_itself_and_tells_when_nothing_is_better(tmp_path: Path) -> None:
+    from training import dpo
+
+    model, out = SAVE["llama"](tmp_path / "llama"), tmp_path / "out"
+    data = save_examples(tmp_path / "data", [example(0)], [])
+    arguments = options(data, model, out, **{"dpo.samples": 2})
+    assert dpo.main([*arguments, "--max-steps", "1"]) == 0  # a random model's replies are wrong: refusal over wrong
+    (row,) = read_samples(out / dpo.SAMPLES)
+    assert len(row.replies) == 2
+    write_samples(out / dpo.SAMPLES, [])
+    assert dpo.main([*arguments, "--max-steps", "1"]) == 2
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2_vl"])
+def test_grpo_goes_through_its_stages(kind: str, tmp_path: Path) -> None:
+    from training import grpo
+
+    model, out = SAVE[kind](tmp_path / kind), tmp_path / "out"
+    images = ("a",) if kind != "llama" else ()
+    rows = [example(n, "correct" if n < 2 else "hallucination", images=images) for n in range(6)]
+    data = save_examples(tmp_path / "data", rows, [])
+    changes = {"training.batch": 2, "training.accumulation": 1, "grpo.generations": 2}
+    assert grpo.main([*options(data, model, out, **changes), "--max-steps", "1"]) == 0
+    about = json.loads((out / "about.json").read_text())
+    assert [(stage["name"], stage["questions"]) for stage in about["stages"]] == [("easy", 2), ("1:1", 4), ("1:2", 6)]
+    assert all(-1 <= reward <= 1 for stage in about["stages"] for reward in stage["rewards"])
+    assert (out / "adapter" / "adapter_config.json").is_file()
+
+
+def test_grpo_tells_that_it_takes_no_mllama(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from training import grpo
+
+    data = save_examples(tmp_path / "data", [example(0)], [])
+    assert grpo.main(options(data, SAVE["mllama"](tmp_path / "mllama"), tmp_path / "out")) == 2
+    assert "training.sft or training.dpo" in capsys.readouterr().err
+
+
+def test_questions_are_the_examples_that_answer() -> None:
+    assert [row.stage for row in questions([example(0), example(1, stage="relevance", reply="No")])] == ["answer"]
+    with pytest.raises(TrainingDataError, match="no sampled replies"):
+        read_samples(Path("nowhere.jsonl"))

@@ -1,0 +1,95 @@
+"""Examples with and without pictures for the trainings' tests, and the checkpoints they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PIL import Image
+from transformers import (
+    Qwen2TokenizerFast,
+    Qwen2VLConfig,
+    Qwen2VLForConditionalGeneration,
+    Qwen2VLImageProcessor,
+    Qwen2VLProcessor,
+)
+from transformers.utils import is_torchvision_available
+
+from tests.models.tiny import save_llama, save_mllama, tokenizer
+from tests.vllm.tiny import TEMPLATE, VISION, _decoder, _save
+from training.examples import HELD_OUT, IMAGES, TRAIN, Example, Message, Verdict, read_examples, write_examples
+
+
+def save_qwen2_vl(folder: Path) -> Path:
+    """As the checkpoint of the vLLM tests, with a processor that knows no videos: those alone need torchvision, which is not here."""
+    words = tokenizer(TEMPLATE)
+    named = {name: getattr(words, name) for name in ("bos_token", "eos_token", "pad_token", "chat_template")}
+    words = Qwen2TokenizerFast(tokenizer_object=words.backend_tokenizer, **named)
+    words.add_tokens(list(VISION), special_tokens=True)
+    start, end, image, video = words.convert_tokens_to_ids(list(VISION))
+    config = Qwen2VLConfig(
+        text_config={**_decoder(words), "rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]}},
+        vision_config={"depth": 1, "embed_dim": 64, "hidden_size": 64, "num_heads": 2, "mlp_ratio": 2},
+        vision_start_token_id=start,
+        vision_end_token_id=end,
+        image_token_id=image,
+        video_token_id=video,
+    )
+    _save(Qwen2VLForConditionalGeneration, config, words, folder)
+    words.image_token, words.video_token = VISION[2:]
+    images = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112)
+    Qwen2VLProcessor(images, words, chat_template=TEMPLATE).save_pretrained(folder)
+    return folder
+
+
+if not is_torchvision_available():
+    Qwen2VLProcessor.attributes = ["image_processor", "tokenizer"]
+
+SAVE: dict[str, Callable[[Path], Path]] = {
+    "llama": lambda folder: save_llama(folder, context=512),
+    "mllama": save_mllama,
+    "qwen2_vl": save_qwen2_vl,
+}
+
+
+def example(
+    number: int,
+    verdict: Verdict = "correct",
+    *,
+    stage: str = "answer",
+    reply: str | None = None,
+    images: tuple[str, ...] = (),
+    query: str | None = None,
+    truth: str = "It is 330 metres tall.",
+) -> Example:
+    asked = query or f"How tall is number {number}?"
+    said = reply if reply is not None else ("I don't know" if verdict == "miss" else "It is 330 metres tall.")
+    return Example(
+        session_id=f"s{number}",
+        interaction_id=f"s{number}-0",
+        stage=stage,
+        messages=(Message("system", "Be brief."), Message("user", asked, images)),
+        reply=said,
+        verdict=verdict,
+        query=asked,
+        ground_truth=truth,
+        reply_verdict=verdict if stage == "answer" else None,
+        max_tokens=8,
+    )
+
+
+def save_examples(folder: Path, train: list[Example], held_out: list[Example]) -> Path:
+    (folder / IMAGES).mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(sorted({name for row in train + held_out for name in row.images})):
+        Image.new("RGB", (56, 28 + 28 * (number % 2)), (60 * number % 255, 90, 200)).save(
+            folder / IMAGES / f"{name}.png"
+        )
+    write_examples(folder / TRAIN, train)
+    write_examples(folder / HELD_OUT, held_out)
+    return folder
+
+
+def loaded(folder: Path, *examples: Example) -> list[Example]:
+    """The examples as they come back from disk, with their pictures' folder."""
+    save_examples(folder, list(examples), [])
+    return read_examples(folder / TRAIN)

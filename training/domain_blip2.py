@@ -1,0 +1,292 @@
+"""Fine-tunes BLIP-2 as the domain router, on the data set's domain labels (QA-Dragon, section 3.1.1).
+
+    python -m training.domain_blip2 --dataset PATH --split validation --model Salesforce/blip2-itm-vit-g --out models/domains
+
+The Q-Former, its query tokens, both projections and a linear head are trained; the picture encoder stays as it is, as in BLIP-2's own
+second stage. OUT gets the checkpoint (a folder named after the model and ``-domains``) and ``head.npz``/``head.json``, which the kind
+``domain-head`` of a profile loads. ``training.domain_router`` fits a head alone, to frozen features.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from transformers import Trainer, TrainingArguments
+
+from agents.launch import DEFAULT_CACHE
+from agents.models.base import ModelError
+from agents.models.blip2 import Blip2QFormer
+from agents.models.domain_head import DomainHead, HeadMetadata, weights_hash
+from evaluation.records import DEFAULT_REVISION, EvaluationError
+from training.collect import is_held_out
+from training.data_hash import training_hash
+from training.domain_examples import DomainExample, read_examples
+from training.domain_router import TYPES, measure
+from training.examples import TrainingDataError
+from training.fit import CHECKPOINTS, ItemDataset, write_curves
+from training.lora import run_guarded
+from training.public_test import TEST_SPLIT
+from training.reinforce import last_checkpoint
+
+HEAD = "head"
+
+
+class DomainModel(torch.nn.Module):
+    """The features of ``Blip2QFormer`` with gradients, and a linear head on them.
+
+    Args:
+        model: ``Blip2ForImageTextRetrieval``.
+        classes: Domains.
+    """
+
+    def __init__(self, model: Any, classes: int) -> None:
+        super().__init__()
+        self.model = model
+        self.head = torch.nn.Linear(2 * model.config.image_text_hidden_size, classes)
+        for parameter in model.vision_model.parameters():
+            parameter.requires_grad = False
+
+    def features(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, pixel_values: torch.Tensor, seen: torch.Tensor
+    ) -> torch.Tensor:
+        """As ``Blip2QFormer.features``: the mean of the query tokens, 0 where there is no picture, beside the question's [CLS].
+
+        Args:
+            seen: Whether each row has a picture, shape (rows,); the pixels of the others are not looked at.
+
+        Returns:
+            Shape (rows, 2 x projection size).
+        """
+        blip = self.model
+        with torch.no_grad():
+            sight = blip.vision_model(pixel_values=pixel_values).last_hidden_state
+        queries = blip.query_tokens.expand(len(input_ids), -1, -1)
+        joint = blip.qformer(
+            query_embeds=blip.embeddings(input_ids=input_ids, query_embeds=queries),
+            query_length=queries.shape[1],
+            attention_mask=torch.cat([attention_mask.new_ones(queries.shape[:2]), attention_mask], dim=1),
+            encoder_hidden_states=sight,
+            encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
+        ).last_hidden_state[:, : queries.shape[1]]
+        text = blip.qformer(
+            query_embeds=blip.embeddings(input_ids=input_ids), query_length=0, attention_mask=attention_mask
+        ).last_hidden_state[:, 0]
+        tokens = torch.nn.functional.normalize(blip.vision_projection(joint), dim=-1)
+        means = torch.nn.functional.normalize(tokens.mean(dim=1), dim=-1)
+        words = torch.nn.functional.normalize(blip.text_projection(text), dim=-1)
+        return torch.cat([means * seen.unsqueeze(1).to(means.dtype), words], dim=1)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        pixel_values: torch.Tensor,
+        seen: torch.Tensor,
+        labels: torch.Tensor,
+    ) -> dict[str, torch.Tensor]:
+        """Cross-entropy over the domains (``loss``) and ``logits`` of shape (rows, classes)."""
+        found = self.features(input_ids, attention_mask, pixel_values, seen)
+        logits = self.head(found.to(self.head.weight.dtype))
+        return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+class DomainCollator:
+    """Examples to the model's input; questions are cut as ``Blip2QFormer`` cuts them."""
+
+    def __init__(self, processor: Any, classes: Sequence[str], max_tokens: int) -> None:
+        self._processor = processor
+        self._classes = {name: number for number, name in enumerate(classes)}
+        self._max_tokens = max_tokens
+
+    def __call__(self, rows: Sequence[DomainExample]) -> dict[str, torch.Tensor]:
+        """One batch; rows without a picture get pixels of 0."""
+        pictures = [row.image for row in rows if row.image is not None]
+        pixels = self._processor.image_processor(pictures, return_tensors="pt")["pixel_values"] if pictures else None
+        size = self._processor.image_processor.size
+        shape = pixels.shape[1:] if pixels is not None else (3, size["height"], size["width"])
+        seen = torch.tensor([row.image is not None for row in rows])
+        values = torch.zeros(len(rows), *shape)
+        if pixels is not None:
+            values[seen] = pixels
+        words = self._processor.tokenizer(
+            [row.question for row in rows],
+            padding=True,
+            truncation=True,
+            max_length=self._max_tokens,
+            return_token_type_ids=False,
+            return_tensors="pt",
+        )
+        labels = torch.tensor([self._classes[row.domain] for row in rows])
+        return {**words, "pixel_values": values, "seen": seen, "labels": labels}
+
+
+def fine_tune(
+    examples: Sequence[DomainExample],
+    source: str | Path,
+    out: Path,
+    *,
+    trained_on: str,
+    held_out: float = 0.2,
+    epochs: float = 5.0,
+    learning_rate: float = 1e-5,
+    batch: int = 16,
+    device: str = "cpu",
+    seed: int = 0,
+    resume: bool = False,
+) -> DomainHead:
+    """Train, write checkpoint and head, and measure both on the sessions that were held out.
+
+    Args:
+        held_out: Share of the sessions, by the hash of their ids.
+        learning_rate: Of the Q-Former; the head, which begins at nothing, has a hundred times as much.
+
+    Returns:
+        The head; ``accuracy`` in its metadata holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
+
+    Raises:
+        TrainingDataError: There are too few sessions or domains, or the memory of the device is full.
+        ModelError: The checkpoint cannot be loaded.
+    """
+    train = [row for row in examples if not is_held_out(row.session_id, held_out)]
+    other = [row for row in examples if is_held_out(row.session_id, held_out)]
+    classes = tuple(sorted({row.domain for row in train}))
+    known = [row for row in other if row.domain in classes]
+    if len(classes) < 2 or not known:
+        raise TrainingDataError(
+            f"{len(train)} questions of {len(classes)} domains to train on and {len(known)} to measure on are too few"
+        )
+    torch.manual_seed(seed)
+    extractor = Blip2QFormer(path=source)
+    processor, blip = extractor.load("BLIP-2", "AutoProcessor", "Blip2ForImageTextRetrieval")
+    processor.tokenizer.padding_side = "right"  # the [CLS] token must come first
+    model = DomainModel(blip, len(classes))
+    body = [parameter for parameter in blip.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(
+        [{"params": body, "lr": learning_rate}, {"params": list(model.head.parameters()), "lr": 100 * learning_rate}]
+    )
+    most = min(extractor.max_tokens, int(blip.config.qformer_config.max_position_embeddings))
+    loop = Trainer(
+        model=model,
+        args=TrainingArguments(
+            output_dir=str(out / CHECKPOINTS),
+            per_device_train_batch_size=batch,
+            per_device_eval_batch_size=batch,
+            num_train_epochs=epochs,
+            lr_scheduler_type="constant",
+            eval_strategy="epoch",
+            eval_on_start=True,
+            save_strategy="epoch",
+            save_total_limit=1,
+            logging_steps=1,
+            seed=seed,
+            bf16=device != "cpu",
+            use_cpu=device == "cpu",
+            prediction_loss_only=True,
+            remove_unused_columns=False,
+            label_names=["labels"],
+            dataloader_pin_memory=False,
+            disable_tqdm=True,
+            report_to=[],
+        ),
+        train_dataset=ItemDataset(train),
+        eval_dataset=ItemDataset(known),
+        data_collator=DomainCollator(processor, classes, most),
+        optimizers=(optimiser, None),
+    )
+    resumed = last_checkpoint(out, resume)
+    run_guarded(lambda: loop.train(resume_from_checkpoint=resumed), "BLIP-2 with this --batch")
+    write_curves(loop.state.log_history, out, "domains by BLIP-2")
+    folder = out / f"{Path(source).name}-domains"
+    blip.eval().cpu().save_pretrained(folder)
+    processor.save_pretrained(folder)
+    weights = model.head.weight.detach().cpu().float().numpy().astype(np.float32)
+    bias = cast(Any, model.head.bias).detach().cpu().float().numpy().astype(np.float32)
+    metadata = HeadMetadata(
+        features=folder.name,
+        classes=classes,
+        trained_on=trained_on,
+        examples=len(train),
+        training_hash=training_hash([(row.interaction_id, row.question, row.domain) for row in train]),
+        weights_hash=weights_hash(weights, bias),
+    )
+    head = DomainHead(weights, bias, metadata)
+    measured = measure(head, known, Blip2QFormer(path=folder, batch_size=batch), progress=False)
+    accuracy = {
+        f"held_out{'' if name == 'accuracy' else f'_{name}'}": round(value, 4) for name, value in measured.items()
+    }
+    head = DomainHead(weights, bias, metadata.model_copy(update={"accuracy": accuracy}))
+    head.save(out / HEAD)
+    return head
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m training.domain_blip2",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--dataset", type=Path, help="local folder of the data sets; default: the hub's CRAG-MM")
+    parser.add_argument("--split", default="validation", help="split to train on (default: validation)")
+    parser.add_argument("--revision", default=DEFAULT_REVISION, help=f"data set revision (default: {DEFAULT_REVISION})")
+    parser.add_argument(
+        "--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder of checkpoint and head")
+    parser.add_argument("--held-out", type=float, default=0.2, help="share of the sessions held out (default: 0.2)")
+    parser.add_argument("--epochs", type=float, default=5.0, help="default: 5")
+    parser.add_argument("--learning-rate", type=float, default=1e-5, help="of the Q-Former (default: 1e-5)")
+    parser.add_argument("--batch", type=int, default=16, help="questions in one step (default: 16)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda ... (default: cpu)")
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder for converted tables")
+    parser.add_argument("--online", action="store_true", help="fetch pictures that are given by URL")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> DomainHead:
+    """Read, train and write.
+
+    Raises:
+        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
+    """
+    if arguments.split == TEST_SPLIT:
+        raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
+    examples = read_examples(
+        arguments.dataset, TYPES, arguments.split, arguments.revision, arguments.cache, arguments.online
+    )
+    name = arguments.dataset.name if arguments.dataset is not None else "crag-mm"
+    return fine_tune(
+        examples,
+        arguments.model,
+        arguments.out,
+        trained_on=f"{name} {arguments.revision} {arguments.split}",
+        held_out=arguments.held_out,
+        epochs=arguments.epochs,
+        learning_rate=arguments.learning_rate,
+        batch=arguments.batch,
+        device=arguments.device,
+        seed=arguments.seed,
+        resume=arguments.resume,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    try:
+        head = run(_parser().parse_args(arguments))
+    except (EvaluationError, ModelError, TrainingDataError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{head.metadata.examples} questions, {len(head.metadata.classes)} domains: {head.metadata.accuracy}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

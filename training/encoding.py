@@ -1,0 +1,163 @@
+"""From samples to model input: prompts rendered and encoded as the agent does when it serves, replies appended, the loss on them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from agents.models.base import ChatMessage
+from agents.models.pixels import rgb_within
+from agents.models.transformers_chat import MAX_IMAGE_SIDE
+from agents.models.transformers_loading import Checkpoint
+from training.targets import Sample
+
+IGNORED = -100
+"""The label of a token that has no loss (torch's ``cross_entropy``)."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Samples that go through the model together: all with images or none, padded side by side or packed into one row."""
+
+    samples: tuple[Sample, ...]
+    packed: bool = False
+
+
+class SampleEncoder:
+    """Encodes samples for one checkpoint.
+
+    Args:
+        checkpoint: The model, with its tokenizer and processor.
+        max_image_side: Images are scaled down to this many pixels on their longer side, as when serving.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, max_image_side: int = MAX_IMAGE_SIDE) -> None:
+        self._checkpoint = checkpoint
+        self._max_image_side = max_image_side
+
+    @property
+    def packs(self) -> bool:
+        """Whether rows can be packed: Mllama makes its attention mask by itself and would let them see each other."""
+        return bool(self._checkpoint.model.config.model_type != "mllama")
+
+    def length(self, sample: Sample) -> int:
+        """Tokens of prompt and reply together, image tokens included."""
+        return int(self.padded([sample])["input_ids"].shape[1])
+
+    def reply_ids(self, reply: str) -> list[int]:
+        """The tokens to be learned: the reply and the token that ends it."""
+        tokenizer = self._checkpoint.tokenizer
+        return [*tokenizer.encode(reply, add_special_tokens=False), tokenizer.eos_token_id]
+
+    def encode(self, group: Group) -> dict[str, torch.Tensor]:
+        """The model's input for a group, with ``labels``."""
+        return self.packed(group.samples) if group.packed else self.padded(group.samples)
+
+    def padded(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
+        """One row a sample: padding, prompt, reply, padding. All samples have images, or none has."""
+        messages = [self._messages(sample) for sample in samples]
+        texts = [self._checkpoint.render(row) for row in messages]
+        images = [[image for message in row for image in message.images] for row in messages]
+        inputs = dict(self._checkpoint.inputs(texts, images))
+        replies = [self.reply_ids(sample.reply) for sample in samples]
+        return with_replies(inputs, replies, self._checkpoint.tokenizer.pad_token_id)
+
+    def packed(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
+        """All samples in one row, each seeing itself alone: positions begin at 0 for each, by which transformers' mask parts them."""
+        ids: list[int] = []
+        labels: list[int] = []
+        positions: list[int] = []
+        for sample in samples:
+            text = self._checkpoint.render(self._messages(sample))
+            prompt = self._checkpoint.tokenizer.encode(text, add_special_tokens=False)
+            reply = self.reply_ids(sample.reply)
+            ids += prompt + reply
+            labels += [IGNORED] * len(prompt) + reply
+            positions += range(len(prompt) + len(reply))
+        device = self._checkpoint.model.device
+        row = {"input_ids": ids, "labels": labels, "position_ids": positions}
+        result = {name: torch.tensor([values], device=device) for name, values in row.items()}
+        if self._has_mrope:  # Qwen-VL: positions for the mask, then three for its rotary embedding
+            result["position_ids"] = result["position_ids"].expand(4, 1, -1)
+        return result
+
+    @property
+    def _has_mrope(self) -> bool:
+        scaling: dict[str, Any] = getattr(self._checkpoint.model.config.get_text_config(), "rope_scaling", None) or {}
+        return "mrope_section" in scaling
+
+    def _messages(self, sample: Sample) -> tuple[ChatMessage, ...]:
+        return tuple(
+            ChatMessage(
+                message.role,
+                message.content,
+                tuple(rgb_within(image, self._max_image_side) for image in message.images) if self._checkpoint.sees else (),
+            )
+            for message in sample.example.load_messages()
+        )  # fmt: skip
+
+
+def with_replies(
+    inputs: dict[str, torch.Tensor], replies: Sequence[Sequence[int]], pad: int
+) -> dict[str, torch.Tensor]:
+    """Encoded prompts with replies behind them, padded on the right, and ``labels`` that are ``IGNORED`` outside of the replies.
+
+    Args:
+        inputs: What the processor made of the prompts; ``input_ids`` has shape (rows, prompt).
+        replies: Token ids of each row's reply.
+        pad: A token id for padding.
+
+    Returns:
+        The inputs with ``input_ids``, ``attention_mask`` and ``labels`` of shape (rows, prompt + longest reply).
+    """
+    prompt, mask = inputs["input_ids"], inputs["attention_mask"]
+    longest = max(map(len, replies))
+    added = torch.full((len(replies), longest), pad, dtype=prompt.dtype, device=prompt.device)
+    given = torch.zeros_like(added)
+    for row, reply in enumerate(replies):
+        added[row, : len(reply)] = torch.tensor(list(reply), dtype=prompt.dtype, device=prompt.device)
+        given[row, : len(reply)] = 1
+    result = {
+        **inputs,
+        "input_ids": torch.cat([prompt, added], dim=1),
+        "attention_mask": torch.cat([mask, given.to(mask.dtype)], dim=1),
+        "labels": torch.cat([torch.full_like(prompt, IGNORED), added.masked_fill(given == 0, IGNORED)], dim=1),
+    }
+    across = inputs.get(
+        "cross_attention_mask"
+    )  # Mllama: rows of tokens by images and tiles; a reply sees what its prompt's end sees
+    if across is not None:
+        result["cross_attention_mask"] = torch.cat([across, across[:, -1:].expand(-1, longest, -1, -1)], dim=1)
+    return result
+
+
+def groups_of(
+    samples: Sequence[Sample], lengths: Sequence[int], *, batch: int, max_tokens: int, packing: bool
+) -> list[Group]:
+    """Samples put together: those without images packed first-fit, longest first, into rows of ``max_tokens``; others ``batch`` a group.
+
+    Args:
+        lengths: Tokens of each sample, at most ``max_tokens``.
+        packing: Whether samples without images are packed; else they are padded side by side, ``batch`` a group.
+    """
+    order = sorted(range(len(samples)), key=lambda place: (-lengths[place], place))
+    seeing = [samples[place] for place in order if samples[place].example.images]
+    reading = [place for place in order if not samples[place].example.images]
+    groups = [Group(tuple(seeing[start : start + batch])) for start in range(0, len(seeing), batch)]
+    if not packing:
+        texts = [samples[place] for place in reading]
+        return groups + [Group(tuple(texts[start : start + batch])) for start in range(0, len(texts), batch)]
+    packs: list[list[int]] = []
+    room: list[int] = []
+    for place in reading:
+        fit = next((pack for pack, left in enumerate(room) if lengths[place] <= left), None)
+        if fit is None:
+            packs.append([])
+            room.append(max_tokens)
+            fit = len(packs) - 1
+        packs[fit].append(place)
+        room[fit] -= lengths[place]
+    return groups + [Group(tuple(samples[place] for place in pack), packed=True) for pack in packs]

@@ -1,0 +1,130 @@
+"""Chat requests with their replies and verdicts, as training reads them: JSON lines beside a folder of images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from PIL import Image
+
+from agents.models.base import ChatMessage, ChatRequest
+
+TRAIN = "train.jsonl"
+HELD_OUT = "held_out.jsonl"
+IMAGES = "images"
+Verdict = Literal["correct", "miss", "hallucination"]
+
+
+class TrainingDataError(RuntimeError):
+    """Training data are missing or not to be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message; ``images`` holds the names of its images, without extension."""
+
+    role: str
+    content: str
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Example:
+    """A request to a language model, what it replied and how its turn ended.
+
+    Attributes:
+        stage: The stage that asked, or ``relevance`` for a question made of a chunk of evidence.
+        reply: What the model said; for ``relevance`` the right reply.
+        verdict: Of the turn's answer.
+        reply_verdict: Of the reply itself, taken as an answer; None for stages that do not answer.
+        max_tokens: Most tokens that the reply may have.
+        prompt_cut: Tokens taken out of the prompt so that it fitted the model.
+        choices: Entries to choose from, where the reply is the letter of one; 0 elsewhere.
+    """
+
+    session_id: str
+    interaction_id: str
+    stage: str
+    messages: tuple[Message, ...]
+    reply: str
+    verdict: Verdict
+    query: str
+    ground_truth: str
+    accept: tuple[str, ...] = ()
+    reply_verdict: Verdict | None = None
+    model: str = ""
+    max_tokens: int = 75
+    prompt_cut: int = 0
+    choices: int = 0
+    folder: Path = Path()
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Names of all images, in their order."""
+        return tuple(name for message in self.messages for name in message.images)
+
+    def load_messages(self) -> tuple[ChatMessage, ...]:
+        """The messages with their images loaded.
+
+        Raises:
+            TrainingDataError: An image is missing or broken.
+        """
+        return tuple(
+            ChatMessage(message.role, message.content, tuple(self._open(name) for name in message.images))
+            for message in self.messages
+        )
+
+    def request(self, temperature: float = 0.0, seed: int | None = None) -> ChatRequest:
+        """The request as a chat model takes it."""
+        return ChatRequest(self.load_messages(), max_tokens=self.max_tokens, temperature=temperature, seed=seed)
+
+    def _open(self, name: str) -> Image.Image:
+        path = self.folder / IMAGES / f"{name}.png"
+        try:
+            with Image.open(path) as image:
+                return image.convert("RGB")
+        except OSError as error:
+            raise TrainingDataError(f"{path} cannot be read ({error}); collect the data again") from error
+
+
+def write_examples(path: Path, examples: Iterable[Example]) -> None:
+    """Write one example a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        for example in examples:
+            record = asdict(example)
+            del record["folder"]
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read what ``write_examples`` wrote.
+
+    Raises:
+        TrainingDataError: The file is missing or a line is malformed.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028
+    except OSError as error:
+        raise TrainingDataError(f"{path} cannot be read ({error}); make it with python -m training.collect") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            found.append(replace(_example(json.loads(line)), folder=path.parent))
+        except (TypeError, KeyError, ValueError) as error:
+            raise TrainingDataError(f"{path}, line {number} is no example: {error!r}") from error
+    return found
+
+
+def messages_of(records: Sequence[Mapping[str, Any]]) -> tuple[Message, ...]:
+    """Messages from JSON."""
+    return tuple(Message(str(row["role"]), str(row["content"]), tuple(row["images"])) for row in records)
+
+
+def _example(record: dict[str, Any]) -> Example:
+    return Example(**{**record, "messages": messages_of(record["messages"]), "accept": tuple(record["accept"])})

@@ -1,0 +1,98 @@
+"""Puts LoRA adapters into the weights, for engines that serve none: vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824).
+
+    python -m training.merge --adapter runs/sft/adapter --out models/merged
+
+OUT is a checkpoint like the one that was trained, with its tokenizer and processor: what transformers and vLLM load, and what llama.cpp's
+``convert_hf_to_gguf.py`` takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents.models.base import ModelError
+from agents.models.lora import CONFIG
+from agents.models.transformers_loading import load_checkpoint
+from training.examples import TrainingDataError
+
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+
+
+def base_of(adapter: Path) -> str:
+    """The model that an adapter was trained on.
+
+    Raises:
+        TrainingDataError: The folder holds no adapter of PEFT's.
+    """
+    try:
+        return str(json.loads((adapter / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError) as error:
+        raise TrainingDataError(f"{adapter} holds no LoRA adapter: {error!r}") from error
+
+
+def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:
+    """Write the checkpoint with the adapter in its weights.
+
+    Args:
+        base: The model it was trained on, where that has moved since.
+        dtype: Of the merged weights; ``auto`` as the base has it.
+
+    Raises:
+        TrainingDataError: The adapter or its base is missing or broken, the two do not fit, or ``out`` is not empty.
+    """
+    from peft import PeftModel
+    from transformers import GenerationConfig
+
+    if out.exists() and any(out.iterdir()):
+        raise TrainingDataError(f"{out} is not empty; name another folder")
+    trained_on = base_of(adapter)
+    base = base or trained_on
+    try:
+        checkpoint = load_checkpoint(base, dtype=dtype)
+    except ModelError as error:
+        raise TrainingDataError(f"{error} (name the place of the base model with --base)") from error
+    try:
+        adapted = PeftModel.from_pretrained(checkpoint.model, str(adapter))
+        merged = adapted.merge_and_unload(safe_merge=True)  # complains of numbers that are none
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise TrainingDataError(f"adapter {adapter} cannot be merged into {base}: {error}") from error
+    with contextlib.suppress(OSError):  # a checkpoint need not say how to generate
+        merged.generation_config = GenerationConfig.from_pretrained(base)
+    part = out.with_name(f"{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    merged.save_pretrained(part)
+    (checkpoint.processor or checkpoint.tokenizer).save_pretrained(part)
+    if out.exists():
+        out.rmdir()
+    part.rename(out)
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.merge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--adapter", type=Path, required=True, help="folder that PEFT saved")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the merged checkpoint; must be empty")
+    parser.add_argument("--base", help="the model it was trained on (default: as the adapter says)")
+    parser.add_argument("--dtype", choices=DTYPES, default="auto", help="of the merged weights (default: auto)")
+    given = parser.parse_args(arguments)
+    try:
+        merged = merge(given.adapter, given.out, given.base, given.dtype)
+    except TrainingDataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    size = sum(path.stat().st_size for path in merged.glob("*.safetensors"))
+    print(f"{merged}: {size / 2**20:.1f} MiB of weights; serve it by its path in a profile ([models.chat] path = ...)")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,82 @@
+"""Keeps the test split out of training data: by the name of the split, by ids, and by question and picture."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from agents.opening import opened, tidy
+from evaluation.datasets import DatasetType, load
+from evaluation.records import DEFAULT_REVISION, EvaluationError
+from training.examples import TrainingDataError
+from training.recorded_agent import image_key
+
+TEST_SPLIT = "public_test"
+TRAINING_SPLITS = frozenset({"validation", "train"})
+
+
+@dataclass(frozen=True)
+class TestContent:
+    """What the test split holds.
+
+    Attributes:
+        ids: Its session and interaction ids.
+        questions: Pairs of question and ``image_key`` of its picture (None for a picture that is missing).
+    """
+
+    __test__ = False  # no test case, whatever pytest makes of the name
+
+    ids: frozenset[str]
+    questions: frozenset[tuple[str, str | None]]
+
+    def holds(self, ids: Iterable[str], query: str, photo: str | None) -> bool:
+        """Whether a turn is one of the test split, under its own ids or others."""
+        return any(name in self.ids for name in ids) or (photo is not None and (query, photo) in self.questions)
+
+
+def check_split(manifest: dict[str, Any], run: Path) -> str:
+    """The split that a run answered, from its run.json.
+
+    Raises:
+        TrainingDataError: It is the test split, or cannot be told.
+    """
+    name = str(manifest.get("dataset", ""))
+    split = name.rpartition("/")[2] if "/" in name else ""
+    if split not in TRAINING_SPLITS:
+        raise TrainingDataError(
+            f"{run} answered split {split or 'unknown'!r} (data set {name or 'unknown'!r} in its run.json); training data come "
+            f"from {' or '.join(sorted(TRAINING_SPLITS))} alone, never from {TEST_SPLIT}"
+        )
+    return split
+
+
+def read_test_content(
+    dataset: Path, types: Collection[DatasetType] = get_args(DatasetType), revision: str = DEFAULT_REVISION,
+    cache: Path = Path(".cache"),
+) -> TestContent:  # fmt: skip
+    """The test split of the data sets in a local folder.
+
+    Raises:
+        TrainingDataError: The folder has no test split.
+    """
+    ids: set[str] = set()
+    questions: set[tuple[str, str | None]] = set()
+    missing = []
+    for kind in types:
+        try:
+            data = load(kind, TEST_SPLIT, revision, dataset, cache)
+        except EvaluationError as error:
+            missing.append(str(error))
+            continue
+        for session in data.sessions:
+            image = data.image(session).image
+            photo = image_key(opened(image)) if image is not None else None
+            ids.add(session.session_id)
+            for turn in session.turns:
+                ids.add(turn.interaction_id)
+                questions.add((tidy(turn.query), photo))
+    if not ids:
+        raise TrainingDataError(f"{TEST_SPLIT} cannot be compared with: {'; '.join(missing)}")
+    return TestContent(frozenset(ids), frozenset(questions))

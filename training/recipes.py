@@ -1,0 +1,122 @@
+"""Recipes: how a model is trained, as TOML files in ``training/recipes``. Published values stand there with their source."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from training.examples import TrainingDataError
+
+RECIPES = Path(__file__).parent / "recipes"
+
+Task = Literal["answer", "queries", "relevance"]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LoraTable(_Table):
+    """Low-rank adapters (Hu et al., "LoRA", 2021) on every linear layer of the language model."""
+
+    r: int = Field(gt=0, description="rank")
+    alpha: float = Field(gt=0, description="scale: the update is multiplied by alpha / r")
+    dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the adapter")
+    vision: bool = Field(False, description="adapters in the picture encoder too")
+
+
+class DataTable(_Table):
+    """Which examples are trained on, and what the model should have replied."""
+
+    tasks: tuple[Task, ...] = ("answer",)
+    answers: Literal["own", "reference"] = Field("own", description="target where the model's own answer is right")
+    refusals_left_out: float = Field(0.0, ge=0, le=1, description="share of the refusals that is left out")
+
+
+class TrainingTable(_Table):
+    """The optimisation."""
+
+    epochs: float = Field(1.0, gt=0)
+    learning_rate: float = Field(gt=0)
+    scheduler: str = Field("cosine", description="learning-rate schedule, by transformers' name")
+    warmup: float = Field(0.03, ge=0, lt=1, description="share of the steps with a rising learning rate")
+    batch: int = Field(1, gt=0, description="rows in one pass")
+    accumulation: int = Field(16, gt=0, description="passes in one step")
+    max_tokens: int = Field(4096, gt=0, description="longer rows are left out; length of a pack")
+    packing: bool = Field(True, description="several rows without images in one sequence")
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    checkpointing: bool = Field(True, description="activations are computed again in the backward pass")
+    eval_steps: int = Field(50, gt=0, description="steps between evaluations on the held-out side")
+    save_steps: int = Field(50, gt=0, description="steps between checkpoints to go on from")
+    seed: int = 0
+
+
+class DpoTable(_Table):
+    """Direct preference optimisation (Rafailov et al., 2023)."""
+
+    beta: float = Field(0.1, gt=0, description="strength of the pull to the model before training")
+    samples: int = Field(8, gt=0, description="replies sampled for each question")
+    temperature: float = Field(1.0, gt=0)
+
+
+class GrpoTable(_Table):
+    """Group relative policy optimisation (Shao et al., "DeepSeekMath", 2024)."""
+
+    generations: int = Field(8, gt=1, description="replies in a group")
+    temperature: float = Field(1.0, gt=0)
+    beta: float = Field(0.04, ge=0, description="weight of the KL term; 0 for none")
+
+
+class Recipe(_Table):
+    """How a model is trained; ``source`` says which values are published, and where."""
+
+    name: str
+    description: str
+    source: str
+    lora: LoraTable
+    training: TrainingTable
+    data: DataTable = DataTable()
+    dpo: DpoTable = DpoTable()
+    grpo: GrpoTable = GrpoTable()
+
+
+def recipe_names() -> list[str]:
+    """The recipes that there are."""
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
+    """A recipe by name, or by the path of a TOML file.
+
+    Args:
+        changes: Values replaced, as ``training.epochs=2`` with the value in TOML; a word needs no quotes.
+
+    Raises:
+        TrainingDataError: There is no such recipe, or it is malformed.
+    """
+    path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
+    if not path.is_file():
+        raise TrainingDataError(f"there is no recipe {name!r}; known: {', '.join(recipe_names())}")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        for change in changes:
+            _change(table, change)
+        return Recipe.model_validate({"name": path.stem, **table})
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise TrainingDataError(f"recipe {name!r} is malformed: {error}") from error
+
+
+def _change(table: dict[str, Any], change: str) -> None:
+    key, sign, value = change.partition("=")
+    section, dot, field = key.strip().partition(".")
+    if not sign or not dot:
+        raise TrainingDataError(f"a change is given as TABLE.KEY=VALUE, such as training.epochs=2, not as {change!r}")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    table.setdefault(section, {})[field] = parsed

@@ -1,0 +1,323 @@
+"""The agent with a recorder beside its trace: every chat request as the language model got it (see ``training.record``).
+
+Two kinds of lines: ``chat``, a request with its reply, and ``turn``, what the agent knew of a question when it gave its answer. Images
+are kept once each, as PNG files named by the SHA-256 of their pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from PIL import Image
+
+from agents.base_agent import BaseAgent, Message
+from agents.crag_agent import CragAgent
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.launch import DEFAULT_CACHE, build_models, settings_of
+from agents.models.base import ChatModel, ChatReply, ChatRequest
+from agents.models.composed_vision import ComposedVisionChat
+from agents.models.pixels import to_rgb
+from agents.models.registry import ModelRegistry, Spec
+from agents.prompts import PromptLibrary
+from agents.runtime.equipment import equip
+from agents.secrets import keep_out_of_logs, scrubbed
+from agents.settings import PROMPTS, load_profile
+from agents.stage import Context, Stage
+from agents.turn import Turn
+
+RECORD = "chat.jsonl"
+IMAGES = "chat_images"
+_LAST = "finalise"
+_MOST_EVIDENCE = 20
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Whose requests are being made: the stage, the number of the batch and its turns."""
+
+    stage: str
+    batch: int
+    turns: tuple[Turn, ...]
+
+
+_asking: ContextVar[Asking | None] = ContextVar("asking", default=None)
+
+
+def image_key(image: Image.Image) -> str:
+    """SHA-256 of size and pixels of a picture as 8-bit RGB, in hexadecimal."""
+    rgb = to_rgb(image)
+    return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
+
+
+def turns_of(requests: Sequence[ChatRequest], turns: Sequence[Turn]) -> list[int | None]:
+    """The place of the turn behind each request, None where that cannot be told.
+
+    Stages make their requests in the order of the batch, one or several for each turn that concerns them, and a turn's question stands in
+    its requests. It may stand in another turn's too, as part of the dialog: a place is given where no other order would fit.
+    """
+    texts = ["\n".join(message.content for message in request.messages) for request in requests]
+    fitting = [
+        [
+            place
+            for place, turn in enumerate(turns)
+            if any(asked and asked in text for asked in (turn.question, turn.query))
+        ]
+        for text in texts
+    ]
+    found: list[int | None] = [None] * len(requests)
+    open_rows = [row for row, places in enumerate(fitting) if places]
+    candidates = [fitting[row] for row in open_rows]
+    for least in (1, 0):  # one request a turn, where that is possible; else several
+        first = _in_order(candidates, least)
+        if first is None:
+            continue
+        mirrored = [[-place for place in places] for places in reversed(candidates)]
+        last = [-place for place in reversed(_in_order(mirrored, least) or [])]
+        for row, earliest, latest in zip(open_rows, first, last, strict=True):
+            found[row] = earliest if earliest == latest else None
+        break
+    return found
+
+
+def _in_order(candidates: Sequence[Sequence[int]], least: int) -> list[int] | None:
+    """The smallest places, each at least ``least`` after the one before; None where there are none."""
+    chosen: list[int] = []
+    for places in candidates:
+        left = [place for place in places if not chosen or place >= chosen[-1] + least]
+        if not left:
+            return None
+        chosen.append(min(left))
+    return chosen
+
+
+class Recorder:
+    """Appends lines to a file and keeps each picture once; with no folder it does nothing."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._keys: dict[int, tuple[Image.Image, str]] = {}
+
+    def record_to(self, folder: Path | None) -> None:
+        """Write into another folder from now on."""
+        self._folder = folder
+        self._keys.clear()
+
+    def chat(self, model: str, asking: Asking, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]) -> None:
+        """Record the requests of one call with their replies."""
+        self._append(self._chat_lines(model, asking, requests, replies))
+
+    def turns(self, asking: Asking) -> None:
+        """Record what is known of the turns of a batch."""
+        self._append(
+            {
+                "kind": "turn",
+                "batch": asking.batch,
+                "turn": place,
+                "query": turn.query,
+                "question": turn.question,
+                "photo": self._key(turn.image),
+                "answer": turn.answer,
+                "history": [dict(message) for message in turn.history],
+                "evidence": [f"{item.title}: {item.text}" for item in turn.best_evidence(_MOST_EVIDENCE)],
+                "entries": [
+                    {
+                        "title": entry.title,
+                        "text": entry.text,
+                        "visual": entry.visual,
+                        "textual": entry.textual,
+                        "image": self._key(entry.image),
+                    }
+                    for entry in turn.entries
+                ],
+            }
+            for place, turn in enumerate(asking.turns)
+        )
+
+    def forget_pictures(self) -> None:
+        """A batch has ended: its pictures need not be kept in memory."""
+        self._keys.clear()
+
+    def _chat_lines(
+        self, model: str, asking: Asking, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
+    ) -> Iterable[dict[str, Any]]:
+        places = turns_of(requests, asking.turns)
+        for request, reply, place in zip(requests, replies, places, strict=True):
+            yield {
+                "kind": "chat",
+                "batch": asking.batch,
+                "turn": place,
+                "query": asking.turns[place].query if place is not None else None,
+                "stage": asking.stage,
+                "model": model,
+                "messages": [
+                    {
+                        "role": message.role,
+                        "content": message.content,
+                        "images": [self._key(image) for image in message.images],
+                    }
+                    for message in request.messages
+                ],
+                "max_tokens": request.max_tokens,
+                "temperature": request.temperature,
+                "schema": request.schema,
+                "reply": reply.text,
+                "finish_reason": reply.finish_reason,
+                "prompt_cut": reply.prompt_cut,
+            }
+
+    def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        if self._folder is None:
+            return
+        try:
+            text = "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in lines)
+            with (self._folder / RECORD).open("a", encoding="utf-8", errors="replace") as file:
+                file.write(scrubbed(text))
+        except OSError as error:  # a full disk costs the record, not the answer
+            _log.warning("chat requests could not be recorded in %s: %s", self._folder, error)
+
+    def _key(self, image: Image.Image | None) -> str | None:
+        if image is None or self._folder is None:
+            return None
+        known = self._keys.get(id(image))
+        if known is None:
+            known = self._keys[id(image)] = (image, image_key(image))  # kept alive: ids of dead objects come again
+            path = self._folder / IMAGES / f"{known[1]}.png"
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                part = path.with_suffix(".part")
+                to_rgb(image).save(part, format="PNG", compress_level=1)
+                part.replace(path)
+        return known[1]
+
+
+class RecordedChat:
+    """A ``ChatModel`` whose requests and replies are recorded while a stage asks; all else of the model is as it was."""
+
+    def __init__(self, model: ChatModel, recorder: Recorder) -> None:
+        self.name = model.name
+        self._model = model
+        self._recorder = recorder
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_model":  # not there yet: while it is being copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """As the model's own."""
+        replies = self._model.chat(requests, deadline)
+        asking = _asking.get()
+        if asking is not None and len(replies) == len(requests):
+            self._recorder.chat(self.name, asking, requests, replies)
+        return replies
+
+
+class RecordingRegistry(ModelRegistry):
+    """A registry whose chat models are recorded: the ones that generate, not those that put pictures into words for another."""
+
+    def __init__(self, recorder: Recorder, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._recorder = recorder
+        self._recorded: dict[int, RecordedChat] = {}
+
+    def load(self, spec: Spec) -> Any:
+        """As ``ModelRegistry.load``."""
+        model = super().load(spec)
+        if not isinstance(model, ChatModel) or isinstance(model, ComposedVisionChat):
+            return model
+        return self._recorded.setdefault(id(model), RecordedChat(model, self._recorder))
+
+
+class _RecordedStage:
+    """A stage that says for whom it asks."""
+
+    def __init__(self, stage: Stage, agent: RecordedAgent) -> None:
+        self.name, self.least_seconds, self.wanted_seconds = stage.name, stage.least_seconds, stage.wanted_seconds
+        self._stage = stage
+        self._agent = agent
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """As the stage's own; a turn that is tried once more by itself, after a failure, is not recorded."""
+        if len(turns) != self._agent.asked:
+            return self._stage.run(turns, context)
+        asking = Asking(self.name, self._agent.batch, tuple(turns))
+        token = _asking.set(asking)
+        try:
+            self._stage.run(turns, context)
+            if self.name == _LAST:
+                self._agent.recorder.turns(asking)
+        finally:
+            _asking.reset(token)
+        return None
+
+
+class RecordedAgent(CragAgent):
+    """The agent with a recorder beside its trace.
+
+    Attributes:
+        recorder: Gets the folder of the trace.
+        batch: Number of the running call, from 0 as in the trace and in run_log.jsonl.
+        asked: Turns of the running call; 0 outside of one, as while the models are warmed up.
+    """
+
+    def __init__(self, search_pipeline: Any, *, recorder: Recorder, **options: Any) -> None:
+        self.recorder = recorder
+        self.batch, self.asked = -1, 0
+        super().__init__(search_pipeline, **options)
+
+    def _make_stages(self) -> list[Stage]:
+        return [cast(Stage, _RecordedStage(stage, self)) for stage in super()._make_stages()]
+
+    def trace_to(self, path: Path | None) -> None:
+        """As the agent's own; a record beside a trace that is begun anew is begun anew too."""
+        super().trace_to(path)
+        self.batch = -1
+        if path is not None and not path.exists():
+            (path.parent / RECORD).unlink(missing_ok=True)
+        self.recorder.record_to(path.parent if path is not None else None)
+
+    def batch_generate_response(
+        self,
+        queries: Sequence[str],
+        images: Sequence[Image.Image | None],
+        message_histories: Sequence[Sequence[Message]] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """As the agent's own."""
+        self.batch += 1
+        self.asked = len(queries)
+        try:
+            return super().batch_generate_response(queries, images, message_histories, **kwargs)
+        finally:
+            self.asked = 0
+            self.recorder.forget_pictures()
+
+
+def build_recorded_agent(
+    preset: str,
+    profile: str,
+    pipeline: Any = None,
+    *,
+    without: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    cache: Path = DEFAULT_CACHE,
+) -> BaseAgent:
+    """As ``agents.launch.build_agent``, with every chat request recorded beside the trace.
+
+    Raises:
+        agents.settings.SettingsError, agents.memory_plan.MemoryPlanError: See ``build_agent``.
+    """
+    keep_out_of_logs()
+    settings = settings_of(preset, profile, without=without, overrides=overrides)
+    ready = equip(settings, load_profile(profile), PromptLibrary(PROMPTS))
+    recorder = Recorder()
+    models = build_models(ready, cache, lambda *arguments: RecordingRegistry(recorder, *arguments))
+    return RecordedAgent(pipeline, recorder=recorder, settings=settings, models=models)
