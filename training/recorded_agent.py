@@ -30,6 +30,7 @@ from agents.runtime.equipment import equip
 from agents.secrets import keep_out_of_logs, scrubbed
 from agents.settings import PROMPTS, load_profile
 from agents.stage import Context, Stage
+from agents.trace import Listener
 from agents.turn import Turn
 
 RECORD = "chat.jsonl"
@@ -276,9 +277,9 @@ class RecordedAgent(CragAgent):
     def _make_stages(self) -> list[Stage]:
         return [cast(Stage, _RecordedStage(stage, self)) for stage in super()._make_stages()]
 
-    def trace_to(self, path: Path | None) -> None:
+    def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
         """As the agent's own; a record beside a trace that is begun anew is begun anew too."""
-        super().trace_to(path)
+        super().trace_to(path, listen)
         self.batch = -1
         if path is not None and not path.exists():
             (path.parent / RECORD).unlink(missing_ok=True)

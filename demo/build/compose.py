@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib import Parallel, delayed
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from tqdm import tqdm
 
