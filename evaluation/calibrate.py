@@ -115,7 +115,7 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     right = turns.right
     honest = held_out(turns, names, folds=options.folds, repeats=options.repeats, seed=options.seed)
-    fitted = fit(turns.matrix(names), right, turns.groups, options.folds, options.seed)
+    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, options.seed)
     at_half, at_fitted = (truthfulness(turns, points) for points in (honest.at_half, honest.at_fitted))
     threshold = fitted.threshold if at_fitted.mean > at_half.mean else BREAK_EVEN
     about = {"preset": options.preset, **material.about, "commit": _commit(), "strength": fitted.strength}

@@ -161,6 +161,33 @@ def best_threshold(probability: FloatArray, points: FloatArray) -> float:
     return float(best[np.abs(best - BREAK_EVEN).argmin()])
 
 
+class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-learn is untyped
+    """A logistic regression in which no signal speaks against what it means: one that would is left out (weight 0).
+
+    With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand.
+
+    Args:
+        signs: 1 for a signal that speaks for the answer, -1 for a doubt, one for each column.
+        C: Inverse strength of the L2 penalty.
+    """
+
+    def __init__(self, signs: tuple[float, ...] = (), C: float = 1.0) -> None:  # noqa: N803 - scikit-learn's name
+        super().__init__(C=C)
+        self.signs = signs
+
+    def fit(self, matrix: FloatArray, right: BoolArray, sample_weight: FloatArray | None = None) -> SignedRegression:
+        """Fit on standardised signals, again without those whose weight has the wrong sign until there is none."""
+        signs = np.asarray(self.signs)
+        kept = np.ones(len(signs))
+        while True:
+            super().fit(matrix * kept, right, sample_weight)
+            wrong = (self.coef_[0] * signs < 0) & (kept > 0)
+            if not wrong.any():
+                self.coef_[0] *= kept
+                return self
+            kept[wrong] = 0.0
+
+
 @dataclass(frozen=True)
 class Fit:
     """A regression with the strength and threshold that cross-validation over the same sessions chose."""
@@ -170,7 +197,14 @@ class Fit:
     threshold: float
 
 
-def fit(matrix: FloatArray, right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> Fit:
+def fit(
+    matrix: FloatArray,
+    right: BoolArray,
+    groups: npt.NDArray[np.int64],
+    names: Sequence[str],
+    folds: int,
+    seed: int,
+) -> Fit:
     """The regression with the strength of the lowest held-out log loss, and the threshold that is best on its held-out probabilities.
 
     Raises:
@@ -179,7 +213,9 @@ def fit(matrix: FloatArray, right: BoolArray, groups: npt.NDArray[np.int64], fol
     splits = list(_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
     def unseen(strength: float) -> FloatArray:
-        found: FloatArray = cross_val_predict(_model(strength), matrix, right, cv=splits, method="predict_proba")[:, 1]
+        found: FloatArray = cross_val_predict(
+            _model(strength, names), matrix, right, cv=splits, method="predict_proba"
+        )[:, 1]
         return found
 
     try:
@@ -188,7 +224,7 @@ def fit(matrix: FloatArray, right: BoolArray, groups: npt.NDArray[np.int64], fol
         raise EvaluationError(_TOO_FEW) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     threshold = best_threshold(tried[strength], np.where(right, 1.0, -1.0))
-    return Fit(_model(strength).fit(matrix, right), strength, threshold)
+    return Fit(_model(strength, names).fit(matrix, right), strength, threshold)
 
 
 def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5, seed: int = 0) -> HeldOut:
@@ -203,7 +239,7 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
     for repeat in range(repeats):
         once, threshold = np.zeros(len(right)), np.full(len(right), BREAK_EVEN)
         for others, held in _splitter(right, groups, folds, seed + repeat).split(matrix, right, groups):
-            fitted = fit(matrix[others], right[others], groups[others], folds, seed + repeat)
+            fitted = fit(matrix[others], right[others], groups[others], names, folds, seed + repeat)
             once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
             threshold[held] = fitted.threshold
         probability += once / repeats
@@ -255,13 +291,13 @@ def white_box_line(turns: Turns) -> dict[str, float]:
     }
 
 
-def _model(strength: float) -> Pipeline:
+def _model(strength: float, names: Sequence[str]) -> Pipeline:
     """Missing values get the mean, so that after standardising they say nothing."""
     return Pipeline(
         [
             ("impute", SimpleImputer(keep_empty_features=True)),
             ("scale", StandardScaler()),
-            ("regress", LogisticRegression(C=strength)),
+            ("regress", SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)),
         ]
     )
 

@@ -19,6 +19,7 @@ from evaluation.calibration_plot import risk_coverage
 from evaluation.decisions import Decision, read_decisions, run_folders
 from evaluation.figures import read_figures
 from evaluation.gate_fit import (
+    SignedRegression,
     Turns,
     best_threshold,
     decided_by,
@@ -57,11 +58,26 @@ def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
     return Turns.of(rows)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_signal_never_speaks_against_its_meaning(sign: float) -> None:
+    """The second column is higher where the answer is wrong; it counts where it is a doubt and is left out where it is not."""
+    matrix = np.array([[1.0, -1.0], [0.8, -0.9], [-0.7, 1.0], [-1.0, 0.7], [0.2, 0.9], [-0.1, -1.1]])
+    right = np.array([True, True, False, False, False, True])
+    fitted = SignedRegression((1.0, sign)).fit(matrix, right)
+    assert fitted.coef_[0][0] > 0
+    if sign > 0:
+        alone = SignedRegression((1.0,)).fit(matrix[:, :1], right)
+        assert fitted.coef_[0][1] == 0.0
+        assert fitted.predict_proba(matrix)[:, 1] == pytest.approx(alone.predict_proba(matrix[:, :1])[:, 1], abs=1e-4)
+    else:
+        assert fitted.coef_[0][1] < 0
+
+
 def test_a_signal_that_separates_is_found_and_noise_is_not_preferred() -> None:
     turns = _world(40, informative=True)
     names = usable(turns)
     assert names == ["p_yes", "evidence_score"]
-    fitted = fit(turns.matrix(names), turns.right, turns.groups, 5, 0)
+    fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
     gate = gate_of(fitted, names, 0.5, {})
     assert gate.signals["p_yes"].weight > 5 * abs(gate.signals["evidence_score"].weight)
     honest = held_out(turns, names, repeats=1)
@@ -78,7 +94,7 @@ def test_held_out_figures_of_noise_promise_nothing() -> None:
     names = usable(turns)
     honest = held_out(turns, names, repeats=2)
     assert honest.auroc < 0.65
-    fitted = fit(turns.matrix(names), turns.right, turns.groups, 5, 0)
+    fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
     said = fitted.model.predict_proba(turns.matrix(names))[:, 1]
     assert honest.at_fitted.mean() < turns.earned(said >= best_threshold(said, turns.points)).mean()
 
@@ -87,7 +103,7 @@ def test_the_written_gate_says_what_was_fitted_with_gaps_too() -> None:
     turns = _world(20, informative=True)
     turns.signals["p_yes"][::7] = np.nan
     names = usable(turns)
-    fitted = fit(turns.matrix(names), turns.right, turns.groups, 5, 0)
+    fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
     gate = gate_of(fitted, names, 0.5, {})
     expected = fitted.model.predict_proba(turns.matrix(names))[:, 1]
     np.testing.assert_allclose(decided_by(turns, gate.probability), expected, atol=1e-9)
