@@ -187,7 +187,7 @@ def request_key(model: str, request: ChatRequest, pictures: dict[int, str] | Non
 
 def encoded(reply: ChatReply) -> bytes:
     """All fields of a reply as JSON."""
-    return json.dumps({name: getattr(reply, name) for name in _FIELDS}, default=_plain).encode("ascii")
+    return json.dumps({name: getattr(reply, name) for name in sorted(_FIELDS)}, default=_plain).encode("ascii")
 
 
 def decoded(entry: Any) -> ChatReply:

@@ -195,6 +195,18 @@ def test_too_few_replies_are_an_error(store: ReplyStore) -> None:
         encoded(ChatReply("a", "abort")),
         encoded(ChatReply("a", "stop")).replace(b'"prompt_cut"', b'"cut"'),
     ],
+    ids=[
+        "empty",
+        "bytes",
+        "cut JSON",
+        "a list",
+        "a field alone",
+        "text",
+        "a number",
+        "cut reply",
+        "aborted",
+        "another field",
+    ],
 )
 def test_a_damaged_entry_is_asked_for_again_and_replaced(
     store: ReplyStore, entry: Any, caplog: pytest.LogCaptureFixture
