@@ -161,7 +161,7 @@ def test_attribution_lists_every_photo_and_can_be_read_back(sources: dict[PhotoS
     text = attribution_markdown(entities, read_credits(sources))
     assert attributed(text) == {f"photos/{e.id}.webp": (e.photo.source, e.photo.file) for e in entities}
     rows = {line.split(" | ")[0]: line for line in text.splitlines() if ".webp |" in line}
-    assert "Urse | Public Domain | https://" in rows["| colosseum.webp"]
-    assert "by Pere" in rows["| bear.webp"] and "by Pere" not in rows["| other_bear.webp"]
-    assert "Stefan van der Walt | CC0-1.0" in rows["| cat.webp"]
-    assert "names no photographer" in rows["| lion.webp"]
+    assert "Urse | Public Domain | https://" in rows["| photos/colosseum.webp"]
+    assert "by Pere" in rows["| photos/bear.webp"] and "by Pere" not in rows["| photos/other_bear.webp"]
+    assert "Stefan van der Walt | CC0-1.0" in rows["| photos/cat.webp"]
+    assert "names no photographer" in rows["| photos/lion.webp"]
