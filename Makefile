@@ -20,6 +20,8 @@ TRANSFORMERS5_VENV ?= .venv-transformers5
 WEB_VENV ?= .venv-web
 
 BIN := $(VENV)/bin
+# The demo has the cores to itself; tests share them among their workers.
+DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
@@ -56,9 +58,9 @@ $(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt requirements-train.txt
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
 
 demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM (single-turn, then multi-turn), score them and write a report
-	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
-	$(if $(filter embedded,$(PROFILE)),$(RUN) -m agents.models.gguf --cache $(CACHE))
-	$(RUN) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
+	$(DEMO) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
+	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.gguf --cache $(CACHE))
+	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT)
 
 # An environment that sees the packages of the first behind its own few: gradio takes an older Pillow.
@@ -70,8 +72,8 @@ $(INSTALLED_WEB): $(INSTALLED) requirements-web.txt
 	@touch $@
 
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
-	$(RUN) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
-	$(if $(filter embedded,$(PROFILE)),$(RUN) -m agents.models.gguf --cache $(CACHE))
+	$(DEMO) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
+	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.gguf --cache $(CACHE))
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m agents.web \
 		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
 
