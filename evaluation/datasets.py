@@ -202,18 +202,8 @@ def read_photo_groups(folders: Sequence[Path]) -> dict[str, str]:
     Raises:
         EvaluationError: The file is not a JSON object of objects.
     """
-    for folder in folders:
-        file = folder / "content_ids.json"
-        if not file.is_file():
-            continue
-        try:
-            content: Any = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise EvaluationError(f"{file} is not JSON: {error}") from error
-        if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
-            raise EvaluationError(f"{file} must map interaction ids to objects")
-        return {turn: str(facts["photo_group"]) for turn, facts in content.items() if "photo_group" in facts}
-    return {}
+    _, content = _content_ids(folders)
+    return {turn: str(facts["photo_group"]) for turn, facts in content.items() if "photo_group" in facts}
 
 
 def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
@@ -236,15 +226,25 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
     Raises:
         EvaluationError: The file is not a JSON object of objects, or a fact is neither true, false nor null.
     """
-    file, content = _nearest(folders, "content_ids.json")
-    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
-        raise EvaluationError(f"{file} must map interaction ids to objects")
+    file, content = _content_ids(folders)
     names = [field.name for field in fields(TurnFacts)]
     for key, facts in content.items():
         wrong = [name for name in names if not isinstance(facts.get(name), bool | None)]
         if wrong:
             raise EvaluationError(f"{file}: {wrong[0]} of {key} must be true or false")
     return {key: TurnFacts(**{name: facts.get(name) for name in names}) for key, facts in content.items()}
+
+
+def _content_ids(folders: Sequence[Path]) -> tuple[Path | None, dict[str, dict[str, Any]]]:
+    """The nearest ``content_ids.json`` and what it says of each turn.
+
+    Raises:
+        EvaluationError: The file is not a JSON object of objects.
+    """
+    file, content = _nearest(folders, "content_ids.json")
+    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
+        raise EvaluationError(f"{file} must map interaction ids to objects")
+    return file, content
 
 
 def _nearest(folders: Sequence[Path], name: str) -> tuple[Path | None, Any]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from agents.models.pixels import pixels_digest
 from agents.opening import opened, tidy
 from evaluation.datasets import DatasetType, load
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.examples import TrainingDataError
-from training.recorded_agent import image_key
 
 TEST_SPLIT = "public_test"
 TRAINING_SPLITS = frozenset({"validation", "train"})
@@ -23,7 +23,7 @@ class TestContent:
 
     Attributes:
         ids: Its session and interaction ids.
-        questions: Pairs of question and ``image_key`` of its picture (None for a picture that is missing).
+        questions: Pairs of question and ``pixels_digest`` of its picture (None for a picture that is missing).
     """
 
     __test__ = False  # no test case, whatever pytest makes of the name
@@ -72,7 +72,7 @@ def read_test_content(
             continue
         for session in data.sessions:
             image = data.image(session).image
-            photo = image_key(opened(image)) if image is not None else None
+            photo = pixels_digest(opened(image)) if image is not None else None
             ids.add(session.session_id)
             for turn in session.turns:
                 ids.add(turn.interaction_id)

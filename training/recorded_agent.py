@@ -6,7 +6,6 @@ are kept once each, as PNG files named by the SHA-256 of their pixels.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.launch import DEFAULT_CACHE, build_models, settings_of
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.models.composed_vision import ComposedVisionChat
-from agents.models.pixels import to_rgb
+from agents.models.pixels import pixels_digest, to_rgb
 from agents.models.registry import ModelRegistry, Spec
 from agents.prompts import PromptLibrary
 from agents.runtime.equipment import equip
@@ -50,12 +49,6 @@ class Asking:
 
 
 _asking: ContextVar[Asking | None] = ContextVar("asking", default=None)
-
-
-def image_key(image: Image.Image) -> str:
-    """SHA-256 of size and pixels of a picture as 8-bit RGB, in hexadecimal."""
-    rgb = to_rgb(image)
-    return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
 
 
 def turns_of(requests: Sequence[ChatRequest], turns: Sequence[Turn]) -> list[int | None]:
@@ -189,7 +182,7 @@ class Recorder:
             return None
         known = self._keys.get(id(image))
         if known is None:
-            known = self._keys[id(image)] = (image, image_key(image))  # kept alive: ids of dead objects come again
+            known = self._keys[id(image)] = (image, pixels_digest(image))  # kept alive: ids of dead objects come again
             path = self._folder / IMAGES / f"{known[1]}.png"
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,15 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
     if text is None:
         text = "" if labelled(said, "reason") is not None else _PREAMBLE.sub("", said)
+    return candidate_from(reply, text, begins=begins)
+
+
+def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | None:
+    """The candidate that stands in a reply as ``text``, cut to its whole sentences where the reply was cut; None where nothing is left.
+
+    Args:
+        begins: Whether the reply begins with the answer itself, so that its first token says how near it was to a refusal.
+    """
     if was_cut(reply):
         text = whole_sentences(text)
     if not text.strip():

@@ -6,7 +6,7 @@ Adapters know nothing of turns, stages or prompts. Each method takes a whole bat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -100,6 +100,17 @@ class ChatReply:
         if isinstance(self.text, str) and not self.text.isascii():
             whole = self.text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace")
             object.__setattr__(self, "text", whole)  # frozen
+
+
+def opening_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
+    """``ChatReply.opening`` of the first token's alternatives, each a text and its probability; None where there are none.
+
+    Distinct tokens may have the same text, as those that differ in bytes alone: their probabilities are added.
+    """
+    found: dict[str, float] = {}
+    for text, probability in alternatives:
+        found[text] = found.get(text, 0.0) + probability
+    return found or None
 
 
 @runtime_checkable

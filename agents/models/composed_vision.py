@@ -76,7 +76,7 @@ class ComposedVisionChat:
 def _key(image: Image.Image) -> str:
     try:
         return pixels_digest(image)
-    except (OSError, ValueError):  # cannot be decoded; recogniser and reader say nothing of it
+    except ValueError:  # cannot be decoded; recogniser and reader say nothing of it
         return f"unreadable {id(image)}"
 
 

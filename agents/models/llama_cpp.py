@@ -25,6 +25,7 @@ from agents.models.base import (
     ChatRequest,
     FinishReason,
     ModelError,
+    opening_of,
 )
 from agents.models.image_url import jpeg_data_url
 
@@ -68,8 +69,8 @@ class _Partial:
         if text:
             self.texts.append(text)
         for token in (choice.get("logprobs") or {}).get("content") or ():
-            if self.opening is None:
-                self.opening = {str(other["token"]): math.exp(other["logprob"]) for other in token["top_logprobs"]}
+            if not self.logprobs:
+                self.opening = opening_of((str(it["token"]), math.exp(it["logprob"])) for it in token["top_logprobs"])
             self.logprobs.append(float(token["logprob"]))
         if choice.get("finish_reason"):
             self.finish = "length" if choice["finish_reason"] == "length" else "stop"

@@ -17,7 +17,15 @@ import openai
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError
+from agents.models.base import (
+    OPENING_ALTERNATIVES,
+    ChatMessage,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    ModelError,
+    opening_of,
+)
 from agents.models.image_url import jpeg_data_url
 from agents.secrets import remember, scrubbed
 
@@ -42,20 +50,21 @@ class _Partial:
 
     texts: list[str] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    opening: dict[str, float] = field(default_factory=dict)
+    opening: dict[str, float] | None = None
     finish: str | None = None
 
     def clear(self) -> None:
         """Forget what came: the request is sent again."""
         self.texts.clear()
         self.logprobs.clear()
-        self.opening.clear()
+        self.opening = None
         self.finish = None
 
     def reply(self, finish: FinishReason, wants_logprobs: bool) -> ChatReply:
         logprobs = tuple(self.logprobs) if wants_logprobs and self.logprobs else None
-        opening = dict(self.opening) if wants_logprobs and self.opening else None
-        return ChatReply("".join(self.texts).strip(), finish, logprobs, opening=opening)
+        return ChatReply(
+            "".join(self.texts).strip(), finish, logprobs, opening=self.opening if wants_logprobs else None
+        )
 
 
 class OpenAIChat:
@@ -256,16 +265,11 @@ def _take(chunk: Any, partial: _Partial) -> None:
         logprobs = getattr(choice, "logprobs", None)
         for token in (logprobs.content if logprobs else None) or ():
             if not partial.logprobs:
-                _note_opening(token, partial)
+                first = getattr(token, "top_logprobs", None) or ()
+                partial.opening = opening_of((it.token, math.exp(it.logprob)) for it in first)
             partial.logprobs.append(float(token.logprob))
         if choice.finish_reason:
             partial.finish = choice.finish_reason
-
-
-def _note_opening(first: Any, partial: _Partial) -> None:
-    """Keep the alternatives of the first token; tokens that differ in bytes alone may have the same text."""
-    for choice in getattr(first, "top_logprobs", None) or ():
-        partial.opening[choice.token] = partial.opening.get(choice.token, 0.0) + math.exp(choice.logprob)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

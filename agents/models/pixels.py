@@ -96,7 +96,10 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 
 
 def pixels_digest(image: Image.Image) -> str:
-    """SHA-256 of what an image shows: its mode, its size and its pixels, in hexadecimal."""
-    digest = hashlib.sha256(f"{image.mode} {image.size}".encode())
-    digest.update(image.tobytes())
-    return digest.hexdigest()
+    """SHA-256 of size and pixels of a picture as 8-bit RGB, in hexadecimal.
+
+    Raises:
+        ValueError: See ``to_rgb``.
+    """
+    rgb = to_rgb(image)
+    return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()

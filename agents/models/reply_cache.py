@@ -21,7 +21,7 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
-from agents.models.pixels import to_rgb
+from agents.models.pixels import pixels_digest
 
 FORMAT = 1
 """Counts up when keys or entries change their meaning; entries of another format are never found."""
@@ -210,12 +210,9 @@ def decoded(entry: Any) -> ChatReply:
 
 
 def _picture_hash(image: Image.Image, seen: dict[int, str]) -> str:
-    """SHA-256 of size, mode and pixels as the models see them (upright RGB: palettes and EXIF rotation count)."""
+    """Mode, size and pixels as the models see them (upright RGB: palettes and EXIF rotation count)."""
     if id(image) not in seen:
-        pixels = to_rgb(image)
-        digest = hashlib.sha256(f"{image.mode} {pixels.width} {pixels.height}\n".encode())
-        digest.update(pixels.tobytes())
-        seen[id(image)] = digest.hexdigest()
+        seen[id(image)] = f"{image.mode} {pixels_digest(image)}"
     return seen[id(image)]
 
 

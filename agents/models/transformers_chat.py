@@ -15,7 +15,7 @@ from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
 from agents.models.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.pixels import rgb_within
 from agents.models.prompt_fitting import cut_longest_user_message
@@ -228,13 +228,11 @@ class TransformersChat:
             row.finish or "length",
             tuple(row.logprobs) if wanted else None,
             prompt_cut=prompt.cut,
-            opening=self._texts_of(opening) if wanted and opening else None,
+            opening=opening_of((self._text_of(token), probability) for token, probability in opening.items())
+            if wanted
+            else None,
         )
 
-    def _texts_of(self, opening: dict[int, float]) -> dict[str, float]:
-        """The same by the tokens' texts; distinct tokens may have the same one."""
-        found: dict[str, float] = {}
-        for token, probability in opening.items():
-            text = self._checkpoint.tokenizer.decode([token], clean_up_tokenization_spaces=False)
-            found[text] = found.get(text, 0.0) + probability
-        return found
+    def _text_of(self, token: int) -> str:
+        text: str = self._checkpoint.tokenizer.decode([token], clean_up_tokenization_spaces=False)
+        return text

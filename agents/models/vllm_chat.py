@@ -17,7 +17,7 @@ from typing import Any
 from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, opening_of
 from agents.models.chat_template import ChatTemplate, load_chat_template
 from agents.models.loop_thread import LoopThread
 from agents.models.lora import Lora, find_lora
@@ -54,11 +54,8 @@ class _Job:
     def _opening(self) -> dict[str, float] | None:
         if not self.request.logprobs or self.output is None or not self.output.logprobs:
             return None
-        found: dict[str, float] = {}
-        for choice in self.output.logprobs[0].values():
-            if choice.decoded_token is not None:  # distinct tokens may have the same text
-                found[choice.decoded_token] = found.get(choice.decoded_token, 0.0) + math.exp(choice.logprob)
-        return found or None
+        choices = self.output.logprobs[0].values()
+        return opening_of((it.decoded_token, math.exp(it.logprob)) for it in choices if it.decoded_token is not None)
 
     def _logprobs(self) -> tuple[float, ...] | None:
         if not self.request.logprobs or self.output is None or self.output.logprobs is None:

@@ -8,15 +8,11 @@ from typing import ClassVar
 
 from PIL import Image
 
-from agents.methods.candidates import MOST_READ
-from agents.methods.first_token import idk_probability
-from agents.methods.white_box import token_probabilities
+from agents.methods.candidates import MOST_READ, candidate_from
 from agents.models.base import ChatReply, ChatRequest
 from agents.stage import Context
 from agents.texts.evidence_text import modality_of
 from agents.texts.replies import labelled
-from agents.texts.text import one_line
-from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Candidate, Turn
 
 PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned"}
@@ -84,14 +80,4 @@ def long_answer(reply: ChatReply) -> Candidate | None:
     begins = text is None  # with the answer itself, not with a label
     if text is None:
         text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
-    if was_cut(reply):
-        text = whole_sentences(text)
-    if not text.strip():
-        return None
-    statistics = token_probabilities(reply.logprobs)
-    return Candidate(
-        one_line(text),
-        statistics.mean if statistics else None,
-        reply.logprobs,
-        idk=idk_probability(reply.opening) if begins else None,
-    )
+    return candidate_from(reply, text, begins=begins)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.methods.candidates import candidate_of
 from agents.methods.first_token import idk_probability, yes_probability
-from agents.models.base import ChatReply
+from agents.models.base import ChatReply, opening_of
 from agents.settings import Settings
 from agents.stages.verify import Verify
 from agents.turn import Candidate
@@ -69,3 +69,8 @@ def test_the_verdict_keeps_its_probability() -> None:
     assert (asked.verification.model, asked.verification.p_yes) == (False, pytest.approx(0.25))
     asked.close_stage("verify", 0.0)
     assert asked.trace[0]["p_yes"] == pytest.approx(0.25)
+
+
+def test_tokens_with_the_same_text_are_added_up() -> None:
+    assert opening_of([("I", 0.2), ("It", 0.3), ("I", 0.1)]) == pytest.approx({"I": 0.3, "It": 0.3})
+    assert opening_of([]) is None

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from agents.models.base import ChatMessage, ChatReply, ChatRequest
+from agents.models.pixels import pixels_digest
 from agents.models.registry import ModelRegistry
 from agents.turn import Turn
 from tests.agent.scripted import ScriptedChat
@@ -16,7 +17,7 @@ from tests.training.recorded import record_run, save_data
 from training import collect, record
 from training.collect import is_held_out
 from training.examples import HELD_OUT, TRAIN, Example, read_examples
-from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, image_key, turns_of
+from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
 from training.support import holds_answer
 
 
@@ -185,7 +186,7 @@ def test_the_registry_records_the_model_that_generates(tmp_path: Path) -> None:
 
 def test_the_name_of_a_picture_is_of_its_pixels() -> None:
     red = Image.new("RGB", (4, 2), "red")
-    assert image_key(red) == image_key(red.convert("RGBA")) != image_key(red.rotate(90, expand=True))
+    assert pixels_digest(red) == pixels_digest(red.convert("RGBA")) != pixels_digest(red.rotate(90, expand=True))
 
 
 @pytest.mark.parametrize(
