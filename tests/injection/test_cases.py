@@ -95,7 +95,7 @@ def test_honest_pages_stay_as_they_are() -> None:
     rows = [
         json.loads(line)
         for name in ("own", "wiki")
-        for line in (ROOT / f"demo/pages/{name}.jsonl").read_text("utf-8").splitlines()
+        for line in (ROOT / f"mini_crag_mm/pages/{name}.jsonl").read_text("utf-8").splitlines()
     ]
     for row in rows:
         lost += sum(gives_orders(" ".join(part.split())) for part in row["page_snippet"].split(". "))
