@@ -20,7 +20,7 @@ from rich.table import Table
 from agents import launch
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
-from agents.search.types import Entity, SearchError
+from agents.search.hits import Entity, SearchError
 from demo.build.content import SPLITS, load_content
 from demo.build.kg import read_kg
 from demo.build.paths import DemoPaths
