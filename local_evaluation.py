@@ -80,7 +80,7 @@ def answer(options: argparse.Namespace, console: Console, build: Callable[..., B
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
     from agents import launch
     from agents.models.base import ModelError
-    from agents.search.types import SearchError
+    from agents.search.hits import SearchError
     from agents.settings import SettingsError
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api

@@ -77,7 +77,7 @@ def smollm2_features(cache: Path) -> Features:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agents.models.smollm2 import NAME, converted
+    from agents.models.chat.smollm2 import NAME, converted
 
     folder = converted(cache / "models" / NAME)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -100,7 +100,7 @@ def smollm2_features(cache: Path) -> Features:
 
 def minilm_features() -> Features:
     """Sentence embeddings of all-MiniLM-L6-v2, shape (texts, 384)."""
-    from agents.models.minilm import load_minilm
+    from agents.models.encoders.minilm import load_minilm
 
     return load_minilm().encode
 

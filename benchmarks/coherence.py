@@ -26,7 +26,7 @@ from rich.console import Console
 from tqdm import tqdm
 
 from agents import launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import Settings, SettingsError
 from evaluation.figures import truthfulness_change
 from evaluation.judge import judge_turns

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
 from benchmarks.injections import Case, PoisonedSearch, Where, load_cases, mini_pages

@@ -24,7 +24,7 @@ from agents import launch
 from agents.models.base import ModelError
 from agents.prompts import PromptError, PromptLibrary
 from agents.runtime.architecture import ArchitectureError
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import PROMPTS, SettingsError, load_profile
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call

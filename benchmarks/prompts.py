@@ -23,7 +23,7 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.prompts import Prompt, PromptLibrary
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import PROMPTS, SettingsError
 
 Readable = Callable[[str], bool]

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import ROOT, Profile, SettingsError
 from benchmarks.faulty.parts import ready
 from benchmarks.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak

@@ -20,7 +20,7 @@ from rich.table import Table
 from agents import launch
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
-from agents.search.types import Entity, SearchError
+from agents.search.hits import Entity, SearchError
 from mini_crag_mm.generator.content import SPLITS, load_content
 from mini_crag_mm.generator.kg import read_kg
 from mini_crag_mm.generator.paths import DemoPaths

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from trl import DPOConfig, DPOTrainer
 
-from agents.models.transformers_chat import TransformersChat
+from agents.models.chat.transformers_chat import TransformersChat
 from evaluation.choose_judge import choose_judge
 from evaluation.records import EvaluationError
 from training.encoding import IGNORED, SampleEncoder

@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         TrainingDataError, EvaluationError: Something is missing; the message says what.
     """
-    from agents.models.transformers_chat import TransformersChat
+    from agents.models.chat.transformers_chat import TransformersChat
     from training.measure import measure
 
     recipe = load_recipe(arguments.recipe, arguments.set)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from semantic_text_splitter import TextSplitter
 
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import EvidenceSettings
 from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts

@@ -43,7 +43,7 @@ def embedded_encoder() -> ImageEncoder:
     """The image encoder of the embedded profile."""
     import torch
 
-    from agents.models.efficientnet import EfficientNetLite2
+    from agents.models.vision.efficientnet import EfficientNetLite2
 
     torch.set_num_threads(1)  # scenes are composed in one process a core
     return EfficientNetLite2()

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from agents.models.base import FloatArray
-from agents.models.efficientnet import EfficientNetLite2
+from agents.models.vision.efficientnet import EfficientNetLite2
 from benchmarks.other_photos import (
     Found,
     PhotosError,

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from agents import launch
-from agents.models.reply_cache import ReplyStore
+from agents.models.chat.reply_cache import ReplyStore
 from evaluation import ablate, compare, manifest
 from evaluation.figures import figures_of, truthfulness_change
 from evaluation.outputs import write_outputs

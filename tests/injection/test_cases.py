@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.prompts import PromptLibrary
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import PROMPTS, ROOT, EvidenceSettings
 from agents.texts.chunks import attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens

@@ -20,7 +20,7 @@ from agents import secrets
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.models.base import ChatMessage, ChatRequest, ModelError
-from agents.models.openai_chat import OpenAIChat
+from agents.models.chat.openai_chat import OpenAIChat
 from agents.pipeline import perform
 from agents.secrets import keep_out_of_logs, remember, scrubbed
 from agents.settings import PRESETS, Profile, TraceSettings, load_settings, names

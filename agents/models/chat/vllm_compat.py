@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, ModelError
-from agents.models.chat_template import ChatTemplate
-from agents.models.json_constraint import JsonConstraints
+from agents.models.chat.chat_template import ChatTemplate
+from agents.models.chat.json_constraint import JsonConstraints
 
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what both versions take for max_lora_rank
 MLLAMA_VLLM = "vllm==0.10.2"

@@ -18,12 +18,12 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, opening_of
-from agents.models.chat_template import ChatTemplate, load_chat_template
-from agents.models.loop_thread import LoopThread
-from agents.models.lora import Lora, find_lora
+from agents.models.chat.chat_template import ChatTemplate, load_chat_template
+from agents.models.chat.loop_thread import LoopThread
+from agents.models.chat.lora_adapter import Lora, find_lora
+from agents.models.chat.prompt_fitting import cut_longest_user_message
+from agents.models.chat.vllm_compat import EngineOptions, VllmEngine, is_dead, lora_rank, lora_request
 from agents.models.pixels import rgb_within
-from agents.models.prompt_fitting import cut_longest_user_message
-from agents.models.vllm_compat import EngineOptions, VllmEngine, is_dead, lora_rank, lora_request
 
 FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
 MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels

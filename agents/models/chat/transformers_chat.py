@@ -16,9 +16,9 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
-from agents.models.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
+from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
+from agents.models.chat.prompt_fitting import cut_longest_user_message
 from agents.models.pixels import rgb_within
-from agents.models.prompt_fitting import cut_longest_user_message
 from agents.models.transformers_loading import Checkpoint, load_checkpoint
 
 FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two

@@ -15,10 +15,10 @@ from PIL import Image
 
 from agents.methods.boxes import crop, pad, suppress
 from agents.models.base import Box, Detection, FloatArray, TextEncoder
-from agents.models.box_proposals import Proposal, ProposalSettings, propose
-from agents.models.efficientnet import STRIDE, EfficientNetLite2
 from agents.models.pixels import to_rgb
-from agents.models.saliency import colours, saliency
+from agents.models.vision.box_proposals import Proposal, ProposalSettings, propose
+from agents.models.vision.efficientnet import STRIDE, EfficientNetLite2
+from agents.models.vision.saliency import colours, saliency
 
 BLOCKS = (4, 7)
 """MBConv blocks whose maps are used, strides 8 and 16: deeper ones are too coarse for boxes, earlier ones see edges only."""

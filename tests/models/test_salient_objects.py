@@ -9,11 +9,11 @@ from PIL import Image, ImageDraw
 
 from agents.methods.boxes import overlap
 from agents.models.base import Box, Detection, Detector, TextEncoder
-from agents.models.box_proposals import ProposalSettings, pairwise_overlap, propose
-from agents.models.cam_detector import ANYTHING, SalientObjectDetector
-from agents.models.efficientnet import EfficientNetLite2
-from agents.models.minilm import load_minilm
-from agents.models.saliency import border_contrast, spread
+from agents.models.encoders.minilm import load_minilm
+from agents.models.vision.box_proposals import ProposalSettings, pairwise_overlap, propose
+from agents.models.vision.efficientnet import EfficientNetLite2
+from agents.models.vision.saliency import border_contrast, spread
+from agents.models.vision.salient_objects import ANYTHING, SalientObjectDetector
 
 SCENES = Path(__file__).parents[2] / "mini_crag_mm" / "scenes"
 LEFT, RIGHT = Box(60, 120, 240, 330), Box(400, 150, 570, 320)

@@ -208,7 +208,7 @@ def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
             return xllamacpp.Server(settings)
     except (RuntimeError, ValueError) as error:
         raise ModelError(
-            f"{path} cannot be loaded: {error}. Remove it and run: python -m agents.models.gguf"
+            f"{path} cannot be loaded: {error}. Remove it and run: python -m agents.models.chat.gguf"
         ) from error
 
 
@@ -231,7 +231,7 @@ def check_gguf(path: Path) -> None:
     Raises:
         ModelError: The file is missing, empty or no GGUF; the message says how to get it.
     """
-    how = "get the default one with: python -m agents.models.gguf"
+    how = "get the default one with: python -m agents.models.chat.gguf"
     if not path.is_file():
         raise ModelError(f"There is no model file {path}; {how}")
     with path.open("rb") as file:

