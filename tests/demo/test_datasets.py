@@ -26,7 +26,7 @@ from demo.build.datasets import (
 )
 from demo.build.paths import DemoPaths
 from demo.build.quality import IMAGE_QUALITIES, image_quality
-from evaluation.datasets import read_photo_groups
+from evaluation.data.crag_dataset import read_photo_groups
 from tests.demo.conftest import tiny_files, write_files
 
 
