@@ -17,11 +17,11 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from evaluation.attribution import Grader, LongAnswer, score, summary
-from evaluation.cited_answers import CitedRun, Which, read_cited
-from evaluation.fluency import mauve
+from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
+from evaluation.attribution.fluency import mauve
+from evaluation.attribution.mavis import Grader, LongAnswer, score, summary
+from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.records import EvaluationError
-from evaluation.rule_grader import RuleGrader
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
@@ -114,7 +114,7 @@ def _features(name: str, cache: Path) -> Features | None:
 def _grader(name: str) -> Grader:
     if name == "rule":
         return RuleGrader()
-    from evaluation.model_grader import ModelGrader  # its library takes half a second to import
+    from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
 
     return ModelGrader(name)
 
@@ -122,7 +122,7 @@ def _grader(name: str) -> Grader:
 def _accept(dataset: Path | None) -> dict[str, list[str]]:
     if dataset is None:
         return {}
-    from evaluation.datasets import read_accept
+    from evaluation.data.crag_dataset import read_accept
 
     return read_accept([dataset])
 

@@ -30,8 +30,8 @@ from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
 from benchmarks.latency.record import questions, read, record_preset
 from benchmarks.latency.replay import placed_models, stage_seconds, turn_seconds
-from evaluation.options import build_parser
 from evaluation.records import EvaluationError
+from evaluation.run.options import build_parser
 
 BATCHES = (1, 8, 16)
 MEAN_LIMIT, MAX_LIMIT = 4.0, 10.0

@@ -188,7 +188,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         SearchError: An index is missing.
     """
     from agents.crag_agent import CragAgent
-    from evaluation import datasets
+    from evaluation.data import crag_dataset
 
     pipeline = launch.build_pipeline(options.profile, split="validation", cache=options.cache)
     replies = launch.open_replies(options.reply_cache) if options.reply_cache is not None else None
@@ -211,7 +211,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
             seen.examples.append(reply.text)
 
     agent.prompts, agent.models = prompts, ReadModels(agent.models, read)
-    dataset = datasets.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
+    dataset = crag_dataset.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
     for session in dataset.sessions[: options.num_conversations]:
         agent.batch_generate_response([session.turns[0].query], [dataset.image(session).image], [[]])
     console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)

@@ -22,10 +22,10 @@ from agents.methods.four_steps import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS
-from evaluation.choose_judge import choose_judge
-from evaluation.judge import Judge
+from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import Judge
 from evaluation.records import EvaluationError
-from evaluation.scores import is_miss
+from evaluation.scores.scoring import is_miss
 from training.collect import (
     ABOUT,
     Record,

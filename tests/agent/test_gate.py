@@ -78,7 +78,7 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
     (tmp_path / "gate.json").write_text(text)
     with pytest.raises(GateError, match=said) as caught:
         Gate.load(tmp_path / "gate.json")
-    assert "evaluation.calibrate" in str(caught.value)
+    assert "evaluation.studies.calibrate" in str(caught.value)
 
 
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:
