@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from agents.methods.four_steps import LETTERS
+from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS

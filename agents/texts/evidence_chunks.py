@@ -12,7 +12,7 @@ from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import EvidenceSettings
 from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts
-from agents.texts.pages import main_content
+from agents.texts.page_text import main_content
 from agents.texts.text import clean, visible_text
 from agents.turn import Evidence, Turn
 
