@@ -12,10 +12,9 @@ import pytest
 
 from agents import launch
 from agents.models.chat.reply_cache import ReplyStore
-from evaluation import ablate, compare, manifest
-from evaluation.scores.figures import figures_of, truthfulness_change
+from evaluation.files import manifest
 from evaluation.files.outputs import write_outputs
-from evaluation.scores.overlap import mean_overlap, overlap
+from evaluation.files.turn_table import read_turn_table
 from evaluation.records import EvaluationError
 from evaluation.scores.figures import figures_of, truthfulness_change
 from evaluation.scores.overlap import mean_overlap, overlap
