@@ -33,6 +33,8 @@ Readable = Callable[[str], bool]
 MOST_SHORT_WORDS = 12
 """Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
 
+_NO_LIMIT = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000")  # no reply is to be cut by the clock
+
 MOST_QUESTION_WORDS = 60
 """Words of a question that stands alone; a longer reply has explained itself."""
 
@@ -182,7 +184,7 @@ class _ReadChat:
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
-    """Ask the first sessions of validation, one at a time, and read every reply; first turns alone, for dialogs depend on answers.
+    """Ask the first sessions of validation and read every reply; first turns alone, for dialogs depend on answers.
 
     Raises:
         agents.settings.SettingsError: There is no such preset or profile.
@@ -194,7 +196,9 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
 
     pipeline = launch.build_pipeline(options.profile, split="validation", cache=options.cache)
     replies = launch.open_replies(options.reply_cache) if options.reply_cache is not None else None
-    agent = launch.build_agent(preset, options.profile, pipeline, cache=options.cache, replies=replies)
+    agent = launch.build_agent(
+        preset, options.profile, pipeline, cache=options.cache, replies=replies, overrides=_NO_LIMIT
+    )
     assert isinstance(agent, CragAgent)
     counts: dict[str, Count] = {}
     read_by = readers()
@@ -214,8 +218,12 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
 
     agent.prompts, agent.models = prompts, ReadModels(agent.models, read)
     dataset = crag_dataset.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
-    for session in dataset.sessions[: options.num_conversations]:
-        agent.batch_generate_response([session.turns[0].query], [dataset.image(session).image], [[]])
+    sessions = dataset.sessions[: options.num_conversations]
+    for start in range(0, len(sessions), agent.get_batch_size()):
+        batch = sessions[start : start + agent.get_batch_size()]
+        agent.batch_generate_response(
+            [session.turns[0].query for session in batch], [dataset.image(session).image for session in batch]
+        )
     console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)
     return [counts[name] for name in sorted(counts)]
 
