@@ -14,10 +14,9 @@ from agents.crag_agent import CragAgent
 from agents.launch import settings_of
 from agents.model_set import ModelSet
 from agents.settings import Profile
-from benchmarks import soak as command
 from tests.search.conftest import draw
 from tests.support.scripted_parts import ready
-from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
+from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, piles_up, soak
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_what_leaks_is_noticed(own_temporary: Path) -> None:
     samples = list(soak(agent, questions, 60, every=15))
     for file in agent.kept:
         file.close()
-    assert {"files", "temporary"} <= set(command.piles_up(samples))
+    assert {"files", "temporary"} <= set(piles_up(samples))
 
 
 def test_dialogs_are_gone_on_with_and_some_turns_are_broken() -> None:
@@ -95,12 +94,5 @@ def test_memory_may_grow_by_five_percent(last: float, found: list[str]) -> None:
     first = Sample(10, 1000.0, 5, 5, 5, 1.0)
     samples = [dataclasses.replace(first, turns=10 * n, rss=1000.0 + n * (last - 1000.0) / 7) for n in range(8)]
     quarters = [*[first] * 4, *[dataclasses.replace(first, rss=last)] * 4]
-    assert command.piles_up(quarters) == found
+    assert piles_up(quarters) == found
     assert growth(samples) <= last / 1000.0 - 1.0
-
-
-def test_the_figure_is_drawn(tmp_path: Path) -> None:
-    samples = [Sample(n, 100.0, 5, 5, 0, float(n)) for n in range(10, 100, 10)]
-    command.draw(samples, tmp_path / "figures" / "soak.png")
-    assert Image.open(tmp_path / "figures" / "soak.png").width > 300
-    command.show(samples, after_warm_up(samples, 0.25))

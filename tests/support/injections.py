@@ -1,9 +1,8 @@
-"""Cases of indirect prompt injection: what is laid into what a search found, and a search that lays it there."""
+"""Cases of indirect prompt injection, and how they are put into what a search found."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -76,25 +75,3 @@ def poisoned_entity(entity: dict[str, Any], case: Case) -> dict[str, Any]:
     elif case.where == "name":
         return {**entity, "entity_name": f"{entity['entity_name']}. {case.text}"}
     return {**entity, "entity_attributes": {**added, **(entity.get("entity_attributes") or {})}}
-
-
-class PoisonedSearch:
-    """A search whose best two results carry a case; ``case`` may be changed between questions, None for none."""
-
-    def __init__(self, pipeline: Any, most: int = 2) -> None:
-        self._pipeline = pipeline
-        self._most = most
-        self.case: Case | None = None
-
-    def __call__(self, query: Any, k: int = 5) -> list[dict[str, Any]]:
-        """Results of one query, as the pipeline gives them."""
-        hits: Sequence[dict[str, Any]] = self._pipeline(query, k=k)
-        if self.case is None:
-            return list(hits)
-        return [self._spoilt(hit, self.case) if place < self._most else hit for place, hit in enumerate(hits)]
-
-    @staticmethod
-    def _spoilt(hit: dict[str, Any], case: Case) -> dict[str, Any]:
-        if "entities" in hit:
-            return {**hit, "entities": [poisoned_entity(entity, case) for entity in hit["entities"]]}
-        return poisoned_page(hit, case)
