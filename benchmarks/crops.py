@@ -19,6 +19,7 @@ from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
+from mini_crag_mm.generator.kg import index_image, read_kg
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
@@ -27,10 +28,9 @@ from agents.methods.boxes import crop, overlap, pad
 from agents.methods.fusion import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder, ModelError
 from agents.models.registry import ModelRegistry
+from mini_crag_mm.content import SPLITS, load_content
+from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import read_layout
-from mini_crag_mm.generator.content import SPLITS, load_content
-from mini_crag_mm.generator.kg import index_image, read_kg
-from mini_crag_mm.generator.paths import DemoPaths
 
 LEAST_WIDTH = 0.2
 """Objects narrower than this fraction of the picture are not counted."""
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def read_scenes(split: str, least_objects: int) -> list[Scene]:
     """The scenes of a split with at least so many objects in them, those too small to count included."""
-    paths = DemoPaths()
+    paths = SetPaths()
     wanted = {scene.id for scene in load_content(paths.content).scenes.values() if scene.split == split}
     scenes = []
     for name, entry in sorted(read_layout(paths.layout).items()):

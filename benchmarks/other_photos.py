@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from mini_crag_mm.generator.kg import read_kg
 from PIL import Image, ImageOps
 from rich.console import Console
 from rich.table import Table
@@ -27,10 +28,9 @@ from rich.table import Table
 from agents.models.base import FloatArray, ImageEncoder, ModelError
 from agents.models.registry import ModelRegistry
 from benchmarks.crops import read_index
+from mini_crag_mm.content import SPLITS, Split, load_content
+from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import read_layout
-from mini_crag_mm.generator.content import SPLITS, Split, load_content
-from mini_crag_mm.generator.kg import read_kg
-from mini_crag_mm.generator.paths import DemoPaths
 
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 QUANTILES = (0.1, 0.5, 0.9)
@@ -133,7 +133,7 @@ def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[
     return queries, unknown
 
 
-def mini_queries(split: Split, paths: DemoPaths) -> list[Query]:
+def mini_queries(split: Split, paths: SetPaths) -> list[Query]:
     """The crops of all things of a split's scenes, by the boxes of the layout."""
     content, layouts = load_content(paths.content), read_layout(paths.layout)
     queries = []
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         unknown: list[str] = []
         if options.mini:
-            queries = mini_queries(options.split, DemoPaths())
+            queries = mini_queries(options.split, SetPaths())
         else:
             queries, unknown = read_photos(options.photos, names_of(options.split))
         encoder: ImageEncoder = ModelRegistry(options.cache).load(json.loads(options.encoder))

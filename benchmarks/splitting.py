@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mini_crag_mm.generator.kg import read_kg
 from rich.console import Console
 from rich.table import Table
 
@@ -21,9 +22,8 @@ from agents import launch
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.types import Entity, SearchError
-from mini_crag_mm.generator.content import SPLITS, load_content
-from mini_crag_mm.generator.kg import read_kg
-from mini_crag_mm.generator.paths import DemoPaths
+from mini_crag_mm.content import SPLITS, load_content
+from mini_crag_mm.files import SetPaths
 
 RANKS = (1, 3, 5, 10)
 WAYS = ("question as it stands", "with the entity's name", "with its hops besides")
@@ -39,7 +39,7 @@ class Asked:
 
 def questions(split: str) -> list[Asked]:
     """The multi-hop questions of a split."""
-    content = load_content(DemoPaths().content)
+    content = load_content(SetPaths().content)
     entities: dict[str, Entity] = {}
     for image in read_kg(split):  # type: ignore[arg-type]
         for row in image["entities"]:

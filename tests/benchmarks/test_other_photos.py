@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mini_crag_mm.generator.kg import index_image, read_kg
 from PIL import Image
 
 from agents.models.base import FloatArray
@@ -20,8 +21,7 @@ from benchmarks.other_photos import (
     read_photos,
     search,
 )
-from mini_crag_mm.generator.kg import index_image, read_kg
-from mini_crag_mm.generator.paths import DemoPaths
+from mini_crag_mm.files import SetPaths
 
 NAMES = {"eiffel tower": "eiffel_tower", "giraffe": "ani_giraffe"}
 
@@ -89,7 +89,7 @@ def test_right_and_wrong_hits_stand_apart() -> None:
 
 
 def test_other_photographs_in_a_small_real_index() -> None:
-    paths = DemoPaths()
+    paths = SetPaths()
     images = [image for image in read_kg("validation") if (paths.other_photos / Path(image["image"]).name).exists()][:6]
     assert len(images) == 6
     encoder = EfficientNetLite2()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_crag_mm.generator.text import normal, plain_attribute, plain_markup, stands_in
+from mini_crag_mm.generator.evidence_text import normal, plain_attribute, plain_markup, stands_in
 
 
 @pytest.mark.parametrize(
