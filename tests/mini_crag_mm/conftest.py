@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from mini_crag_mm import wikipedia
@@ -18,6 +16,7 @@ from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.compose import Layout, build_scenes, set_up, take
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
 from mini_crag_mm.generator.likeness import compose_alike
+from tests.support.mean_colour import MeanColour
 
 RED = (230, 20, 30)
 SUMMARIES = {
@@ -199,15 +198,6 @@ def summaries(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Stands in for the package of Wikipedia summaries."""
     monkeypatch.setattr(wikipedia, "read_summaries", lambda: SUMMARIES)
     return SUMMARIES
-
-
-class MeanColour:
-    """An image encoder that sees the mean colour."""
-
-    def encode(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
-        means = np.array([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images])
-        units: NDArray[np.float32] = means / np.linalg.norm(means, axis=1, keepdims=True)
-        return units
 
 
 def unaltered(scene: Scene, paths: SetPaths) -> tuple[Image.Image, Layout]:

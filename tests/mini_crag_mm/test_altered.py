@@ -17,7 +17,7 @@ from mini_crag_mm.generator.altered import SMALLEST_SIDE_PX, alter
 from mini_crag_mm.generator.compose import set_up
 from mini_crag_mm.generator.likeness import LEAST_STRENGTH, OTHER_PHOTOS, compose_alike, next_strength, target_cosine
 from mini_crag_mm.generator.noise import generator
-from tests.mini_crag_mm.conftest import MeanColour
+from tests.support.mean_colour import MeanColour
 
 
 def _photo(name: str) -> Image.Image:

@@ -7,7 +7,7 @@ import pytest
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator import __main__ as command
 from mini_crag_mm.generator import check, likeness
-from tests.mini_crag_mm.conftest import MeanColour
+from tests.support.mean_colour import MeanColour
 
 
 @pytest.fixture
