@@ -28,13 +28,13 @@ from tqdm import tqdm
 from agents import launch
 from agents.settings import Settings
 from benchmarks.common import parser_of, run
-from evaluation.figures import truthfulness_change
-from evaluation.judge import judge_turns
-from evaluation.plain_text import content, plain
+from evaluation.judge.judging import judge_turns
+from evaluation.judge.plain_text import content, plain
+from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, answered
-from evaluation.result_tables import ResultTable, rate, with_interval
-from evaluation.rule_judge import RuleJudge
-from evaluation.scores import JudgedTurn
+from evaluation.scores.figures import truthfulness_change
+from evaluation.scores.scoring import JudgedTurn
+from evaluation.studies.result_tables import ResultTable, rate, with_interval
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agents.models.base import FloatArray, ImageEncoder, ModelError
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import SettingsError
 from evaluation.records import EvaluationError
-from mini_crag_mm.content import SPLITS, Split
+from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import DEFAULT_CACHE, index_image, read_kg
 
 FAILURES = (EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)

@@ -27,7 +27,7 @@ from rich.table import Table
 from agents.models.base import FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from benchmarks.common import graph_index, parser_of, run
-from mini_crag_mm.content import Split
+from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_kg, read_scenes
 
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})

@@ -42,8 +42,8 @@ def readers() -> dict[str, Readable]:
     """What the stage of each prompt needs to find in a reply, by the stage's own parser."""
     from agents.methods.candidates import candidate_of
     from agents.methods.citations import parse_cited
-    from agents.methods.cov import parse_chain
-    from agents.methods.four_steps import entry_letter, parse_four_steps
+    from agents.methods.entry_replies import entry_letter, parse_four_steps
+    from agents.methods.verification_chain import parse_chain
     from agents.stages.draft import parse_draft
     from agents.stages.knowledge import extracted
     from agents.stages.route import parse_flags

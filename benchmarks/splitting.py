@@ -19,9 +19,9 @@ from rich.table import Table
 
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
-from agents.search.types import Entity
+from agents.search.hits import Entity
 from benchmarks.common import parser_of, run
-from mini_crag_mm.content import Split, load_content
+from mini_crag_mm.content_models import Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg
 
 RANKS = (1, 3, 5, 10)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from PIL import Image
 
-from mini_crag_mm.content import Content, Split, load_content
+from mini_crag_mm.content_models import Content, Split, load_content
 from mini_crag_mm.files import SET_ROOT, SetPaths, read_lines
 
 if TYPE_CHECKING:
-    from evaluation.datasets import CragDataset, DatasetType
+    from evaluation.data.crag_dataset import CragDataset, DatasetType
     from evaluation.records import QuestionTurn, Session
 
 SET = SetPaths()
@@ -167,7 +167,9 @@ class PreparedSet:
         Raises:
             EvaluationError: The set is not prepared.
         """
-        from evaluation.datasets import load  # it imports Hugging Face's libraries, which take their cache at import
+        from evaluation.data.crag_dataset import (
+            load,  # it imports Hugging Face's libraries, which take their cache at import
+        )
 
         return load(kind, self.split, path=self.folder, cache=self.cache)
 
@@ -199,7 +201,7 @@ class PreparedSet:
         """The search pipeline over the split's indices; to be asked for before Hugging Face's libraries are imported.
 
         Raises:
-            agents.search.types.SearchError: The indices are not built.
+            agents.search.hits.SearchError: The indices are not built.
         """
         from agents import launch
 

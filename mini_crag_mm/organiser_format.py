@@ -21,7 +21,7 @@ from filelock import FileLock
 from tqdm import tqdm
 
 from agents.search.images import cache_name
-from mini_crag_mm.content import (
+from mini_crag_mm.content_models import (
     SPLITS,
     Category,
     Content,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import quote
 
-from mini_crag_mm.content import Split
+from mini_crag_mm.content_models import Split
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.loader import SET, WebPage, read_pages
 

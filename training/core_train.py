@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from transformers import Trainer
 
-from agents.methods.four_steps import LETTERS
+from agents.methods.entry_replies import LETTERS
 from training.adapters import ADAPTER, Trainable, load_trainable
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.core_data import OBJECTIVES

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from mini_crag_mm.content import ContentError, load_content
+from mini_crag_mm.content_models import ContentError, load_content
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.check import report
 from mini_crag_mm.generator.compose import build_scenes

@@ -18,7 +18,7 @@ from typing import get_args
 import numpy as np
 from PIL import Image
 
-from mini_crag_mm.content import (
+from mini_crag_mm.content_models import (
     SPLITS,
     WIKI_PREFIX,
     Category,

@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from tqdm import tqdm
 
 from agents.search.atomic import write_whole
-from mini_crag_mm.content import FrameStyle, PhotoBackground, PlacedObject, Scene
+from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
 from mini_crag_mm.files import SetPaths, write_text
 from mini_crag_mm.generator.altered import alter
 from mini_crag_mm.generator.backgrounds import FLAT, Stage, fill_with_photo, paint, shelf_levels

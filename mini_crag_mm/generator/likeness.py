@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mini_crag_mm.content import Scene
+from mini_crag_mm.content_models import Scene
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import Layout, set_up, take
 from mini_crag_mm.generator.noise import generator
@@ -43,7 +43,7 @@ def embedded_encoder() -> ImageEncoder:
     """The image encoder of the embedded profile."""
     import torch
 
-    from agents.models.efficientnet import EfficientNetLite2
+    from agents.models.vision.efficientnet import EfficientNetLite2
 
     torch.set_num_threads(1)  # scenes are composed in one process a core
     return EfficientNetLite2()

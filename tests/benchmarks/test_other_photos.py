@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.models.efficientnet import EfficientNetLite2
+from agents.models.vision.efficientnet import EfficientNetLite2
 from benchmarks.other_photos import (
     Found,
     PhotosError,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agents.prompts import PromptLibrary
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import PROMPTS, ROOT, EvidenceSettings
-from agents.texts.chunks import attribute_chunks, cutter, page_chunks
+from agents.texts.evidence_chunks import attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text

@@ -11,7 +11,7 @@ import yaml
 from PIL import Image, ImageDraw
 
 from mini_crag_mm import wikipedia
-from mini_crag_mm.content import Content, Scene, load_content
+from mini_crag_mm.content_models import Content, Scene, load_content
 from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.compose import Layout, build_scenes, set_up, take
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages

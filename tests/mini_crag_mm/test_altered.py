@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from mini_crag_mm.content import PhotoBackground, Scene
+from mini_crag_mm.content_models import PhotoBackground, Scene
 from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.altered import SMALLEST_SIDE_PX, alter
 from mini_crag_mm.generator.compose import set_up

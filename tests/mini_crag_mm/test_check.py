@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mini_crag_mm.content import load_content
+from mini_crag_mm.content_models import load_content
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator import check
 from mini_crag_mm.generator.check import check_content, difference_hash

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from agents.search.images import cache_name
-from mini_crag_mm.content import SPLITS, Content, load_content
+from mini_crag_mm.content_models import SPLITS, Content, load_content
 from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.check import check_all, held_out_share
 from mini_crag_mm.loader import index_image, read_kg, read_layout, read_pages

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mini_crag_mm.content import Scene, SceneryName, TextStyle
+from mini_crag_mm.content_models import Scene, SceneryName, TextStyle
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import (
     LARGEST_SCENE_BYTES,
@@ -142,7 +142,7 @@ def test_missing_photo_and_things_out_of_sight_are_problems(tiny: SetPaths) -> N
 
 
 def test_only_changed_scenes_are_composed_again(built: SetPaths) -> None:
-    from mini_crag_mm.content import load_content
+    from mini_crag_mm.content_models import load_content
 
     scenes = list(load_content(built.content).scenes.values())
     before = {scene.id: (built.scenes / f"{scene.id}.webp").stat().st_mtime_ns for scene in scenes}

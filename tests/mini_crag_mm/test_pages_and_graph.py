@@ -8,7 +8,7 @@ import json
 import pytest
 
 from mini_crag_mm import loader, wikipedia
-from mini_crag_mm.content import Content
+from mini_crag_mm.content_models import Content
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.graph_and_pages import build_pages
 

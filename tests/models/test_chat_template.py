@@ -10,9 +10,9 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
-from agents.models.chat_template import ChatTemplate
+from agents.models.chat.chat_template import ChatTemplate
 from agents.settings import PRESETS, names
-from tests.models.tiny import TEMPLATE, tokenizer
+from tests.models.tiny_checkpoints import TEMPLATE, tokenizer
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent
 from tests.support.fault_variants import full_settings
