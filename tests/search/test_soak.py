@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from agents.crag_agent import CragAgent
 from agents.launch import settings_of
 from agents.model_set import ModelSet
 from agents.settings import Profile
+from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.search.conftest import draw
 from tests.support.scripted_parts import ready
 from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, piles_up, soak
@@ -45,6 +47,32 @@ def test_threads_files_and_temporary_files_do_not_pile_up(pipeline: Any, own_tem
     assert last.files <= first.files + 4
     assert last.temporary <= first.temporary
     assert len((tmp_path / "trace.jsonl").read_text().splitlines()) == 60
+
+
+@pytest.mark.skipif("CRAG_SOAK" not in os.environ, reason="CRAG_SOAK=2000 asks so many turns of the prepared mini set")
+def test_thousands_of_turns_of_the_mini_set(own_temporary: Path, tmp_path: Path) -> None:
+    mini = PreparedSet("validation")
+    pipeline = mini.search()
+    unhurried = ["limits.seconds_per_turn=600", "limits.seconds_per_dialog=6000"]  # a busy machine must skip nothing
+    agent = CragAgent(
+        pipeline,
+        settings=settings_of("best", "embedded", overrides=unhurried),
+        models=ModelSet(Profile(name="scripted", models={}), tmp_path, ready=ready()),
+        trace_path=tmp_path / "trace.jsonl",
+    )
+    dialogs: dict[str, list[AskedTurn]] = {}
+    for asked in mini.turns(60):
+        dialogs.setdefault(asked.session.session_id, []).append(asked)
+    questions = [
+        Question(turns[0].image.copy, [one.turn.query for one in turns])
+        for turns in dialogs.values()
+        if turns[0].image is not None
+    ]
+    samples = []
+    for one in soak(agent, questions, int(os.environ["CRAG_SOAK"])):
+        samples.append(one)
+        print(one)
+    assert piles_up(after_warm_up(samples, 0.25)) == []
 
 
 class Leaking:
