@@ -34,6 +34,8 @@ Readable = Callable[[str], bool]
 MOST_SHORT_WORDS = 12
 """Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
 
+_NO_LIMIT = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000")  # no reply is to be cut by the clock
+
 MOST_QUESTION_WORDS = 60
 """Words of a question that stands alone; a longer reply has explained itself."""
 
@@ -183,7 +185,7 @@ class _ReadChat:
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
-    """Ask the first single-turn questions, one at a time, and read every reply.
+    """Ask the first single-turn questions and read every reply.
 
     Raises:
         agents.settings.SettingsError: There is no such preset or profile.
@@ -195,7 +197,9 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     from agents.crag_agent import CragAgent
 
     replies = launch.open_replies(options.reply_cache) if options.reply_cache is not None else None
-    agent = launch.build_agent(preset, options.profile, pipeline, cache=options.cache, replies=replies)
+    agent = launch.build_agent(
+        preset, options.profile, pipeline, cache=options.cache, replies=replies, overrides=_NO_LIMIT
+    )
     assert isinstance(agent, CragAgent)
     counts: dict[str, Count] = {}
     read_by = readers()
@@ -214,8 +218,10 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
             seen.examples.append(reply.text)
 
     agent.prompts, agent.models = prompts, ReadModels(agent.models, read)
-    for asked in mini.turns(options.num_conversations, kinds=["single-turn"]):
-        agent.batch_generate_response([asked.turn.query], [asked.image], [[]])
+    asked = list(mini.turns(options.num_conversations, kinds=["single-turn"]))
+    for start in range(0, len(asked), agent.get_batch_size()):
+        batch = asked[start : start + agent.get_batch_size()]
+        agent.batch_generate_response([each.turn.query for each in batch], [each.image for each in batch])
     console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)
     return [counts[name] for name in sorted(counts)]
 

@@ -24,7 +24,11 @@ def check_requirements(path: Path, quick: bool) -> Check:
     found = resolve(path)
     if found.ok is None:
         return skipped(name, found.said, "run it where there is a package index")
-    return passed(name, found.said) if found.ok else failed(name, found.said, "make lock-gpu, or correct requirements/gpu.in")
+    return (
+        passed(name, found.said)
+        if found.ok
+        else failed(name, found.said, "make lock-gpu, or correct requirements/gpu.in")
+    )
 
 
 def check_dockerfile(path: Path) -> list[Check]:
