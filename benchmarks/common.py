@@ -42,9 +42,10 @@ def run(
 ) -> int:
     """The exit status of a benchmark: its own, or 2 where it ends in one of ``FAILURES`` or of ``also``."""
     options = parser.parse_args(arguments)
+    failures: tuple[type[Exception], ...] = (*FAILURES, *also)
     try:
         return measure(options)
-    except (*FAILURES, *also) as error:
+    except failures as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

@@ -7,17 +7,20 @@ Prints what is wrong, one line each, with file and id. Errors make the exit stat
 
 from __future__ import annotations
 
+import html
 import json
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image
 
+from agents.texts.wikitext import flatten
 from mini_crag_mm.content_models import (
     SPLITS,
     WIKI_PREFIX,
@@ -34,7 +37,6 @@ from mini_crag_mm.content_models import (
 )
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import fingerprint
-from mini_crag_mm.generator.evidence_text import normal, plain_attribute, stands_in
 from mini_crag_mm.generator.graph_and_pages import kg_images, own_pages
 from mini_crag_mm.generator.likeness import LEAST_STRENGTH
 from mini_crag_mm.loader import flattened, read_kg, read_layout, read_pages
@@ -49,6 +51,15 @@ PAGE_WORDS = (40, 300)
 SAME_PICTURE_BITS = 3
 # Answers of these are derived (a difference, a count), so that they need not stand anywhere in words.
 DERIVED: frozenset[Category] = frozenset({"comparison", "aggregation", "reasoning"})
+
+_UNITS = {
+    "metre": "m", "metres": "m", "meter": "m", "meters": "m", "kilometre": "km", "kilometres": "km", "kilometer": "km",
+    "kilometers": "km", "centimetre": "cm", "centimetres": "cm", "centimeter": "cm", "centimeters": "cm", "millimetre": "mm",
+    "millimetres": "mm", "foot": "ft", "feet": "ft", "inch": "in", "inches": "in", "mile": "mi", "miles": "mi",
+    "kilogram": "kg", "kilograms": "kg", "gram": "g", "grams": "g", "tonne": "t", "tonnes": "t", "pound": "lb", "pounds": "lb",
+    "lbs": "lb", "kph": "km/h", "litre": "l", "litres": "l", "liter": "l", "liters": "l", "hectares": "ha", "hectare": "ha",
+    "acres": "acre", "gallon": "gal", "gallons": "gal", "usgal": "gal", "impgal": "gal",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -178,6 +189,30 @@ def check_counts(content: Content) -> Iterator[Finding]:
             yield _note(f"{scene.where}: no question uses this scene")
 
 
+def normal(text: str) -> str:
+    """Lower-case words and numbers alone: no accents, no punctuation, no thousands separators, short unit names."""
+    text = unicodedata.normalize("NFKD", html.unescape(text)).lower()
+    text = "".join(letter for letter in text if not unicodedata.combining(letter))
+    text = re.sub(r"(?<=\d)[,\u202f\u00a0 ](?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(?<=\d)(?=[a-z])", " ", text)
+    words = re.findall(r"\d+(?:\.\d+)?|km/h|[^\W\d_]+", text)
+    return " ".join(_UNITS.get(word, word) for word in words)
+
+
+def stands_in(answer: str, evidence: str) -> bool:
+    """Whether all words and numbers of a short answer occur in the evidence, as whole words."""
+    wanted = normal(answer)
+    if not wanted:
+        return False
+    present = normal(evidence)
+    return f" {wanted} " in f" {present} " or set(wanted.split()) <= set(present.split())
+
+
+def attributes_text(attributes: Mapping[str, Any]) -> str:
+    """Raw infobox attributes as the agent reads them."""
+    return "; ".join(f"{name} {text}" for key, value in attributes.items() for name, text in flatten(key, value))
+
+
 def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, str]) -> str:
     """All text that may hold the answer of a turn: attributes, named pages, summaries, names and printed text."""
     parts: list[str] = []
@@ -185,7 +220,7 @@ def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, s
     for entity_id in {turn.entity, *scene.entity_ids()} - {None}:
         entity = content.entities.get(str(entity_id))
         if entity:
-            parts += [entity.name, plain_attribute(entity.attributes) if entity.in_graph else ""]
+            parts += [entity.name, attributes_text(entity.attributes) if entity.in_graph else ""]
     for reference in turn.pages:
         if reference.startswith(WIKI_PREFIX):
             title = reference.removeprefix(WIKI_PREFIX)
