@@ -82,4 +82,5 @@ def write_lines(target: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 
 def read_lines(source: Path) -> list[Any]:
     """The values of a file of JSON lines."""
-    return [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    # Not splitlines: texts may hold U+2028.
+    return [json.loads(line) for line in source.read_text(encoding="utf-8").split("\n") if line]

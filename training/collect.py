@@ -150,7 +150,7 @@ def _record(run: Path) -> list[dict[str, Any]]:
 
 
 def _places(run: Path, judged: Mapping[tuple[str, str], JudgedTurn]) -> dict[_Place, tuple[str, str]]:
-    """Session and interaction by place; a place that two turns had, in a run that was gone on with, is left out."""
+    """Session and interaction by place; a place that two turns had, in a resumed run, is left out."""
     found: dict[_Place, set[tuple[str, str]]] = defaultdict(set)
     for cost in repair(run / RUN_LOG):
         key = (str(cost["session_id"]), str(cost["interaction_id"]))

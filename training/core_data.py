@@ -3,7 +3,7 @@
     python -m training.core_data results/record --dataset .cache/datasets --out data/core
 
 D_int and D_ext: own and retrieved answer differ, and only one of them is right. D_v and D_t: picture and text point to different entries,
-and only one of these holds the reference answer (the ground truth I_gt; CRAG-MM names none). OUT is laid out as ``training.collect``'s.
+and only one of these holds the reference answer (the ground truth I_gt; CRAG-MM names none). OUT has the files of ``training.collect``.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ def _open_photo(path: Path, where: str) -> Image.Image:
 
 
 def _with_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Scene:
-    """The scene, laid out for second photographs of another kind. `modes`: entity -> the graph photo's, the shown one's.
+    """The scene, arranged for second photographs of another kind. `modes`: entity -> the graph photo's, the shown one's.
 
     Where a whole photograph takes a cut-out's place it fills the frame if it is all that is to be seen, and is a print
     if not. Where a cut-out takes a whole photograph's place it stands on grass.
