@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,11 +9,9 @@ from typing import Any, Literal
 import yaml
 
 from agents.settings import ROOT
+from mini_crag_mm.loader import WebPage, read_kg, read_pages
 
 CASES = ROOT / "tests" / "injection" / "cases.yaml"
-PAGES = ROOT / "mini_crag_mm" / "pages" / "own.jsonl"
-
-GRAPH = ROOT / "mini_crag_mm" / "kg" / "validation.jsonl"
 
 Where = Literal["page", "attribute", "nested", "key", "name"]
 
@@ -40,15 +37,14 @@ def load_cases(path: Path = CASES) -> list[Case]:
     ]
 
 
-def mini_pages(path: Path = PAGES) -> list[dict[str, str]]:
-    """The mini set's own pages: page_name, page_url, page_snippet."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+def mini_pages() -> list[WebPage]:
+    """The pages that were written for the mini set."""
+    return [page for page in read_pages() if page["kind"] != "wiki"]
 
 
-def mini_entities(path: Path = GRAPH) -> list[dict[str, Any]]:
-    """The mini set's entities with their raw attributes: entity_name, entity_attributes."""
-    lines = path.read_text("utf-8").splitlines()
-    return [entity for line in lines for entity in json.loads(line)["entities"]]
+def mini_entities() -> list[dict[str, Any]]:
+    """The mini set's entities of validation with their raw attributes: entity_name, entity_attributes."""
+    return [dict(entity) for image in read_kg("validation") for entity in image["entities"]]
 
 
 def poisoned_page(page: dict[str, Any], case: Case) -> dict[str, Any]:
