@@ -31,9 +31,8 @@ from agents.settings import Settings, SettingsError
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import AnsweredTurn, EvaluationError, QuestionTurn, Session, answered
-from evaluation.scores.figures import truthfulness_change
-from evaluation.scores.scoring import JudgedTurn
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, QuestionTurn, Session, answered
+from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.result_tables import ResultTable, rate, with_interval
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 from agents.models.pixels import rgb_within
 from agents.models.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.transformers_loading import Checkpoint
-from evaluation.files.turn_table import read_turn_table
+from evaluation.files.outputs import read_turn_table
 from evaluation.judge.choose_judge import choose_judge
 from evaluation.judge.judging import Judge
 from evaluation.records import EvaluationError

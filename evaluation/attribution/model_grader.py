@@ -13,7 +13,7 @@ import openai
 
 from evaluation.attribution.mavis import GRADES, Document, LongAnswer, Sentence
 from evaluation.judge.judge_prompts import load_prompt
-from evaluation.judge.judging import JudgeError
+from evaluation.records import JudgeError
 
 GRADER = "gpt-4.1"
 """The evaluator of the paper."""

@@ -23,9 +23,9 @@ import sentencex
 
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
 from evaluation.judge.answer_text import AnswerText
-from evaluation.judge.judging import JudgeItem
 from evaluation.judge.quantities import agrees_with_any
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import JudgeItem
 
 FULL = 0.8
 """Share of the words from which a grade is 1."""

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from evaluation.records import REQUIRED_FIELDS, AnsweredTurn, EvaluationError
 
+RESPONSES = "response.jsonl"
+
 
 class JsonLinesWriter:
     """Appends JSON objects to a file; what was flushed survives a kill of the process and of the machine."""

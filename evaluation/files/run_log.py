@@ -9,17 +9,16 @@ from statistics import fmean
 from typing import Any
 
 from evaluation.files.responses import repair
-from evaluation.records import AnsweredTurn
-from evaluation.run.generate import RUN_LOG, RunLogLine
+from evaluation.records import AnsweredTurn, Key, RunLogLine
+
+RUN_LOG = "run_log.jsonl"
+"""Beside the answers, what each turn cost: kept apart so that response.jsonl is the same however often a run was cut."""
 
 TURN_LIMIT_SECONDS = 10.0
 """A call may take this times the batch size (challenge rules)."""
 
 DIALOG_LIMIT_SECONDS = 30.0
 """A whole dialog may take this (challenge rules)."""
-
-Key = tuple[str, str]
-"""session_id and interaction_id."""
 
 
 def read_run_log(output_dir: Path) -> dict[Key, RunLogLine]:

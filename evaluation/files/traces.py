@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluation.files.run_log import Key
-from evaluation.records import AnsweredTurn
-from evaluation.run.generate import RunLogLine
+from evaluation.records import AnsweredTurn, Key, RunLogLine
 
 TRACE = "trace.jsonl"
 """Where the agent of a run writes its traces, in the output folder."""

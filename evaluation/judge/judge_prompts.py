@@ -10,7 +10,7 @@ import frontmatter
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from evaluation.judge.judging import JudgeItem
+from evaluation.records import JudgeItem
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
 _SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tqdm import tqdm
 
-from evaluation.records import AnsweredTurn, EvaluationError, TurnFacts
-from evaluation.scores.scoring import JudgedTurn, MissRule, is_exact, is_miss
+from evaluation.records import AnsweredTurn, JudgedTurn, JudgeItem, TurnFacts, Verdict
+from evaluation.scores.scoring import MissRule, is_exact, is_miss
 
 CHALLENGE_JUDGE = "gpt-4o-mini"
 """The model that judged the challenge."""
-
-
-class JudgeError(EvaluationError):
-    """The judge cannot judge (no key, no server, no quota); what was judged so far is kept."""
-
-
-@dataclass(frozen=True)
-class JudgeItem:
-    """What a judge sees of a turn; ``accept`` holds short right answers where the data set gives some."""
-
-    query: str
-    ground_truth: str
-    response: str
-    accept: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A judge's decision and its words; ``failed`` where the judge gave no usable reply and the answer counts as wrong."""
-
-    correct: bool
-    reason: str = ""
-    failed: bool = False
 
 
 @runtime_checkable

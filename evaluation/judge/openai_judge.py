@@ -21,8 +21,9 @@ from tenacity import (
 
 from agents.secrets import remember, scrubbed
 from evaluation.judge.judge_prompts import load_prompt
-from evaluation.judge.judging import CHALLENGE_JUDGE, JudgeError, JudgeItem, Verdict
+from evaluation.judge.judging import CHALLENGE_JUDGE
 from evaluation.judge.verdict_cache import JudgeCache
+from evaluation.records import JudgeError, JudgeItem, Verdict
 
 Style = Literal["structured", "explained"]
 TRIES = 3

@@ -19,9 +19,9 @@ import re
 from collections.abc import Sequence
 
 from evaluation.judge.answer_text import AnswerText
-from evaluation.judge.judging import JudgeItem, Verdict
 from evaluation.judge.plain_text import content, tokens
 from evaluation.judge.quantities import EQUIVALENT_TOLERANCE, Quantity, agrees_with_any, same
+from evaluation.records import JudgeItem, Verdict
 from evaluation.scores.scoring import is_miss
 
 KEY_SHARE = 0.6

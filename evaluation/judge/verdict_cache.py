@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evaluation.judge.judging import Verdict
+from evaluation.records import Verdict
 
 
 class JudgeCache:

@@ -11,13 +11,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from PIL import Image
 
-from evaluation.files.run_log import Key, Latency, costs_of, latency
+from evaluation.data.dataset_images import ImageSource
+from evaluation.files.run_log import Latency, costs_of, latency
 from evaluation.files.traces import TraceView, match_traces
-from evaluation.records import Session
+from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
 from evaluation.report.thumbnails import crops, data_url, thumbnail
-from evaluation.run.generate import ImageSource, RunLogLine
-from evaluation.scores.scoring import JudgedTurn, Scores, by_session, score, scores_dictionary
+from evaluation.scores.scoring import Scores, by_session, score, scores_dictionary
 
 REPORT = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"

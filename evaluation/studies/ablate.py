@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from evaluation.scores.figures import truthfulness_change
+from evaluation.run.launching import settings_table
+from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.comparison import compare
 from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
 from evaluation.studies.runs import Result, Results, add_options
 from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
-from local_evaluation import settings_table
 
 _EXAMPLES = """examples:
   everything of QA-Dragon's tables, on the mini set:

@@ -16,7 +16,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import local_evaluation
 from agents.methods.gate import Gate, GateError
 from agents.secrets import keep_out_of_logs
 from evaluation.files.manifest import read_manifest
@@ -24,6 +23,7 @@ from evaluation.files.outputs import SCORES
 from evaluation.judge.choose_judge import choose_judge
 from evaluation.judge.judging import Judge
 from evaluation.records import DEFAULT_REVISION, EvaluationError
+from evaluation.run.launching import PRESETS, ROOT, settings_table
 from evaluation.studies.calibration_plot import plot
 from evaluation.studies.decisions import read_decisions, run_folders
 from evaluation.studies.gate_fit import (
@@ -44,8 +44,6 @@ from evaluation.studies.gate_fit import (
 )
 from evaluation.studies.preset_file import with_values
 
-ROOT = Path(local_evaluation.__file__).parent
-PRESETS = ROOT / "presets"
 FITTED_SPLIT = "validation"
 """The only split that anything is fitted on; public_test is for figures."""
 
@@ -217,7 +215,7 @@ def _split(about: Mapping[str, Any]) -> str:
 
 def _given_now(turns: Turns, preset: str, profile: str) -> BoolArray:
     """The free candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
-    finalise = local_evaluation.settings_table(preset, profile)["finalise"]
+    finalise = settings_table(preset, profile)["finalise"]
     if finalise["gate"] is not None:
         gate = Gate.load(ROOT / finalise["gate"])
         return decided_by(turns, gate.probability) >= gate.threshold

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from evaluation.scores.figures import Figures, figures_of
+from evaluation.run.launching import presets, settings_table
 from evaluation.scores.scoring import SPLITS, Split
 from evaluation.studies.comparison import compare
+from evaluation.studies.figures import Figures, figures_of
 from evaluation.studies.result_tables import Column, ResultTable, build_table, time_columns, with_interval
 from evaluation.studies.runs import Result, Results, add_options
 from evaluation.studies.variants import Variant, parse_variant
-from local_evaluation import presets, settings_table
 
 _EXAMPLES = """examples:
   every preset on the mini set:

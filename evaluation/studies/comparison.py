@@ -10,11 +10,11 @@ from rich.console import Console
 
 from agents.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
+from evaluation.run.command import INTERRUPTED
 from evaluation.studies.comparison_plot import plot_truthfulness
 from evaluation.studies.result_tables import ResultTable, write_csv
 from evaluation.studies.runs import Results, run_all, tasks_of
 from evaluation.studies.variants import Variant
-from local_evaluation import INTERRUPTED
 
 
 def compare(

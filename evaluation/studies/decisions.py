@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evaluation.files.outputs import ALL_TURNS
+from evaluation.files.outputs import ALL_TURNS, read_turn_table
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, FinalView, match_traces, read_traces
-from evaluation.files.turn_table import read_turn_table
 from evaluation.judge.judging import Judge, judge_turns
-from evaluation.records import EvaluationError
-from evaluation.scores.scoring import JudgedTurn, MissRule, is_miss, truthfulness_points
+from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.scores.scoring import MissRule, is_miss, truthfulness_points
 
 log = logging.getLogger(__name__)
 

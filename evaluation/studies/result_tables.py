@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evaluation.scores.figures import Figures, Interval
+from evaluation.scores.scoring import Interval
+from evaluation.studies.figures import Figures
 from evaluation.studies.runs import Result
 
 

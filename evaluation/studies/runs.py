@@ -11,12 +11,11 @@ from typing import Any
 
 from rich.console import Console
 
-import local_evaluation
-from evaluation.records import DEFAULT_REVISION, EvaluationError
+from evaluation.records import DEFAULT_REVISION, EvaluationError, JudgedTurn
+from evaluation.run import command
 from evaluation.run.options import add_shared_options, data_folders, reply_cache
 from evaluation.run.options import parse as parse_run
-from evaluation.scores.figures import Figures, read_about, read_figures
-from evaluation.scores.scoring import JudgedTurn
+from evaluation.studies.figures import Figures, read_about, read_figures
 from evaluation.studies.variants import Variant, check_labels
 
 LOG = "log.txt"
@@ -146,9 +145,9 @@ def _run(arguments: Sequence[str], variant: Variant, log: Path) -> None:
     with log.open("a+", encoding="utf-8") as file:
         start = file.tell()
         file.write(f"== {variant.label}: local_evaluation.py {' '.join(arguments)}\n")
-        status = local_evaluation.main(arguments, Console(file=file, width=120))
+        status = command.main(arguments, Console(file=file, width=120))
         gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
-        if status == local_evaluation.INTERRUPTED:
+        if status == command.INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:
             file.seek(start)

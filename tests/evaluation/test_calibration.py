@@ -17,10 +17,10 @@ from agents.methods.gate import Gate
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
-from evaluation.scores.figures import read_figures
 from evaluation.studies import calibrate
 from evaluation.studies.calibration_plot import risk_coverage
 from evaluation.studies.decisions import Decision, read_decisions, run_folders
+from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
     SignedRegression,
     Turns,
