@@ -22,10 +22,10 @@ from rich.table import Table
 from agents import launch
 from agents.deadline import NO_DEADLINE
 from agents.models.base import ModelError
-from agents.models.composed_vision import Describe
+from agents.models.chat.composed_vision import Describe
 from agents.models.registry import ModelRegistry, Spec
 from agents.search.gateway import SearchGateway
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import PROMPTS, SettingsError
 from evaluation.records import EvaluationError
 from evaluation.run.options import build_parser

@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
-from benchmarks.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
 from evaluation.files.responses import JsonLinesWriter, repair
 from evaluation.records import EvaluationError
+from tests.support.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
 
 _UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
 

@@ -196,7 +196,7 @@ def load(
 def read_photo_groups(folders: Sequence[Path]) -> dict[str, str]:
     """interaction_id -> how the turn's photograph is related to the image index, from the nearest ``content_ids.json``.
 
-    The mini set has ``other-photo``, ``altered-copy``, ``not-in-graph``, ``not-shown`` and ``no-entity`` (``demo/README.md``);
+    The mini set has ``other-photo``, ``altered-copy``, ``not-in-graph``, ``not-shown`` and ``no-entity`` (``mini_crag_mm/README.md``);
     results are reported apart for them. Empty for data sets that do not say.
 
     Raises:

@@ -116,7 +116,7 @@ def settings_table(preset: str, profile: str) -> dict[str, Any]:
 @contextmanager
 def _as_evaluation_errors() -> Iterator[None]:
     from agents.models.base import ModelError
-    from agents.search.types import SearchError
+    from agents.search.hits import SearchError
 
     try:
         yield

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.cov import ChainOfVerification
 from agents.methods.gate import SIGNALS, Gate, GateError, GateSignals, SignalWeight
+from agents.methods.verification_chain import ChainOfVerification
 from agents.overrides import overridden
-from agents.search.types import Entity, ImageHit
+from agents.search.hits import Entity, ImageHit
 from agents.settings import Finalise, Settings, SettingsError
 from agents.stages.finalise import Finalise as FinaliseStage
 from agents.stages.finalise import signals_of

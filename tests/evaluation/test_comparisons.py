@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from agents import launch
-from agents.models.reply_cache import ReplyStore
+from agents.models.chat.reply_cache import ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn

@@ -12,7 +12,7 @@ import pytest
 import local_evaluation
 from agents import launch
 from agents.models.base import ChatMessage, ChatRequest
-from agents.models.reply_cache import CachedReplies, ReplyStore
+from agents.models.chat.reply_cache import CachedReplies, ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.run.options import build_parser, conversations, parse, reply_cache
