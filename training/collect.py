@@ -30,8 +30,7 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.responses import repair
 from evaluation.files.run_log import RUN_LOG
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge, judge_turns
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import DEFAULT_REVISION, AnsweredTurn, EvaluationError, JudgedTurn
 from evaluation.scores.scoring import is_miss
 from training.answer_support import holds_answer

@@ -18,7 +18,7 @@ import torch
 from trl import DPOConfig, DPOTrainer
 
 from agents.models.chat.transformers_chat import TransformersChat
-from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import choose_judge
 from evaluation.records import EvaluationError
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples

@@ -22,8 +22,7 @@ from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.pixels import rgb_within
 from agents.models.transformers_loading import Checkpoint
 from evaluation.files.outputs import read_turn_table
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge
+from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import EvaluationError
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
 from training.chat_examples import TRAIN, Example, TrainingDataError, read_examples

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.launch import DEFAULT_CACHE
-from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import choose_judge
 from evaluation.records import EvaluationError
 from training.adapters import Trainable, load_trainable
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples

@@ -98,7 +98,7 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
 
 
 def _judging(options: argparse.Namespace) -> Judging:
-    from evaluation.judge.choose_judge import choose_judge
+    from evaluation.judge.judging import choose_judge
     from evaluation.run.steps import Judging
 
     return Judging(

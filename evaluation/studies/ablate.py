@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from evaluation.run.launching import settings_table
 from evaluation.scores.scoring import truthfulness_change
-from evaluation.studies.comparison import compare
+from evaluation.studies.comparison import add_options, compare
+from evaluation.studies.figures import Result, Results
 from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
-from evaluation.studies.runs import Result, Results, add_options
 from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
 
 _EXAMPLES = """examples:

@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from evaluation.run.launching import presets, settings_table
 from evaluation.scores.scoring import SPLITS, Split
-from evaluation.studies.comparison import compare
-from evaluation.studies.figures import Figures, figures_of
+from evaluation.studies.comparison import add_options, compare
+from evaluation.studies.figures import Figures, Result, Results, figures_of
 from evaluation.studies.result_tables import Column, ResultTable, build_table, time_columns, with_interval
-from evaluation.studies.runs import Result, Results, add_options
 from evaluation.studies.variants import Variant, parse_variant
 
 _EXAMPLES = """examples:

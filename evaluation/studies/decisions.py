@@ -7,12 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
+from agents.methods.gate import SIGNALS
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, FinalView, match_traces, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import MissRule, is_miss, truthfulness_points
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +44,60 @@ class Decision:
     given: bool
     signals: Mapping[str, float]
     direct: bool
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Decisions as columns of one length.
+
+    Attributes:
+        session: Number of the session; turns of one are not independent.
+        points: What answering would bring, -1, 0 or 1.
+        free: Whether the gate decides.
+        direct: Answered without evidence.
+        signals: Values by name, NaN where nothing is known.
+    """
+
+    session: npt.NDArray[np.int64]
+    points: FloatArray
+    free: BoolArray
+    direct: BoolArray
+    signals: dict[str, FloatArray]
+
+    @classmethod
+    def of(cls, decisions: Sequence[Decision]) -> Turns:
+        """The columns of a list of decisions."""
+        _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
+        return cls(
+            session.astype(np.int64),
+            np.array([turn.points for turn in decisions], dtype=np.float64),
+            np.array([turn.free for turn in decisions], dtype=np.bool_),
+            np.array([turn.direct for turn in decisions], dtype=np.bool_),
+            {
+                name: np.array([turn.signals.get(name, np.nan) for turn in decisions], dtype=np.float64)
+                for name in SIGNALS
+            },
+        )
+
+    @property
+    def right(self) -> BoolArray:
+        """Whether each free candidate is right, shape (free turns,)."""
+        return self.points[self.free] > 0
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """The session of each free candidate."""
+        return self.session[self.free]
+
+    def matrix(self, names: Sequence[str]) -> FloatArray:
+        """The named signals of the free candidates, shape (free turns, signals)."""
+        return np.column_stack([self.signals[name][self.free] for name in names])
+
+    def earned(self, given: BoolArray) -> FloatArray:
+        """Points of every turn where ``given`` says which free candidates are given; their mean is the truthfulness."""
+        points = np.zeros(len(self.points))
+        points[self.free] = np.where(given, self.points[self.free], 0.0)
+        return points
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The figures of a finished run that a comparison shows."""
+"""The figures of finished runs that a comparison shows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from evaluation.files.traces import TRACE, match_traces, read_traces
 from evaluation.records import JudgedTurn
 from evaluation.scores.overlap import mean_overlap
 from evaluation.scores.scoring import bootstrap_intervals, score
+from evaluation.studies.variants import Variant
 
 Interval = tuple[float, float]
 
@@ -48,6 +49,30 @@ class Figures:
     reply_misses: int | None = None
     cut_short: int = 0
     intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a variant reached on one data set; ``folder`` holds the run's files, ``about`` what it was made with."""
+
+    variant: Variant
+    task: str
+    figures: Figures
+    turns: Sequence[JudgedTurn]
+    folder: Path = Path()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What all variants reached, and why some could not be run."""
+
+    made: tuple[Result, ...]
+    failed: tuple[str, ...] = ()
+
+    def of_task(self, task: str) -> list[Result]:
+        """The results on one data set, in the order of the variants."""
+        return [result for result in self.made if result.task == task]
 
 
 def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None, cut_short: int = 0) -> Figures:

@@ -12,8 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evaluation.scores.scoring import Interval
-from evaluation.studies.figures import Figures
-from evaluation.studies.runs import Result
+from evaluation.studies.figures import Figures, Result
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.overlap import mean_overlap, overlap
 from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare
-from evaluation.studies.figures import figures_of
+from evaluation.studies.figures import Result, figures_of
 from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
-from evaluation.studies.runs import Result
 from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
 from tests.evaluation.worlds import ScriptedAgent, judged, picture, row, write_dataset
 
