@@ -15,10 +15,6 @@ MAX_ANSWER_TOKENS = 75
 DEFAULT_REVISION = "v0.1.2"
 """The newest revision of the public data sets that we know."""
 
-REQUIRED_FIELDS = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
-"""What a line of response.jsonl must hold to be judged (research release, replay mode)."""
-
-
 Key = tuple[str, str]
 """Names a turn: session_id and interaction_id."""
 

@@ -40,7 +40,7 @@ def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | No
     """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty where no run log is to be had."""
     rows = []
     for judged in turns:
-        cost = (costs or {}).get((judged.turn.session_id, judged.turn.interaction_id))
+        cost = (costs or {}).get(judged.turn.key)
         rows.append(
             {
                 **judged.turn.to_dict(),

@@ -29,7 +29,7 @@ def read_run_log(output_dir: Path) -> dict[Key, RunLogLine]:
             line = RunLogLine(**record)
         except TypeError:
             continue
-        costs[line.session_id, line.interaction_id] = line
+        costs[line.key] = line
     return costs
 
 
@@ -92,5 +92,5 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
 
 def costs_of(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
     """The costs of these turns, in their order; turns without any are left out."""
-    found = (costs.get((turn.session_id, turn.interaction_id)) for turn in turns)
+    found = (costs.get(turn.key) for turn in turns)
     return [line for line in found if line is not None]

@@ -221,7 +221,7 @@ def match_traces(
         candidates = by_query.get(turn.query, [])
         if not candidates:
             continue
-        key = (turn.session_id, turn.interaction_id)
+        key = turn.key
         cost = costs.get(key)
 
         def fit(trace: TraceView, cost: RunLogLine | None = cost, turn: AnsweredTurn = turn) -> tuple[bool, bool]:

@@ -71,7 +71,7 @@ class ReportPart:
         return {label: score(turns) for label, turns in found.items() if turns}
 
     def _conflict(self, judged: JudgedTurn, name: str) -> bool | None:
-        trace = self.matched.get((judged.turn.session_id, judged.turn.interaction_id))
+        trace = self.matched.get(judged.turn.key)
         return trace.conflicts.get(name) if trace is not None else None
 
     @cached_property
@@ -156,7 +156,7 @@ def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     costs = part.costs or {}
     turns = []
     for judged in dialog:
-        key = (judged.turn.session_id, judged.turn.interaction_id)
+        key = judged.turn.key
         cost, trace = costs.get(key), part.matched.get(key)
         turns.append(
             TurnView(

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from evaluation.run.launching import settings_table
 from evaluation.scores.scoring import truthfulness_change
-from evaluation.studies.comparison import add_options, compare
 from evaluation.studies.figures import Result, Results
 from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
+from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
 
 _EXAMPLES = """examples:
@@ -76,7 +76,7 @@ def _truthfulness(result: Result) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print and write the tables; returns the exit status (see ``comparison.compare``)."""
+    """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
     options = _parser().parse_args(arguments)
 
     def variants() -> list[Variant]:

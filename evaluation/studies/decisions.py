@@ -138,11 +138,7 @@ def read_decisions(
     """
     turns = read_turn_table(run)
     matched = match_traces([judged.turn for judged in turns], read_traces(run / TRACE), read_run_log(run))
-    traced = [
-        (judged, trace)
-        for judged in turns
-        if (trace := matched.get((judged.turn.session_id, judged.turn.interaction_id))) is not None
-    ]
+    traced = [(judged, trace) for judged in turns if (trace := matched.get(judged.turn.key)) is not None]
     seen = [(judged, trace.final) for judged, trace in traced if trace.final is not None and not trace.cut_short]
     cut_short = sum(trace.cut_short for _, trace in traced)
     if cut_short:
@@ -161,10 +157,7 @@ def read_decisions(
         for judged, final in seen
         if _is_free(final, miss_rule) and not _is_given(judged)
     ]
-    later = {
-        (judged.turn.session_id, judged.turn.interaction_id): judged
-        for judged in judge_turns(held_back, judge, accept=accept, miss_rule=miss_rule)
-    }
+    later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept, miss_rule=miss_rule)}
     return [_decision(judged, final, later, miss_rule) for judged, final in seen]
 
 
@@ -180,7 +173,7 @@ def _decision(
     judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, str], JudgedTurn], miss_rule: MissRule
 ) -> Decision:
     free, given = _is_free(final, miss_rule), _is_given(judged)
-    verdict = judged if given else later.get((judged.turn.session_id, judged.turn.interaction_id))
+    verdict = judged if given else later.get(judged.turn.key)
     points = truthfulness_points(verdict) if free and verdict is not None else 0.0
     if free and is_miss(judged.turn.ground_truth, miss_rule):
         points = -1.0  # whatever the judge made of it
