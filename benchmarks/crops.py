@@ -23,10 +23,10 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from agents.methods.boxes import crop, overlap, pad
 from agents.methods.fusion import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder, ModelError
 from agents.models.registry import ModelRegistry
+from agents.models.vision.boxes import crop, overlap, pad
 from demo.build.compose import read_layout
 from demo.build.content import SPLITS, load_content
 from demo.build.kg import index_image, read_kg
@@ -201,7 +201,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.crops", description="Entity recall with and without crops."
     )
     parser.add_argument("--split", choices=SPLITS, default="validation", help="tune on validation only")
-    parser.add_argument("--detector", default='{"kind": "cam-detector"}', metavar="JSON", help="model specification")
+    parser.add_argument(
+        "--detector",
+        default='{"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}',
+        metavar="JSON",
+        help="model specification",
+    )
     parser.add_argument(
         "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
     )

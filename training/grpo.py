@@ -19,8 +19,8 @@ from typing import Any
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
+from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
-from agents.models.transformers_loading import Checkpoint
 from evaluation.choose_judge import choose_judge
 from evaluation.judge import Judge
 from evaluation.records import EvaluationError

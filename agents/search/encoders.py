@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from agents.models.base import FloatArray
-from agents.models.packaged import packaged_path
+from agents.models.pretrained import packaged_path
 from agents.search.compat import tensor_image_features
 from agents.search.efficientnet_clip import EfficientNetImageModel, EfficientNetImageProcessor
 from agents.search.embedding import embed_images, embed_texts, fingerprint

@@ -13,34 +13,32 @@ from rich.console import Console
 from agents import launch
 from agents.models import registry
 from agents.models.base import ChatReply, ModelError, MultimodalReranker
-from agents.models.registry import ModelRegistry
 from agents.settings import Profile
 from benchmarks.calls import Call, CallLog, Counted, CountingRegistry, Question, count_calls, repeated, table_of
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 
 
-def _scripted(registry: ModelRegistry) -> ScriptedChat:
+def _scripted() -> ScriptedChat:
     return ScriptedChat(lambda _: ChatReply("a lion", "stop"))
 
 
-def _outer(registry: ModelRegistry, inner: dict[str, Any]) -> Any:
+class _Outer:
     """A chat model that asks another one twice."""
 
-    class Outer:
-        name = "outer"
-        part = registry.load(inner)
+    name = "outer"
 
-        def chat(self, requests: Any, deadline: Any = None) -> Any:
-            self.part.chat(requests[:1])
-            return self.part.chat(requests)
+    def __init__(self, inner: ScriptedChat) -> None:
+        self._inner = inner
 
-    return Outer()
+    def chat(self, requests: Any, deadline: Any = None) -> Any:
+        self._inner.chat(requests[:1])
+        return self._inner.chat(requests)
 
 
 @pytest.fixture
 def profile(monkeypatch: pytest.MonkeyPatch) -> Profile:
-    monkeypatch.setitem(registry.FACTORIES, "scripted", _scripted)
-    monkeypatch.setitem(registry.FACTORIES, "outer", _outer)
+    monkeypatch.setitem(registry.KINDS, "scripted", f"{__name__}:_scripted")
+    monkeypatch.setitem(registry.KINDS, "outer", f"{__name__}:_Outer")
     made = Profile(name="scripted", models={"chat": {"kind": "outer", "inner": {"kind": "scripted"}}})
     monkeypatch.setattr(launch, "load_profile", lambda _: made)
     return made

@@ -13,7 +13,7 @@ from PIL import Image
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.models.transformers_loading import load_checkpoint
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
 
 

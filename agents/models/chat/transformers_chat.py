@@ -18,8 +18,8 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.prompt_fitting import cut_longest_user_message
+from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from agents.models.pixels import rgb_within
-from agents.models.transformers_loading import Checkpoint, load_checkpoint
 
 FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
 MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
@@ -65,14 +65,21 @@ class TransformersChat:
         self._max_image_side = max_image_side
 
     @classmethod
-    def load(cls, source: str | Path, device: str = "cpu", dtype: str = "auto", **options: Any) -> TransformersChat:
-        """Load a checkpoint (see ``load_checkpoint``); ``options`` go to the constructor.
+    def load(
+        cls,
+        path: str | Path,
+        device: str = "cpu",
+        dtype: str = "auto",
+        max_batch: int = 8,
+        max_image_side: int = MAX_IMAGE_SIDE,
+        name: str | None = None,
+    ) -> TransformersChat:
+        """Load a checkpoint (see ``load_checkpoint``); the other options are those of the class, ``name`` the last part of ``path``.
 
         Raises:
             ModelError: The checkpoint cannot be loaded.
         """
-        options.setdefault("name", Path(source).name)
-        return cls(load_checkpoint(source, device, dtype), **options)
+        return cls(load_checkpoint(path, device, dtype), name or Path(path).name, max_batch, max_image_side)
 
     def warm_up(self) -> None:
         """Ask once what is slow the first time: kernels are chosen, pictures processed.
