@@ -11,8 +11,8 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.methods.citations import CheckedSentence
-from agents.methods.cov import ChainOfVerification
-from agents.methods.objects import Position
+from agents.methods.object_phrases import Position
+from agents.methods.verification_chain import ChainOfVerification
 from agents.models.base import Detection, TextLine
 from agents.search.given import GivenContext
 from agents.search.hits import Entity, ImageHit, WebHit

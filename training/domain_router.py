@@ -23,7 +23,7 @@ from agents.methods.domains import load_domains
 from agents.models.base import DomainClassifier, FloatArray, ModelError, QuestionImageFeatures
 from agents.models.registry import ModelRegistry
 from agents.settings import SettingsError, load_profile
-from evaluation.datasets import DatasetType
+from evaluation.data.crag_dataset import DatasetType
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.confusion import plot_confusion
 from training.data_hash import training_hash

@@ -1,7 +1,7 @@
 """The gate: how likely a candidate answer is right, by a linear head over signals that cost no call.
 
 A right answer scores 1, a wrong one -1, an abstention 0, so an answer is worth giving where it is more likely right than wrong.
-``python -m evaluation.calibrate`` fits a gate on a validation run of one preset and profile.
+``python -m evaluation.studies.calibrate`` fits a gate on a validation run of one preset and profile.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Gate(LinearHead):
     """
 
     what: ClassVar[str] = "gate"
-    how: ClassVar[str] = "fit one with python -m evaluation.calibrate"
+    how: ClassVar[str] = "fit one with python -m evaluation.studies.calibrate"
 
     features: tuple[str, ...]
     mean: tuple[float, ...]

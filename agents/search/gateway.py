@@ -20,7 +20,7 @@ from agents.search.images import PictureCache
 from agents.search.pages import PageCache
 from agents.search.parts import ImageParts, WebParts
 from agents.search.plain import PlainImages, PlainWeb, reason
-from agents.texts.pages import main_content
+from agents.texts.page_text import main_content
 
 _log = logging.getLogger(__name__)
 

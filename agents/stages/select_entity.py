@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from agents.methods.objects import Position, offset
+from agents.methods.object_phrases import Position, offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Detection
 from agents.search.hits import Entity

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.injection import gives_orders, neutral
-from agents.texts.pages import main_content
+from agents.texts.page_text import main_content
 from agents.texts.text import clean, one_line, visible_text
 from agents.texts.wikitext import plain
 

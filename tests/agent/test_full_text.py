@@ -15,7 +15,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.texts.chunks import surroundings
+from agents.texts.evidence_chunks import surroundings
 from agents.turn import Candidate, Tools
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
 

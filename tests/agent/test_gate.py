@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.linear_head import HeadError
-from agents.methods.cov import ChainOfVerification
 from agents.methods.gate import SIGNALS, Gate, GateSignals
+from agents.methods.verification_chain import ChainOfVerification
 from agents.overrides import overridden
 from agents.search.hits import Entity, ImageHit
 from agents.settings import Finalise, Settings, SettingsError
@@ -82,7 +82,7 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
     (tmp_path / "gate.json").write_text(text)
     with pytest.raises(HeadError, match=said) as caught:
         Gate.load(tmp_path / "gate.json")
-    assert "evaluation.calibrate" in str(caught.value)
+    assert "evaluation.studies.calibrate" in str(caught.value)
 
 
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
 from agents.stages.select_entity import SelectEntity
-from agents.texts.chunks import in_turn
+from agents.texts.evidence_chunks import in_turn
 from agents.turn import Evidence, Turn, View
 from tests.agent.scripted import ScriptedChat, context, turn
 

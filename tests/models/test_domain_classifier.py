@@ -20,7 +20,7 @@ from agents.models.registry import ModelRegistry
 from agents.models.vision.efficientnet import EfficientNetLite2
 from training.logistic import fit
 
-PHOTOS = Path(__file__).parents[2] / "demo" / "photos"
+PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
 MINILM, EFFICIENTNET = {"kind": "minilm"}, {"kind": "efficientnet-lite2"}
 LABELLED = [
     ("eiffel_tower", "How tall is this?", "sightseeing (local)"),

@@ -10,7 +10,7 @@ from PIL import Image
 from agents.models.base import ImageEncoder, Recogniser
 from agents.models.vision.efficientnet import EfficientNetLite2
 
-PHOTOS = Path(__file__).parents[2] / "demo" / "photos"
+PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
 
 
 @pytest.fixture(scope="module")

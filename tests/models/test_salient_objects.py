@@ -15,7 +15,7 @@ from agents.models.vision.efficientnet import EfficientNetLite2
 from agents.models.vision.saliency import border_contrast, spread
 from agents.models.vision.salient_objects import ANYTHING, SalientObjectDetector
 
-SCENES = Path(__file__).parents[2] / "demo" / "scenes"
+SCENES = Path(__file__).parents[2] / "mini_crag_mm" / "scenes"
 LEFT, RIGHT = Box(60, 120, 240, 330), Box(400, 150, 570, 320)
 
 
