@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from agents.search.atomic import write_whole
+from agents.search.folders import write_whole
 from agents.settings import PRESETS, names
 from tests.support.all_faults import FAULTS
 from tests.support.fault_plan import Fault

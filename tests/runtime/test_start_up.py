@@ -74,7 +74,10 @@ def test_independent_models_load_at_once_and_an_engine_after_all_others(tmp_path
 
 
 def test_a_model_that_cannot_be_loaded_is_named_and_costs_no_other() -> None:
-    profile = Profile(name="p", models={"detector": {"kind": "nothing"}, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}})
+    profile = Profile(
+        name="p",
+        models={"detector": {"kind": "nothing"}, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}},
+    )
     settings = Settings(stages=("ground", "rerank", "answer", "finalise"))
     models = ModelSet(profile, Path("unused"), ready={"chat": ScriptedChat(lambda _: "hello")})
     done = launch.warm_up(CragAgent(None, settings=settings, models=models))
