@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.methods.boxes import usable
+from agents.models.vision.boxes import usable
 from agents.stage import Context
 from agents.turn import Turn, with_image
 

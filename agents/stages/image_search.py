@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.methods.boxes import crop
 from agents.methods.fusion import fuse
 from agents.models.base import Detection
+from agents.models.vision.boxes import crop
 from agents.search.hits import ImageHit
 from agents.stage import Context
 from agents.turn import Turn, View, with_image

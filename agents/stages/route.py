@@ -25,7 +25,7 @@ def open_router(settings: RouteSettings) -> Router:
     """The trained router where the settings name one, else the rules.
 
     Raises:
-        agents.methods.trained_router.RouterError: The file that the settings name is missing or malformed.
+        agents.linear_head.HeadError: The file that the settings name is missing or malformed.
     """
     if settings.trained is not None:
         return _trained(ROOT / Path(settings.trained))
