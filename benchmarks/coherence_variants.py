@@ -31,9 +31,8 @@ from benchmarks.common import parser_of, run
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import AnsweredTurn, answered
-from evaluation.scores.figures import truthfulness_change
-from evaluation.scores.scoring import JudgedTurn
+from evaluation.records import AnsweredTurn, JudgedTurn, answered
+from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.result_tables import ResultTable, rate, with_interval
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 

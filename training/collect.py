@@ -25,13 +25,12 @@ from agents.opening import tidy
 from agents.prompts import Prompt
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
+from evaluation.files.outputs import read_turn_table
 from evaluation.files.responses import repair
-from evaluation.files.turn_table import read_turn_table
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge, judge_turns
-from evaluation.records import DEFAULT_REVISION, AnsweredTurn
-from evaluation.run.generate import RUN_LOG
-from evaluation.scores.scoring import JudgedTurn, is_miss
+from evaluation.files.run_log import RUN_LOG
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from evaluation.records import DEFAULT_REVISION, AnsweredTurn, JudgedTurn
+from evaluation.scores.scoring import is_miss
 from training.answer_support import holds_answer
 from training.chat_examples import (
     HELD_OUT,

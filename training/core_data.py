@@ -20,8 +20,7 @@ from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge
+from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import is_miss
 from training.answer_support import holds_answer
 from training.chat_examples import Example, Message, TrainingDataError

@@ -16,7 +16,7 @@ import torch
 from trl import DPOConfig, DPOTrainer
 
 from agents.models.chat.transformers_chat import TransformersChat
-from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import choose_judge
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
 from training.chat_examples import Example, TrainingDataError
 from training.command import read_data, run_command, training_parser, write_about

@@ -20,9 +20,8 @@ from trl import GRPOConfig, GRPOTrainer
 from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.pixels import rgb_within
 from agents.models.transformers_loading import Checkpoint
-from evaluation.files.turn_table import read_turn_table
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge
+from evaluation.files.outputs import read_turn_table
+from evaluation.judge.judging import Judge, choose_judge
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
 from training.chat_examples import Example, TrainingDataError
 from training.command import read_data, run_command, training_parser, write_about

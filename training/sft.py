@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ChatModel
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge, judge_turns
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.scores.scoring import bootstrap_intervals, score
 from training.adapters import Trainable, load_trainable
 from training.chat_examples import Example

@@ -1,50 +1,26 @@
-"""Runs of local_evaluation.py under a common folder, for commands that compare several; finished ones are reused."""
+"""What the commands that compare runs have in common: run each variant or take up its finished run, tabulate, write."""
 
 from __future__ import annotations
 
 import argparse
 import gc
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-import local_evaluation
+from agents.secrets import keep_out_of_logs
 from evaluation.records import DEFAULT_REVISION, EvaluationError
-from evaluation.run.options import add_shared_options, data_folders, reply_cache
-from evaluation.run.options import parse as parse_run
-from evaluation.scores.figures import Figures, read_about, read_figures
-from evaluation.scores.scoring import JudgedTurn
+from evaluation.run import command
+from evaluation.run.options import add_shared_options, data_folders, parse, reply_cache
+from evaluation.studies.figures import Result, Results, read_about, read_figures
+from evaluation.studies.plots import plot_truthfulness
+from evaluation.studies.result_tables import ResultTable, write_csv
 from evaluation.studies.variants import Variant, check_labels
 
 LOG = "log.txt"
 TASKS = {"single": "single-turn", "multi": "multi-turn"}
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a variant reached on one data set; ``folder`` holds the run's files, ``about`` what it was made with."""
-
-    variant: Variant
-    task: str
-    figures: Figures
-    turns: Sequence[JudgedTurn]
-    folder: Path = Path()
-    about: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Results:
-    """What all variants reached, and why some could not be run."""
-
-    made: tuple[Result, ...]
-    failed: tuple[str, ...] = ()
-
-    def of_task(self, task: str) -> list[Result]:
-        """The results on one data set, in the order of the variants."""
-        return [result for result in self.made if result.task == task]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +80,7 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
         arguments = _arguments(variant, tasks, options)
         try:
             _run(arguments, variant, options.out / LOG)
-            for task, folder in data_folders(parse_run(arguments)):
+            for task, folder in data_folders(parse(arguments)):
                 figures, turns = read_figures(folder)
                 made.append(Result(variant, task, figures, turns, folder, read_about(folder)))
         except EvaluationError as error:
@@ -119,39 +95,67 @@ def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespa
     arguments = [
         "--dataset-type", "both" if both else tasks[0],
         "--output-dir", str(folder if both else folder / tasks[0]),
-        "--split", options.split,
-        "--revision", options.revision,
-        f"--num-conversations={options.num_conversations}",
-        "--profile", options.profile,
-        "--num-workers", str(options.num_workers),
-        "--cache", str(options.cache),
         *(() if options.anew else ("--resume",)), "--no_progress", "--no-report",
         *(word for setting in options.set for word in ("--set", setting)),
         *variant.arguments(),
     ]  # fmt: skip
-    for flag, value in (
-        ("--dataset", options.dataset),
-        ("--eval-model", options.eval_model),
-        ("--tokenizer", options.tokenizer),
-        ("--reply-cache", reply_cache(options)),
-    ):
-        if value is not None:
-            arguments += [flag, str(value)]
+    same = "dataset split revision num_conversations profile eval_model num_workers tokenizer cache".split()
+    given = ((name, getattr(options, name)) for name in same)
+    arguments += [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
+    if (replies := reply_cache(options)) is not None:
+        arguments.append(f"--reply-cache={replies}")
     arguments += ["--suppress-web-search-api"] * options.suppress_web_search_api
-    arguments += ["--suppress-image-search-api"] * options.suppress_image_search_api
-    return arguments
+    return arguments + ["--suppress-image-search-api"] * options.suppress_image_search_api
 
 
 def _run(arguments: Sequence[str], variant: Variant, log: Path) -> None:
     with log.open("a+", encoding="utf-8") as file:
         start = file.tell()
         file.write(f"== {variant.label}: local_evaluation.py {' '.join(arguments)}\n")
-        status = local_evaluation.main(arguments, Console(file=file, width=120))
+        status = command.main(arguments, Console(file=file, width=120))
         gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
-        if status == local_evaluation.INTERRUPTED:
+        if status == command.INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:
             file.seek(start)
             errors = [line.strip() for line in file if line.startswith("error: ")]
             reason = errors[-1].removeprefix("error: ") if errors else f"exit status {status}"
             raise EvaluationError(f"{variant.label}: {reason} (see {log})")
+
+
+def compare(
+    variants: Callable[[], list[Variant]],
+    tables: Callable[[Results, Sequence[str]], list[ResultTable]],
+    options: argparse.Namespace,
+    stem: str,
+) -> int:
+    """Run the variants, print their tables, and write them with a plot as ``STEM.md``, ``.csv`` and ``.png`` in ``options.out``.
+
+    Args:
+        variants: What to run; may raise EvaluationError.
+        tables: The tables of the results on the tasks asked for.
+
+    Returns:
+        Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
+    """
+    keep_out_of_logs()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    console = Console()
+    try:
+        results = run_all(variants(), options, console)
+        made = tables(results, tasks_of(options))
+    except EvaluationError as error:
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from here")
+        return command.INTERRUPTED
+    if results.made:
+        for table in made:
+            table.show(console)
+        text, numbers, plot = (options.out / f"{stem}.{kind}" for kind in ("md", "csv", "png"))
+        text.write_text("\n".join(table.markdown() for table in made), encoding="utf-8")
+        write_csv(numbers, results.made)
+        plot_truthfulness(plot, results.made)
+        console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)
+    return 1 if results.failed else 0

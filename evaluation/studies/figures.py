@@ -1,4 +1,4 @@
-"""The figures of a finished run that a comparison shows."""
+"""The figures of finished runs that a comparison shows."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from evaluation.files.outputs import SCORES
+from evaluation.files.outputs import SCORES, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
 from evaluation.files.traces import TRACE, match_traces, read_traces
-from evaluation.files.turn_table import read_turn_table
+from evaluation.records import JudgedTurn
 from evaluation.scores.overlap import mean_overlap
-from evaluation.scores.scoring import (
-    INTERVAL,
-    RESAMPLES,
-    JudgedTurn,
-    bootstrap_intervals,
-    by_session,
-    score,
-    truthfulness_points,
-)
+from evaluation.scores.scoring import bootstrap_intervals, score
+from evaluation.studies.variants import Variant
 
 Interval = tuple[float, float]
 
@@ -58,6 +49,30 @@ class Figures:
     reply_misses: int | None = None
     cut_short: int = 0
     intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a variant reached on one data set; ``folder`` holds the run's files, ``about`` what it was made with."""
+
+    variant: Variant
+    task: str
+    figures: Figures
+    turns: Sequence[JudgedTurn]
+    folder: Path = Path()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What all variants reached, and why some could not be run."""
+
+    made: tuple[Result, ...]
+    failed: tuple[str, ...] = ()
+
+    def of_task(self, task: str) -> list[Result]:
+        """The results on one data set, in the order of the variants."""
+        return [result for result in self.made if result.task == task]
 
 
 def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None, cut_short: int = 0) -> Figures:
@@ -107,41 +122,3 @@ def read_about(run: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return about if isinstance(about, dict) else {}
-
-
-def truthfulness_change(
-    before: Sequence[JudgedTurn], after: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, Interval | None]:
-    """How much truthfulness changes between two runs over the same sessions, with its 95% interval.
-
-    The runs are compared session by session, and whole sessions are resampled: what is hard for both cancels out, so
-    that the interval is narrower than those of the two runs suggest. Sessions that only one run has are left out.
-
-    Returns:
-        The change, and its interval where there are at least two sessions.
-    """
-    old, new = by_session(before), by_session(after)
-    shared = [session for session in old if session in new]
-    if not shared:
-        return 0.0, None
-    # (sessions, 4): points and number of turns of each run
-    sums = np.array(
-        [
-            (
-                sum(map(truthfulness_points, old[session])),
-                len(old[session]),
-                sum(map(truthfulness_points, new[session])),
-                len(new[session]),
-            )
-            for session in shared
-        ],
-        dtype=np.float64,
-    )
-    total = sums.sum(axis=0)
-    change = float(total[2] / total[3] - total[0] / total[1])
-    if len(shared) < 2:
-        return change, None
-    picks = np.random.default_rng(seed).integers(0, len(shared), size=(resamples, len(shared)))
-    drawn = sums[picks].sum(axis=1)
-    low, high = np.percentile(drawn[:, 2] / drawn[:, 3] - drawn[:, 0] / drawn[:, 1], INTERVAL)
-    return change, (float(low), float(high))
