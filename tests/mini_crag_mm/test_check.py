@@ -101,7 +101,7 @@ def test_derived_answers_are_left_to_a_human(tmp_path: Path) -> None:
 
 
 def test_amounts_are_counted(tiny: SetPaths) -> None:
-    messages = [finding.message for finding in check.check_counts(load_content(tiny.content))]
+    messages = [finding.message for finding in set_rules.check_counts(load_content(tiny.content))]
     assert "only 3 entities; at least 200 are wanted" in messages
     assert "only 1 dialogs; at least 40 are wanted" in messages
     assert "public_test: no question of category multi-hop" in messages
