@@ -55,6 +55,7 @@ def _measure(options: argparse.Namespace) -> int:
     for column in ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max"):
         shown.add_column(column, justify="left" if column == "preset" else "right")
     slow = False
+    launch.prepare(options.cache, "embedded")  # before Hugging Face's libraries are imported
     for preset in options.presets or launch.preset_names():
         settings = launch.settings_of(preset, "gpu")
         models = placed_models(settings, load_profile("gpu"), PromptLibrary(PROMPTS))

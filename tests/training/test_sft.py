@@ -17,7 +17,7 @@ from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft
 from training.adapters import load_trainable, without_cache
 from training.chat_examples import TrainingDataError
-from training.command import ABOUT
+from training.command_line import ABOUT
 from training.encoding import IGNORED, Group, SampleEncoder, groups_of
 from training.recipes import DataTable, LoraTable, load_recipe, recipe_names
 from training.targets import Sample, counts, samples_of
