@@ -1,14 +1,11 @@
 """The benchmark in the organiser's schema, as local folders that `datasets.load_dataset` reads.
 
-    python -m mini_crag_mm.generator.datasets OUT_DIR
-
-Writes OUT_DIR/crag-mm-{single,multi}-turn-public/{v0.1.1,v0.1.2}/data/SPLIT-00000-of-00001.parquet, and beside them
+Below a folder: crag-mm-{single,multi}-turn-public/{v0.1.1,v0.1.2}/data/SPLIT-00000-of-00001.parquet, and beside them
 image_cache/ (the images that rows give by URL), accept.json and content_ids.json. Nothing is downloaded.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import importlib.metadata
 import json
@@ -23,8 +20,8 @@ from typing import Any, Literal, get_args
 from filelock import FileLock
 from tqdm import tqdm
 
-from mini_crag_mm.generator.compose import read_layout
-from mini_crag_mm.generator.content import (
+from agents.search.images import cache_name
+from mini_crag_mm.content_models import (
     SPLITS,
     Category,
     Content,
@@ -39,14 +36,15 @@ from mini_crag_mm.generator.content import (
     load_content,
     turn_id,
 )
-from mini_crag_mm.generator.kg import IMAGE_URL
-from mini_crag_mm.generator.paths import DemoPaths
-from mini_crag_mm.generator.quality import IMAGE_QUALITIES, image_quality
+from mini_crag_mm.files import SetPaths
+from mini_crag_mm.loader import IMAGE_URL, SET, read_layout
 
 Revision = Literal["v0.1.1", "v0.1.2"]
 REVISIONS: tuple[Revision, ...] = get_args(Revision)
 Task = Literal["single-turn", "multi-turn"]
 TASKS: tuple[Task, ...] = get_args(Task)
+ImageQuality = Literal["normal", "low-light", "blurred", "truncated", "occluded", "rotated"]
+IMAGE_QUALITIES: tuple[ImageQuality, ...] = get_args(ImageQuality)
 PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
 
 # Raise this when the layout of the built files changes, so that older ones are built anew.
@@ -55,6 +53,12 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://mini-crag-mm.example/")
 STAMP = "built_from.txt"
 # Readers decode a whole group for one row, so groups of pictures stay small.
 ROWS_PER_GROUP = 100
+
+LOW_LIGHT_BELOW = 0.85  # brightness factor
+BLURRED_FROM = 0.9  # pixels of blur radius
+ROTATED_FROM = 5.0  # degrees
+TRUNCATED_BELOW = 0.9  # share of the asked thing that is inside the frame
+OCCLUDED_FROM = 0.2  # share of the asked thing that others hide
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,6 @@ def scene_url(scene_id: str) -> str:
     return f"{IMAGE_URL}scenes/{scene_id}.webp"
 
 
-def cache_name(url: str) -> str:
-    """File name of an image in a cache: SHA-256 of its URL in hexadecimal, and the extension of the URL's path."""
-    extension = Path(url.split("?")[0]).suffix.lower()
-    return hashlib.sha256(url.encode("utf-8")).hexdigest() + extension
-
-
 def _items(content: Content, task: Task, split: Split) -> list[Question | Dialog]:
     items = content.questions if task == "single-turn" else content.dialogs
     # By session id, which is as good as shuffled: the first N rows are then a fair sample of all groups.
@@ -126,6 +124,25 @@ def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
     if same_photo is None:
         return "not-shown"
     return "altered-copy" if same_photo else "other-photo"
+
+
+def image_quality(scene: Scene, layout: dict[str, Any], entity: str | None) -> ImageQuality:
+    """The organiser's label of a turn, from what was done to its scene: the worst trouble for a question on `entity`.
+
+    None as `entity`: a question on the whole picture.
+    """
+    asked = [thing for thing in layout["objects"] if thing["entity"] == entity]
+    if scene.effects.darken < LOW_LIGHT_BELOW:
+        return "low-light"
+    if scene.effects.blur >= BLURRED_FROM:
+        return "blurred"
+    if any(thing["shown"] < TRUNCATED_BELOW for thing in asked):
+        return "truncated"
+    if any(thing["covered"] >= OCCLUDED_FROM for thing in asked):
+        return "occluded"
+    if abs(scene.effects.rotate) >= ROTATED_FROM:
+        return "rotated"
+    return "normal"
 
 
 def turn_facts(
@@ -160,7 +177,7 @@ def turn_facts(
 
 
 def _rows(
-    content: Content, paths: DemoPaths, layouts: dict[str, dict[str, Any]], task: Task, split: Split
+    content: Content, paths: SetPaths, layouts: dict[str, dict[str, Any]], task: Task, split: Split
 ) -> Iterator[dict[str, Any]]:
     """Rows in the form of v0.1.1, with image_quality beside (left out when that revision is written)."""
     for item in _items(content, task, split):
@@ -197,7 +214,7 @@ def _rows(
 
 def _features(revision: Revision) -> Any:
     """The organiser's features: a list of structs with strings, or a struct of lists with class labels."""
-    # Imported here: it takes a second, and most of mini_crag_mm.generator does without.
+    # Imported here: it takes a second, and most of this package does without.
     from datasets import ClassLabel, Features, Image, Sequence, Value
 
     text = Value("string")
@@ -242,7 +259,7 @@ def _write_parquet(rows: list[dict[str, Any]], revision: Revision, target: Path)
     pyarrow.parquet.write_table(table, target, row_group_size=ROWS_PER_GROUP)
 
 
-def _content_hash(paths: DemoPaths) -> str:
+def _content_hash(paths: SetPaths) -> str:
     """Hash of all that the data sets are made of."""
     # Different versions of the library write features differently; importing it for its version would take seconds.
     digest = hashlib.sha256(f"{FORMAT_VERSION} {importlib.metadata.version('datasets')}\n".encode())
@@ -252,7 +269,7 @@ def _content_hash(paths: DemoPaths) -> str:
     return digest.hexdigest()
 
 
-def _write_all(content: Content, paths: DemoPaths, built: BuiltDatasets) -> None:
+def _write_all(content: Content, paths: SetPaths, built: BuiltDatasets) -> None:
     """Write everything into an empty folder."""
     layouts = read_layout(paths.layout)
     with tqdm(total=len(TASKS) * len(REVISIONS) * len(SPLITS), desc="data sets", unit="file", disable=None) as progress:
@@ -280,14 +297,13 @@ def _write_all(content: Content, paths: DemoPaths, built: BuiltDatasets) -> None
     built.content_ids.write_text(json.dumps(facts, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def build_datasets(out_dir: Path, paths: DemoPaths | None = None) -> BuiltDatasets:
+def build_datasets(out_dir: Path, paths: SetPaths = SET) -> BuiltDatasets:
     """Build the data sets below `out_dir` (made if needed) unless they are up to date.
 
     `out_dir` is put in place whole, so that a reader never sees half of it. FileExistsError when it holds anything but
     an earlier build, ContentError when the YAML is faulty, KeyError or FileNotFoundError when a scene has not been
     composed.
     """
-    paths = paths or DemoPaths()
     built = BuiltDatasets(out_dir.resolve())
     built.root.parent.mkdir(parents=True, exist_ok=True)
     # Two runs that start together must not both build, nor swap folders under each other.
@@ -309,15 +325,3 @@ def build_datasets(out_dir: Path, paths: DemoPaths | None = None) -> BuiltDatase
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return built
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out_dir", type=Path)
-    print(build_datasets(parser.parse_args(arguments).out_dir).root)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-DEMO_ROOT = Path(__file__).resolve().parents[1]
+from agents.search.atomic import write_whole
+
+SET_ROOT = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
-class DemoPaths:
+class SetPaths:
     """The files and folders below one root."""
 
-    root: Path = DEMO_ROOT
+    root: Path = SET_ROOT
 
     @property
     def content(self) -> Path:
@@ -68,23 +69,18 @@ class DemoPaths:
         return self.root / "ATTRIBUTION.md"
 
 
-@contextmanager
-def atomic_file(target: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; it takes the target's place only if the block ends without error."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
-    # mkstemp makes files private; these are meant to be read by everybody.
-    part.chmod(0o644)
-    try:
-        yield part
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_text(target: Path, text: str) -> None:
-    """Write UTF-8 `text` to `target` atomically."""
-    with atomic_file(target) as part:
-        part.write_text(text, encoding="utf-8")
+    """Write UTF-8 `text` to `target`, whole or not at all."""
+    write_whole(target, text.encode("utf-8"))
+
+
+def write_lines(target: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write JSON lines, whole or not at all; returns `target`."""
+    write_text(target, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return target
+
+
+def read_lines(source: Path) -> list[Any]:
+    """The values of a file of JSON lines."""
+    # Not splitlines: texts may hold U+2028.
+    return [json.loads(line) for line in source.read_text(encoding="utf-8").split("\n") if line]

@@ -10,28 +10,28 @@ import datasets as hf
 import numpy as np
 import pytest
 
-from evaluation.data.crag_dataset import read_photo_groups
-from mini_crag_mm.generator import datasets as demo_datasets
-from mini_crag_mm.generator.content import Content, load_content
-from mini_crag_mm.generator.datasets import (
+from agents.search.images import cache_name
+from mini_crag_mm import organiser_format
+from mini_crag_mm.content_models import Content, load_content
+from mini_crag_mm.files import SetPaths
+from mini_crag_mm.organiser_format import (
+    IMAGE_QUALITIES,
     REVISIONS,
     BuiltDatasets,
     Revision,
     Task,
     build_datasets,
-    cache_name,
+    image_quality,
     interaction_id,
     photo_group,
     scene_url,
     session_id,
 )
-from mini_crag_mm.generator.paths import DemoPaths
-from mini_crag_mm.generator.quality import IMAGE_QUALITIES, image_quality
 from tests.mini_crag_mm.conftest import tiny_files, write_files
 
 
 @pytest.fixture
-def made(built: DemoPaths, tmp_path: Path) -> BuiltDatasets:
+def made(built: SetPaths, tmp_path: Path) -> BuiltDatasets:
     return build_datasets(tmp_path / "out", built)
 
 
@@ -97,7 +97,7 @@ def test_schema_is_the_organisers(made: BuiltDatasets, tmp_path: Path) -> None:
     assert old[0]["image"].size == (450, 480)
 
 
-def test_rows_without_image_are_in_the_cache(made: BuiltDatasets, built: DemoPaths, tmp_path: Path) -> None:
+def test_rows_without_image_are_in_the_cache(made: BuiltDatasets, built: SetPaths, tmp_path: Path) -> None:
     rows = load(made, "single-turn", "v0.1.1", "validation", tmp_path / "cache")
     urls = [row["image_url"] for row in rows if row["image"] is None]
     assert urls == [scene_url("t_s002")] == ["https://images.mini-crag-mm.example/scenes/t_s002.webp"]
@@ -126,7 +126,6 @@ def test_facts_and_accept_forms_by_interaction(made: BuiltDatasets) -> None:
     assert len(fact["cosines"]) == 1 and fact["cosines"][0] < 1
     nothing = facts[interaction_id("t_m001#1")]
     assert (nothing["same_photo"], nothing["in_graph"], nothing["photo_group"]) == (None, None, "no-entity")
-    assert read_photo_groups([made.root / "nowhere", made.root])[interaction_id("t_q001")] == "altered-copy"
     assert not facts[interaction_id("t_q003")]["answerable"]
 
 
@@ -151,12 +150,12 @@ def test_ids_are_stable() -> None:
 
 
 def test_built_once_and_again_after_a_change(
-    made: BuiltDatasets, built: DemoPaths, monkeypatch: pytest.MonkeyPatch
+    made: BuiltDatasets, built: SetPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("it was up to date")
 
-    monkeypatch.setattr(demo_datasets, "_write_all", fail)
+    monkeypatch.setattr(organiser_format, "_write_all", fail)
     assert build_datasets(made.root, built) == made
     files = tiny_files()
     files["single"][0]["query"] = "How wide is that?"
@@ -174,7 +173,7 @@ def test_built_once_and_again_after_a_change(
     assert b"How wide is that?" in parquet.read_bytes()
 
 
-def test_foreign_folders_are_left_alone(built: DemoPaths, tmp_path: Path) -> None:
+def test_foreign_folders_are_left_alone(built: SetPaths, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.txt").write_text("precious")
     with pytest.raises(FileExistsError):
@@ -195,7 +194,7 @@ def test_foreign_folders_are_left_alone(built: DemoPaths, tmp_path: Path) -> Non
     ],
 )
 def test_quality_comes_from_what_was_done_to_the_picture(
-    tiny: DemoPaths, effects: dict[str, float], thing: dict[str, float], expected: str
+    tiny: SetPaths, effects: dict[str, float], thing: dict[str, float], expected: str
 ) -> None:
     scene = load_content(tiny.content).scenes["t_s001"]
     scene = scene.model_validate({**scene.model_dump(), "effects": effects})
