@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from agents.linear_head import rows_of
 from agents.methods.gate import DOUBTS, SIGNALS, Gate
 from evaluation.records import EvaluationError
-from evaluation.scores.scoring import INTERVAL, RESAMPLES
+from evaluation.scores.scoring import RESAMPLES, session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -60,11 +60,9 @@ class HeldOut:
 
 def truthfulness(turns: Turns, points: FloatArray, *, resamples: int = RESAMPLES, seed: int = 0) -> Truthfulness:
     """Mean of the points of every turn; whole sessions are resampled for the interval."""
-    size = np.bincount(turns.session).astype(np.float64)
-    total = np.bincount(turns.session, weights=points)
-    picks = np.random.default_rng(seed).integers(0, len(size), size=(resamples, len(size)))
-    low, high = np.percentile(total[picks].sum(axis=1) / size[picks].sum(axis=1), INTERVAL)
-    return Truthfulness(float(points.mean()), float(low), float(high))
+    sums = np.column_stack([np.bincount(turns.session, weights=points), np.bincount(turns.session)])
+    low, high = session_interval(sums, lambda total, size: total / size, resamples, seed)
+    return Truthfulness(float(points.mean()), low, high)
 
 
 def usable(turns: Turns) -> list[str]:
