@@ -16,6 +16,7 @@ from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, 
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import converted
+from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
 from agents.models.chat.prompt_fitting import cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMask, SchemaMasks
@@ -53,10 +54,16 @@ class TransformersChat:
         name: Name in traces.
         max_batch: Most prompts in one pass over the model.
         max_image_side: Images are scaled down to this many pixels on their longer side.
+        key_value_cache: Kind of cache as ``GenerationConfig`` names it; None for the model's own.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, name: str, max_batch: int = 8, max_image_side: int = MAX_IMAGE_SIDE
+        self,
+        checkpoint: Checkpoint,
+        name: str,
+        max_batch: int = 8,
+        max_image_side: int = MAX_IMAGE_SIDE,
+        key_value_cache: str | None = None,
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
@@ -64,6 +71,7 @@ class TransformersChat:
         self._checkpoint = checkpoint
         self._max_batch = max_batch
         self._max_image_side = max_image_side
+        self._cache = key_value_cache
         self._schemas: SchemaMasks | None = None
 
     @classmethod
@@ -96,8 +104,10 @@ class TransformersChat:
         checkpoint = load_checkpoint(source, device, dtype)
         if int8:
             quantise(checkpoint.model)
+            use_grouped_attention(checkpoint.model)
         name = name or Path(source).name + (" (int8)" if int8 else "")
-        return cls(checkpoint, name, max_batch, max_image_side)
+        # The growing key-value cache would be copied whole for every token.
+        return cls(checkpoint, name, max_batch, max_image_side, "static" if int8 else None)
 
     def warm_up(self) -> None:
         """Ask once what is slow the first time: kernels are chosen, pictures processed.
@@ -229,6 +239,7 @@ class TransformersChat:
             do_sample=False,
             eos_token_id=ends or None,
             pad_token_id=self._checkpoint.tokenizer.pad_token_id,
+            cache_implementation=self._cache,
         )
         with torch.inference_mode():
             self._checkpoint.model.generate(
