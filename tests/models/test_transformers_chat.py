@@ -309,7 +309,7 @@ def test_grouped_attention_says_what_the_model_says_with_its_own(llama: Path, ch
     config = checkpoint.model.config
     assert config.num_attention_heads > config.num_key_value_heads
     use_grouped_attention(checkpoint.model)
-    grouped = TransformersChat(checkpoint, "grouped", max_batch=4, kv_cache="static")
+    grouped = TransformersChat(checkpoint, "grouped", max_batch=4, key_value_cache="static")
     requests = [ask("fox", logprobs=True), ask("How tall is the Eiffel Tower? " * 3, logprobs=True, max_tokens=5)]
     for own, other in zip(chat.chat(requests), grouped.chat(requests), strict=True):
         assert own.text == other.text

@@ -54,7 +54,7 @@ class TransformersChat:
         name: Name in traces.
         max_batch: Most prompts in one pass over the model.
         max_image_side: Images are scaled down to this many pixels on their longer side.
-        kv_cache: Kind of key-value cache as ``GenerationConfig`` names it; None for the model's own.
+        key_value_cache: Kind of cache as ``GenerationConfig`` names it; None for the model's own.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class TransformersChat:
         name: str,
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
-        kv_cache: str | None = None,
+        key_value_cache: str | None = None,
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
@@ -71,7 +71,7 @@ class TransformersChat:
         self._checkpoint = checkpoint
         self._max_batch = max_batch
         self._max_image_side = max_image_side
-        self._kv_cache = kv_cache
+        self._cache = key_value_cache
         self._schemas: SchemaMasks | None = None
 
     @classmethod
@@ -106,8 +106,8 @@ class TransformersChat:
             quantise(checkpoint.model)
             use_grouped_attention(checkpoint.model)
         name = name or Path(source).name + (" (int8)" if int8 else "")
-        kv_cache = "static" if int8 else None  # the growing one is copied whole for every token
-        return cls(checkpoint, name, max_batch, max_image_side, kv_cache)
+        # The growing key-value cache would be copied whole for every token.
+        return cls(checkpoint, name, max_batch, max_image_side, "static" if int8 else None)
 
     def warm_up(self) -> None:
         """Ask once what is slow the first time: kernels are chosen, pictures processed.
@@ -239,7 +239,7 @@ class TransformersChat:
             do_sample=False,
             eos_token_id=ends or None,
             pad_token_id=self._checkpoint.tokenizer.pad_token_id,
-            cache_implementation=self._kv_cache,
+            cache_implementation=self._cache,
         )
         with torch.inference_mode():
             self._checkpoint.model.generate(
