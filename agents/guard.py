@@ -47,9 +47,7 @@ class Plan:
     reason: str | None = None
 
 
-def plan(
-    stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float
-) -> Plan:
+def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:
     """How to run a stage for so many turns; one that needs no time at least is never skipped.
 
     Args:
@@ -76,7 +74,9 @@ def kept_for(later: Sequence[Stage], times: Estimates, turns: int, whole_call: f
     def least(kind: str) -> float:
         return sum(times.seconds(stage.name, turns, stage.least_seconds) for stage in later if stage.kind == kind)
 
-    return min(least("answers"), _MOST_FOR_ANSWERING * whole_call) + min(least("verifies"), VERIFICATION_SHARE * whole_call)
+    return min(least("answers"), _MOST_FOR_ANSWERING * whole_call) + min(
+        least("verifies"), VERIFICATION_SHARE * whole_call
+    )
 
 
 @dataclass

@@ -58,7 +58,13 @@ class Pipeline:
     ) -> None:
         self.stages = list(stages_of(settings) if stages is None else stages)
         self.context = Context(
-            models, search, prompts, NO_DEADLINE, settings.limits, tuple(stage.name for stage in self.stages), settings.fetch
+            models,
+            search,
+            prompts,
+            NO_DEADLINE,
+            settings.limits,
+            tuple(stage.name for stage in self.stages),
+            settings.fetch,
         )
         self.worker = Worker()
         self.hung: dict[str, threading.Thread] = {}
@@ -133,7 +139,9 @@ class Pipeline:
                 turn.error = turn.error or f"{stage.name}: {reason}"
             return _closed(before, stage, took, reason)
         took = self._clock() - started
-        if not any(failures) and math.isfinite(seconds):  # without a limit nothing is planned, and models may still have been loaded
+        if not any(failures) and math.isfinite(
+            seconds
+        ):  # without a limit nothing is planned, and models may still have been loaded
             self._times.observe(stage.name, len(turns), took, short=short)
         for turn, failed in zip(turns, failures, strict=True):
             if failed is not None:
@@ -161,7 +169,9 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str |
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
             _log.exception("stage %s failed", stage.name)
             reason = scrubbed(f"{type(error).__name__}: {error}")[:_LONGEST_REASON]
-            if places is tries[0] and len(places) > 1 and not isinstance(error, ModelError):  # that is an engine which can answer no one
+            if (
+                places is tries[0] and len(places) > 1 and not isinstance(error, ModelError)
+            ):  # that is an engine which can answer no one
                 tries += [[place] for place in places]
         for place in places:
             failures[place] = reason

@@ -8,7 +8,7 @@ preset, the preset's ``[profiles.NAME]`` for the profile, environment variables 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -269,6 +269,12 @@ def _class(stage: str) -> type[Stage]:
         raise SettingsError(str(error)) from error
 
 
+def _stage_names() -> list[str]:
+    from agents.stage import stage_names
+
+    return stage_names()
+
+
 def _schema(tables: Sequence[Mapping[str, Any]]) -> type[Settings]:
     """``Settings`` with a field for the options of each stage that tables name, in their lists of stages or by a table of its own."""
     listed = [stages for table in tables if isinstance(stages := table.get("stages"), Sequence)]
@@ -278,7 +284,7 @@ def _schema(tables: Sequence[Mapping[str, Any]]) -> type[Settings]:
             try:
                 classes[name] = _class(name)
             except SettingsError as error:
-                raise SettingsError(_unknown(name, {**Settings.model_fields, **classes})) from error
+                raise SettingsError(_unknown(name, [*Settings.model_fields, *classes, *_stage_names()])) from error
     return _extended(tuple(classes[name] for name in sorted(classes)))
 
 
@@ -343,7 +349,8 @@ def _fields(model: type[BaseModel], place: Sequence[str]) -> Mapping[str, Any]:
     return model.model_fields
 
 
-def _unknown(key: str, known: Mapping[str, Any], inside: str = "") -> str:
+def _unknown(key: str, known: Iterable[str], inside: str = "") -> str:
+    known = list(dict.fromkeys(known))
     near = get_close_matches(key.rpartition(".")[2], known, 1)
     meant = f" did you mean {near[0]!r}?" if near else ""
-    return f"there is no setting {key!r};{meant} known{f' in {inside}' if inside else ''}: {', '.join(known)}"
+    return f"there is no setting {key!r};{meant} known{f' in {inside}' if inside else ''}: {', '.join(known) or 'none'}"

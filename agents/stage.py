@@ -15,11 +15,11 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.settings import Limits
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest
 from agents.prompts import Prompt, PromptLibrary
 from agents.search.gateway import SearchGateway
+from agents.settings import Limits
 from agents.texts.evidence_text import within_tokens
 from agents.turn import Evidence, Turn
 
@@ -61,9 +61,7 @@ class Context:
     short: bool = False
     shorten: Callable[[int], int] | None = None
 
-    def ask(
-        self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None
-    ) -> list[ChatReply]:
+    def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
         """The replies of the chat model that reads ``prompt``, in one batched call; none is made where there is nothing to ask.
 
         Args:
@@ -174,7 +172,9 @@ def stage_class(reference: str) -> type[Stage]:
         if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path and name in ("", key)
     ]
     if len(found) != 1:
-        raise StageError(f"stage {reference!r}: {path} defines {len(found)} stages{f' named {name}' if name else ''}, not one")
+        raise StageError(
+            f"stage {reference!r}: {path} defines {len(found)} stages{f' named {name}' if name else ''}, not one"
+        )
     return found[0]
 
 

@@ -14,7 +14,7 @@ from agents.base_agent import Message
 from agents.methods.citations import CheckedSentence
 from agents.methods.object_phrases import Position
 from agents.methods.verification_chain import ChainOfVerification
-from agents.models.base import Detection, TextLine
+from agents.models.base import Detection
 from agents.search.given import GivenContext
 from agents.search.types import Entity, ImageHit, WebHit
 

@@ -18,7 +18,9 @@ _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
 _POLL_SECONDS = 0.02  # how late a hang may be noticed; the end of work is noticed at once
 _FAREWELL_SECONDS = 5.0  # for threads that were left behind, when the process ends
-_REMINDER_SECONDS = 0.05  # between two attempts to end one: a stage takes the first for a fault of one turn, and goes on
+_REMINDER_SECONDS = (
+    0.05  # between two attempts to end one: a stage takes the first for a fault of one turn, and goes on
+)
 
 
 class HungError(RuntimeError):
@@ -78,7 +80,9 @@ class Worker:
             self._jobs.put(None)  # it ends once it is free
             _left_behind.add(self._thread)
             atexit.unregister(_see_off)
-            atexit.register(_see_off)  # anew: the latest is called first, before libraries in use by the thread are taken down
+            atexit.register(
+                _see_off
+            )  # anew: the latest is called first, before libraries in use by the thread are taken down
         self._jobs = self._thread = None
 
 

@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.deadline import NO_DEADLINE
 from agents.models.base import ModelError
 from agents.models.composed_vision import Describe
 from agents.models.registry import ModelRegistry, Spec
@@ -104,7 +103,9 @@ class Question:
     history: tuple[dict[str, str], ...] = ()
 
 
-def count_calls(questions: Sequence[Question], preset: str, profile: str, pipeline: Any, cache: Path) -> list[Call]:
+def count_calls(
+    questions: Sequence[Question], preset: str, profile: str, search_pipeline: Any, cache: Path
+) -> list[Call]:
     """Run a batch through the stages of a preset and return the calls it took, without a time limit.
 
     Raises:
@@ -112,28 +113,27 @@ def count_calls(questions: Sequence[Question], preset: str, profile: str, pipeli
         ModelError: A stage could not be run; a table without it would be too good.
     """
     from agents.models.pixels import to_rgb
-    from agents.pipeline import STAGES, run_stage
+    from agents.pipeline import Pipeline
     from agents.prompts import PromptLibrary
-    from agents.stage import Context
     from agents.turn import Turn
 
     log = CallLog()
     settings = launch.settings_of(preset, profile)
     models = launch.build_models(profile, cache, partial(CountingRegistry, log))
-    search = cast(SearchGateway, Counted(SearchGateway(pipeline), "search", log))
-    context = Context(settings, models, search, PromptLibrary(PROMPTS), NO_DEADLINE)
+    search = cast(SearchGateway, Counted(SearchGateway(search_pipeline), "search", log))
+    pipeline = Pipeline(settings, models, search, PromptLibrary(PROMPTS))
     turns = [
         Turn(question.query, to_rgb(question.image) if question.image is not None else None, question.history)
         for question in questions
     ]
     for turn in turns:
         turn.question = turn.query
-    for name in settings.stages:
-        log.stage = name
-        run_stage(STAGES[name](), turns, context)
+    for stage in pipeline.stages:
+        log.stage = stage.name
+        turns = pipeline.run_stage(stage, turns, pipeline.context)
         failed = turns[0].trace[-1]["skipped"]
         if failed:
-            raise ModelError(f"stage {name}: {failed}")
+            raise ModelError(f"stage {stage.name}: {failed}")
     return log.calls
 
 

@@ -8,6 +8,7 @@ cannot be read is a fault of the prompt or of its parser: exit status 1 where fe
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -210,7 +211,9 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         elif len(seen.examples) < options.examples:
             seen.examples.append(reply.text)
 
-    agent.prompts, agent.models = prompts, ReadModels(agent.models, read)
+    agent.pipeline.context = dataclasses.replace(
+        agent.pipeline.context, prompts=prompts, models=ReadModels(agent.models, read)
+    )
     dataset = datasets.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
     for session in dataset.sessions[: options.num_conversations]:
         agent.batch_generate_response([session.turns[0].query], [dataset.image(session).image], [[]])

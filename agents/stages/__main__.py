@@ -1,4 +1,4 @@
-"""The table of stages in docs/architecture.md, made from their classes: ``python -m agents.stages`` prints it, ``--write`` puts it there."""
+"""The table of stages in docs/architecture.md, made from their classes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def table() -> str:
 
 def main(arguments: Sequence[str] | None = None, page: Path = PAGE) -> int:
     """Print the table or write it into the page; 1 where the page has no place for it."""
-    parser = argparse.ArgumentParser(prog="python -m agents.stages", description="The table of stages, from their classes.")
+    parser = argparse.ArgumentParser(
+        prog="python -m agents.stages", description="The table of stages, from their classes."
+    )
     parser.add_argument("--write", action="store_true", help=f"put it into {PAGE.relative_to(ROOT)}")
     if not parser.parse_args(arguments).write:
         print(table(), end="")

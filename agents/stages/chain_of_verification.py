@@ -35,9 +35,7 @@ class VerificationChain(Stage):
         ]
         prompt = context.prompts["chain_of_verification"]
         requests = [
-            prompt.request(
-                image=turn.image, question=turn.question, evidence=turn.shown, answer=answer
-            )
+            prompt.request(image=turn.image, question=turn.question, evidence=turn.shown, answer=answer)
             for turn, answer in concerned
         ]
         replies = context.ask(prompt, requests)

@@ -55,7 +55,9 @@ class CitedAnswer(Stage):
             for chunk in turn.best_evidence(MOST_DOCUMENTS)
             if modality_of(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
-        pictures = context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures and urls else {}
+        pictures = (
+            context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures and urls else {}
+        )
         requests = [self._request(turn, context, pictures) for turn in turns]
         replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):

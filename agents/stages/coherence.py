@@ -63,7 +63,9 @@ class CoherenceOptions(ChunkOptions, StageOptions):
     )
     rounds: int = Field(1, ge=0, description="larger searches made at most where a modality has fewer than k chunks")
     pictures: int = Field(10, ge=1, description="pictures that the search before fetched; further ones fetch more")
-    pages: int = Field(10, ge=1, description="pages that the search before fetched for a query; further ones fetch more")
+    pages: int = Field(
+        10, ge=1, description="pages that the search before fetched for a query; further ones fetch more"
+    )
 
 
 class CoherenceStage(Stage):
@@ -248,7 +250,5 @@ def _search_pages(pools: Sequence[Pool], context: Context, options: CoherenceOpt
             pool.turn.note(web_search_error=results.error)
     cut = cutter(options)
     for pool in pools:
-        chunks = each_once(
-            [chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut)]
-        )
+        chunks = each_once([chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut)])
         pool.add([Item(chunk, "text") for chunk in chunks])

@@ -23,7 +23,9 @@ class DualAnswer(Stage):
         """Answers with and without evidence (CRUISE, section 3.3)."""
 
         prompt: str = Field("answer_with_evidence", description="template in prompts/")
-        prompt_without_evidence: str = Field("answer_without_evidence", description="template of the answer without evidence")
+        prompt_without_evidence: str = Field(
+            "answer_without_evidence", description="template of the answer without evidence"
+        )
         evidence: int = Field(5, ge=0, description="chunks shown")
         probe_temperature: float = Field(
             0.0,

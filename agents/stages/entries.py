@@ -71,9 +71,7 @@ class EntriesStage(Stage):
 
     @staticmethod
     def _entry(hit: ImageHit) -> KnowledgeEntry:
-        return KnowledgeEntry(
-            hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score
-        )
+        return KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
 
     @staticmethod
     def _note(turn: Turn) -> None:

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, entities_of, in_turn, page_chunks
+from agents.texts.evidence_chunks import (
+    ChunkOptions,
+    attribute_chunks,
+    cutter,
+    each_once,
+    entities_of,
+    in_turn,
+    page_chunks,
+)
 from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24

@@ -153,7 +153,6 @@ class Finalise(Stage):
     The trace holds the candidate, whether it is given or not, and all signals, so that ``python -m evaluation.calibrate`` can fit a gate.
     """
 
-
     Options = FinaliseOptions
     options: FinaliseOptions
     fills = ("answer",)

@@ -40,7 +40,6 @@ class Queries(Stage):
         """Of the model that splits."""
         return (self.options.prompt,) if self.options.split == "model" else ()
 
-
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
         options = self.options

@@ -19,7 +19,6 @@ class Reconcile(Stage):
         """Of the decision."""
         return ("reconcile",)
 
-
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``candidate``, the retrieved answer, by the reconciled one."""
         disagreeing: list[tuple[Turn, Candidate, Candidate]] = []

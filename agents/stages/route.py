@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -76,7 +75,6 @@ class RouteStage(Stage):
     def prompts(self) -> tuple[str, ...]:
         """Of the small model that gives the flags."""
         return ("query_flags",) if self.options.flags == "model" else ()
-
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""

@@ -25,9 +25,13 @@ from agents.turn import Turn, with_image
 _MOST_CHOICES = 6  # entities to choose from
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
 # Ours, looked at on validation: the paper leaves the choice to a model.
-_PLACE_WEIGHT = 1.0  # added for the candidate at the place that the question names: more than picture and words can outweigh
+_PLACE_WEIGHT = (
+    1.0  # added for the candidate at the place that the question names: more than picture and words can outweigh
+)
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
-_PLACE_TOLERANCE = 0.12  # of the picture: candidates so much farther from the place than the nearest one lie about as near
+_PLACE_TOLERANCE = (
+    0.12  # of the picture: candidates so much farther from the place than the nearest one lie about as near
+)
 
 
 @dataclass(frozen=True)
@@ -189,12 +193,10 @@ def _placed(turn: Turn, choices: Sequence[Found]) -> Found | None:
     position: Position | None = turn.target.position
     if position is None or turn.image is None:
         return None
-    best_regions = turn.regions[: _PLACE_REGIONS]
+    best_regions = turn.regions[:_PLACE_REGIONS]
     cropped = [choice for choice in choices if choice.region is not None and choice.region in best_regions]
     if not cropped:
         return None
     offsets = [offset(choice.region.box, position, *turn.image.size) for choice in cropped if choice.region is not None]
-    near = [
-        choice for choice, away in zip(cropped, offsets, strict=True) if away <= min(offsets) + _PLACE_TOLERANCE
-    ]
+    near = [choice for choice, away in zip(cropped, offsets, strict=True) if away <= min(offsets) + _PLACE_TOLERANCE]
     return max(near, key=lambda choice: choice.score)

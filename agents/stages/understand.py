@@ -33,7 +33,6 @@ class Understand(Stage):
         """Of the model that rewrites."""
         return ("standalone_question",) if self.options.rewrite == "model" else ()
 
-
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``question`` and ``needs_image``."""
         by_model = self.options.rewrite == "model" and not context.short

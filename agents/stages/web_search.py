@@ -87,8 +87,6 @@ class WebSearch(Stage):
         by_rank = [hit for rank in zip_longest(*ranked) for hit in rank if hit is not None and hit.page_text is None]
         left = context.deadline.left()
         deadline = (
-            context.deadline.sooner(max(0.0, left - _FULL_TEXT_SECONDS * turns))
-            if isfinite(left)
-            else context.deadline
+            context.deadline.sooner(max(0.0, left - _FULL_TEXT_SECONDS * turns)) if isfinite(left) else context.deadline
         )
         return context.search.page_texts([hit.page_url for hit in by_rank], context.fetch, deadline)

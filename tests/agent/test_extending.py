@@ -12,7 +12,6 @@ from agents import settings as settings_module
 from agents.models.base import ChatReply
 from agents.models.factories import FACTORIES
 from agents.models.registry import ModelRegistry
-from agents.pipeline import run_stage
 from agents.prompts import PromptLibrary
 from agents.settings import ROOT, Settings, load_profile, load_settings
 from agents.stage import Context
