@@ -33,7 +33,7 @@ def in_order() -> list[str]:
 def row(stage: type[Stage]) -> str:
     """One stage: its name, what it fills, what it does, its options, what it does with less time."""
     fills = ", ".join(f"`{name}`" for name in stage.fills)
-    does = (inspect.getdoc(stage) or "").split("\n\n")[0].replace("\n", " ").replace("``", "`").rstrip(".")
+    does = " ".join((inspect.getdoc(stage) or "").split()).replace("``", "`").rstrip(".")
     options = ", ".join(f"`{name}`" for name in stage.Options.model_fields)
     return f"| `{stage.name}` | {fills} | {does} | {options} | {stage.when_short} |"
 
