@@ -34,15 +34,15 @@ def test_words_and_forms_by_hand() -> None:
 
 
 def test_all_variants_read_what_was_searched_for_once() -> None:
-    table = {
+    preset = {
         "stages": ["understand", "web_search", "evidence", "coherence", "answer", "finalise"],
         "coherence": {"k": 1},
     }
-    made = settings_from(table)
+    made = settings_from(preset)
     settings = {
         "without": made.without(["coherence"]),
         "pairwise": made,
-        "first": settings_from(table, overrides=["coherence.second=none"]),
+        "first": settings_from(preset, overrides=["coherence.second=none"]),
     }
     pipeline = ScriptedPipeline({}, PAGES)
     asked = QuestionTurn("i", 0, "How tall is the tower?", "It is 330 m tall.")
