@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agents.base_agent import BaseAgent
     from agents.model_set import ModelSet, RegistryFactory
     from agents.models.base import Label, TextLine
-    from agents.models.reply_cache import ReplyStore
+    from agents.models.chat.reply_cache import ReplyStore
     from agents.runtime.start_up import StartUp
     from agents.trace import Listener
 
@@ -53,7 +53,7 @@ def build_pipeline(
     """The organiser's search pipeline over the indices of a split; None where neither search is wanted.
 
     Raises:
-        agents.search.types.SearchError: An index is missing; the message says which command builds it.
+        agents.search.hits.SearchError: An index is missing; the message says which command builds it.
     """
     if not (web or images):
         return None
@@ -135,7 +135,7 @@ def build_agent(
     Args:
         without: See ``settings_of``.
         overrides: See ``settings_of``.
-        replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/reply_cache.py``).
+        replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/chat/reply_cache.py``).
 
     Raises:
         agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
@@ -160,7 +160,7 @@ def open_replies(folder: Path) -> ReplyStore:
     Raises:
         agents.models.base.ModelError: The folder cannot be made, or what it holds is damaged.
     """
-    from agents.models.reply_cache import ReplyStore
+    from agents.models.chat.reply_cache import ReplyStore
 
     return ReplyStore(folder)
 

@@ -16,7 +16,7 @@ from agents.methods.object_phrases import Position
 from agents.methods.verification_chain import ChainOfVerification
 from agents.models.base import Detection
 from agents.search.given import GivenContext
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 
 IDK = "I don't know"
 """The abstention of the challenge: it scores 0, a wrong answer -1."""

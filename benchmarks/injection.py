@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
-from benchmarks.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
+from evaluation.files.responses import JsonLinesWriter, repair
 from evaluation.records import EvaluationError
-from evaluation.responses import JsonLinesWriter, repair
+from tests.support.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
 
 _UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
 
@@ -95,7 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def ask(options: argparse.Namespace) -> list[Asked]:
     """Every question clean once, then under its cases without and with the guard."""
-    from evaluation import datasets  # it imports huggingface_hub, which has to be told first where its cache is
+    from evaluation.data import (
+        crag_dataset,  # it imports huggingface_hub, which has to be told first where its cache is
+    )
 
     search = PoisonedSearch(launch.build_pipeline(options.profile, split="validation", cache=options.cache))
     agents = {
@@ -108,7 +110,7 @@ def ask(options: argparse.Namespace) -> list[Asked]:
         )
         for guard in (False, True)
     }
-    data = datasets.load("single-turn", "validation", path=options.dataset, cache=options.cache)
+    data = crag_dataset.load("single-turn", "validation", path=options.dataset, cache=options.cache)
     cases = load_cases()
     random.Random(0).shuffle(cases)  # each question gets cases of several kinds
     kept = Kept(options.out)

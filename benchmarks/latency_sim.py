@@ -1,7 +1,7 @@
 """Seconds a turn that presets would take on one NVIDIA L40S, simulated: nothing here runs on a GPU.
 
 Run: ``python -m benchmarks.latency_sim --presets best qa_dragon [--dataset .cache/datasets]``. The calls that each turn of the
-mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/record.py``), kept in
+mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/recorded_calls.py``), kept in
 ``--records``, and replayed in batches through a token-cost model (``benchmarks/latency/cost.py``; its figures and their
 sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the stand-in never says what would end a turn
 early: the figures are upper bounds of the model.
@@ -24,14 +24,14 @@ from agents import launch
 from agents.models.base import ModelError
 from agents.prompts import PromptError, PromptLibrary
 from agents.runtime.architecture import ArchitectureError
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import PROMPTS, SettingsError, load_profile
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
-from benchmarks.latency.record import questions, read, record_preset
-from benchmarks.latency.replay import placed_models, stage_seconds, turn_seconds
-from evaluation.options import build_parser
+from benchmarks.latency.recorded_calls import questions, read, record_preset
+from benchmarks.latency.replayed_calls import placed_models, stage_seconds, turn_seconds
 from evaluation.records import EvaluationError
+from evaluation.run.options import build_parser
 
 BATCHES = (1, 8, 16)
 MEAN_LIMIT, MAX_LIMIT = 4.0, 10.0

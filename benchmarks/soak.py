@@ -1,7 +1,7 @@
 """A soak test: thousands of mixed turns through one agent; nothing may pile up.
 
 Run: ``python -m benchmarks.soak [--turns 2000] [--preset best] [--profile embedded]``. The search of the profile is the real one, over
-the indices of the mini set; the models are scripted (``benchmarks.faulty.parts``), so that hours become minutes. Batches of 1 to 16,
+the indices of the mini set; the models are scripted (``tests.support.scripted_parts``), so that hours become minutes. Batches of 1 to 16,
 first questions and dialogs, a tenth of the turns broken. Exit status 1 where memory grows by more than 5% after the warm-up, or
 threads, open files or temporary files pile up.
 """
@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 
 from agents import launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import ROOT, Profile, SettingsError
-from benchmarks.faulty.parts import ready
-from benchmarks.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
 from evaluation.records import EvaluationError
+from tests.support.scripted_parts import ready
+from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
 
 MOST_GROWTH = 0.05
 _WARM_UP = 0.25  # of the turns: caches fill, pools of threads and memory are made
@@ -68,11 +68,13 @@ def run(options: argparse.Namespace, trace: Path) -> list[Sample]:
     """The samples of one soak."""
     from agents.crag_agent import CragAgent
     from agents.model_set import ModelSet
-    from evaluation import datasets  # it imports huggingface_hub, which has to be told first where its cache is
+    from evaluation.data import (
+        crag_dataset,  # it imports huggingface_hub, which has to be told first where its cache is
+    )
 
     questions = []
     for kind in ("single-turn", "multi-turn"):
-        data = datasets.load(kind, "validation", path=options.dataset, cache=options.cache)
+        data = crag_dataset.load(kind, "validation", path=options.dataset, cache=options.cache)
         for session in islice(data, _SESSIONS):
             image = data.image(session).image
             if image is not None:

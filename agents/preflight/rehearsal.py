@@ -61,7 +61,7 @@ def rehearse(preset: str, profile: str, task: int, cache: Path | None) -> dict[s
     """Start the agent and let it answer a batch; the report holds times in seconds, answers and their tokens."""
     from agents.launch import DEFAULT_CACHE, build_agent, build_pipeline, prepare
     from agents.runtime.start_up import StartUp, start_up
-    from agents.search.types import SearchError
+    from agents.search.hits import SearchError
 
     cache = cache or DEFAULT_CACHE
     prepare(cache, profile)

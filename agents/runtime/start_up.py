@@ -160,7 +160,7 @@ def _ahead(paths: Sequence[str], stop: threading.Event, began: float) -> list[St
 def main(arguments: Sequence[str] | None = None) -> int:
     """Start an agent and print how long each step took; 1 where one failed or the limit was missed."""
     from agents.launch import DEFAULT_CACHE, build_agent, build_pipeline, prepare
-    from agents.search.types import SearchError
+    from agents.search.hits import SearchError
     from agents.settings import SettingsError
 
     parser = argparse.ArgumentParser(

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agents.methods.coherence_scores import Matrix, mean_pairwise, similarities, top
 from agents.methods.entity_graph import Source, entity_graph, item_degrees, pruned
-from agents.search.types import ImageHit, WebHit
+from agents.search.hits import ImageHit, WebHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, page_chunks
 from agents.texts.evidence_text import evidence_for_trace, passage_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agents.methods.knowledge_conflict import preferred, vtki
-from agents.search.types import ImageHit
+from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import attribute_sentence
 from agents.texts.infobox import facts

@@ -33,7 +33,7 @@ class FinaliseOptions(StageOptions):
 
     gate: str | None = Field(
         None,
-        description="fitted gate (JSON of python -m evaluation.calibrate), a path below the repository; None: no gate",
+        description="fitted gate (JSON of python -m evaluation.studies.calibrate), a path below the repository; None: no gate",
     )
     most_idk: float | None = Field(
         None,
@@ -150,7 +150,7 @@ def doubt(candidate: Candidate, probability: float | None, gate: Gate | None, op
 class Finalise(Stage):
     """The preset's rules, the calibrated gate (``agents/methods/gate.py``), the length limit, or "I don't know".
 
-    The trace holds the candidate, whether it is given or not, and all signals, so that ``python -m evaluation.calibrate`` can fit a gate.
+    The trace holds the candidate, whether it is given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
     """
 
     Options = FinaliseOptions

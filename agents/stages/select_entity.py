@@ -16,7 +16,7 @@ from pydantic import Field
 from agents.methods.object_phrases import Position, offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Detection
-from agents.search.types import Entity
+from agents.search.hits import Entity
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.texts.replies import json_object

@@ -9,7 +9,7 @@ from math import isfinite
 
 from pydantic import Field
 
-from agents.search.types import WebHit
+from agents.search.hits import WebHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
 

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from semantic_text_splitter import TextSplitter
 
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts
 from agents.texts.page_text import main_content

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.search.hits import Entity, WebHit
 from agents.search.pages import PageCache
-from agents.search.types import Entity, WebHit
 from agents.settings import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import ToolOptions, rule_tools

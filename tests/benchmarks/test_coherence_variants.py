@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.settings import settings_from
-from benchmarks.coherence import Question, holds, run, word_f1
+from benchmarks.coherence_variants import Question, holds, run, table, word_f1
 from evaluation.records import QuestionTurn, Session
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
 

@@ -16,9 +16,9 @@ import pytest
 import local_evaluation
 from agents import launch
 from agents.base_agent import Message
-from evaluation import generate
-from evaluation.outputs import ALL_TURNS, SCORES
-from evaluation.responses import JsonLinesWriter
+from evaluation.files.outputs import ALL_TURNS, SCORES
+from evaluation.files.responses import JsonLinesWriter
+from evaluation.run import generate
 from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
 
 TURNS = (3, 1, 4, 2)

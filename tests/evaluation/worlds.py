@@ -11,10 +11,10 @@ import datasets
 from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
-from evaluation.images import LoadedImage
+from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import AnsweredTurn, QuestionTurn, Session
-from evaluation.scores import JudgedTurn
-from evaluation.truncation import Truncator, approximate_ends
+from evaluation.run.truncation import Truncator, approximate_ends
+from evaluation.scores.scoring import JudgedTurn
 
 DOMAINS = ["animal", "food", "vehicle"]
 CATEGORIES = ["simple-knowledge", "multi-hop"]

@@ -15,7 +15,7 @@ from agents.models.registry import FACTORIES
 from agents.prompts import PromptLibrary
 from agents.runtime.checkpoints import checkpoints_of
 from agents.settings import PROMPTS, Profile, SearchModels, SettingsError, load_profile, settings_from
-from tests.models.tiny import save_llama
+from tests.models.tiny_checkpoints import save_llama
 
 ROUTED = settings_from({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
 """Asks the large model and the small one."""

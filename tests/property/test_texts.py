@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agents.methods import citations
 from agents.models.base import ChatReply
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts import replies, wikitext
 from agents.texts.cut_replies import whole_sentences
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks

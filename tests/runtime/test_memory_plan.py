@@ -22,7 +22,7 @@ from agents.runtime.memory import (
 from agents.runtime.plan import L40S_BYTES, PLANNED, plan_memory
 from agents.runtime.plan_changes import what_would_fit
 from agents.settings import PROMPTS, Profile, SearchModels, Settings, load_profile, load_settings, settings_from
-from tests.models.tiny import save_llama, save_mllama
+from tests.models.tiny_checkpoints import save_llama, save_mllama
 
 LIBRARY = PromptLibrary(PROMPTS)
 LLAMA_11B = "meta-llama/Llama-3.2-11B-Vision-Instruct"

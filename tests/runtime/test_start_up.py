@@ -14,7 +14,7 @@ from agents import launch
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.models.base import FloatArray, ModelError
-from agents.models.transformers_chat import TransformersChat
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.prompts import PromptLibrary
 from agents.runtime.equipment import equip, with_lora
 from agents.runtime.exercise import exercise
@@ -23,7 +23,7 @@ from agents.runtime.start_up import LIMIT_SECONDS, StartUp, lanes_of, load_model
 from agents.search.stand_in_clip import save_tiny_clip
 from agents.settings import PROMPTS, Profile, SearchModels, Settings, SettingsError, settings_from
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
-from tests.models.tiny import save_mllama
+from tests.models.tiny_checkpoints import save_mllama
 
 MINILM = {"kind": "minilm"}
 

@@ -7,7 +7,7 @@ import pytest
 from agents.runtime.architecture import Architecture, Decoder, architecture_of
 from tests.training.tiny_data import SAVE
 from training import plan
-from training.lora import load_trainable
+from training.adapters import load_trainable
 from training.plan import CARDS, GIB, Load, layer_activation_bytes, lora_parameters, need
 from training.recipes import load_recipe
 

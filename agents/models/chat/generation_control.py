@@ -1,0 +1,145 @@
+"""Gives every row of one ``generate`` call its own sampling settings and its own end.
+
+``generate`` knows one temperature and one length for a whole batch. Here a logits processor chooses each row's token
+(greedy, or sampled with the row's temperature and seed), and a stopping criterion ends each row by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import LogitsProcessor, StoppingCriteria
+
+from agents.deadline import Deadline
+from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, FinishReason
+from agents.models.chat.schema_masks import SchemaMask
+
+SLACK_TOKENS = 4  # a stop string may begin inside a token and end inside another
+
+
+@dataclass
+class RowState:
+    """How far one row has come.
+
+    Attributes:
+        request: What the row answers.
+        tokens: Token ids generated so far, without the one that ended the reply.
+        logprobs: Natural-log probabilities of ``tokens`` under the model itself (temperature 1).
+        finish: Why the row ended; None while it goes on.
+    """
+
+    request: ChatRequest
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: FinishReason | None = None
+
+
+class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
+    """Chooses the next token of each row and remembers its log-probability.
+
+    Sampling adds Gumbel noise to the scaled logits, whose maximum is a draw from the softmax (Gumbel 1954; Maddison
+    et al. 2014, "A* Sampling"): so one greedy ``generate`` serves rows of any temperature, and a row's draws depend on
+    its own seed alone, not on its neighbours. A row that has a mask chooses among the tokens that it allows; probabilities
+    are the model's own, without the mask.
+    """
+
+    def __init__(self, requests: Sequence[ChatRequest], masks: Sequence[SchemaMask | None] = ()) -> None:
+        self._requests = tuple(requests)
+        self._masks = tuple(masks) or (None,) * len(self._requests)
+        self._generators = [_generator(request.seed) for request in requests]
+        self.chosen: list[int] = []
+        self.logprobs: list[float] = []
+        self.openings: list[dict[int, float]] | None = None
+        """Of each row the likeliest first tokens with their probabilities; None before the first step."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Scores of shape (rows, vocabulary) whose maximum is the token that each row chose."""
+        del input_ids
+        picked = scores.argmax(dim=-1)
+        for row, (request, mask) in enumerate(zip(self._requests, self._masks, strict=True)):
+            allowed = scores[row] if mask is None else mask.apply(scores[row])
+            if request.temperature > 0:
+                picked[row] = self._draw(row, allowed, request.temperature)
+            elif mask is not None:
+                picked[row] = allowed.argmax()
+            if mask is not None:
+                mask.chose(int(picked[row]))
+        chosen = picked.unsqueeze(-1)
+        log_total = torch.logsumexp(scores.float(), dim=-1)
+        self.logprobs = (scores.float().gather(-1, chosen).squeeze(-1) - log_total).tolist()
+        self.chosen = picked.tolist()
+        if self.openings is None:
+            likeliest = scores.float().topk(min(OPENING_ALTERNATIVES, scores.shape[-1]), dim=-1)
+            probabilities = (likeliest.values - log_total.unsqueeze(-1)).exp()
+            self.openings = [
+                dict(zip(tokens, values, strict=True))
+                for tokens, values in zip(likeliest.indices.tolist(), probabilities.tolist(), strict=True)
+            ]
+        return torch.full_like(scores, -math.inf).scatter_(-1, chosen, 0.0)
+
+    def _draw(self, row: int, scores: torch.Tensor, temperature: float) -> int:
+        exponential = torch.empty(scores.shape[-1]).exponential_(generator=self._generators[row])
+        gumbel = -exponential.log().to(scores.device)
+        return int((scores.float() / temperature + gumbel).argmax())
+
+
+class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is untyped
+    """Ends each row at its end token, stop string or length, and all of them at the deadline."""
+
+    def __init__(
+        self,
+        requests: Sequence[ChatRequest],
+        sampler: RowSampler,
+        end_ids: frozenset[int],
+        decode: Callable[[list[int]], str],
+        deadline: Deadline,
+    ) -> None:
+        self.rows = [RowState(request) for request in requests]
+        self._sampler = sampler
+        self._end_ids = end_ids
+        self._decode = decode
+        self._deadline = deadline
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        """Whether each row is done, shape (rows,)."""
+        del scores, kwargs
+        late = self._deadline.passed()
+        for row, token, logprob in zip(self.rows, self._sampler.chosen, self._sampler.logprobs, strict=True):
+            if row.finish is None:
+                self._advance(row, token, logprob)
+                if row.finish is None and late:
+                    row.finish = "abort"
+        return torch.tensor([row.finish is not None for row in self.rows], device=input_ids.device)
+
+    def _advance(self, row: RowState, token: int, logprob: float) -> None:
+        if token in self._end_ids:
+            row.finish = "stop"
+            return
+        row.tokens.append(token)
+        row.logprobs.append(logprob)
+        if row.request.stop and self._said_stop(row):
+            row.finish = "stop"
+        elif len(row.tokens) >= row.request.max_tokens:
+            row.finish = "length"
+
+    def _said_stop(self, row: RowState) -> bool:
+        # Only the tail can hold a new stop string; every token gives at least a byte of text.
+        tail = max(len(stop.encode()) for stop in row.request.stop) + SLACK_TOKENS
+        text = self._decode(row.tokens[-tail:])
+        return any(stop in text for stop in row.request.stop)
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> str:
+    """The text up to the first of the stop strings."""
+    ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
+    return text[: min(ends)] if ends else text
+
+
+def _generator(seed: int | None) -> torch.Generator:
+    generator = torch.Generator()
+    generator.manual_seed(0 if seed is None else seed)
+    return generator

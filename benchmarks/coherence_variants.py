@@ -1,0 +1,265 @@
+"""Semantic coherence filtering on questions that need one source and on those that need several: the layout of its paper's table 1.
+
+``python -m benchmarks.coherence_variants --dataset .cache/datasets --split validation``
+
+Every question is searched for once, and each variant filters and reads the same evidence: the paper's fixed corpus. Earlier turns of
+a dialog are answered by the ground truth. Single Modality are the questions whose answer lies in one source (the knowledge graph, a
+page, or the picture), Multi Modality those whose answer takes both graph and pages (content_ids.json of the data set's folder); what
+nothing answers is left out. EM is the judge's verdict, since answers are sentences; F1 is that of words, the best over the ground truth
+and its accept forms. Evidence is the share of the questions with an accept form in what was shown to the model that answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from tqdm import tqdm
+
+from agents import launch
+from agents.search.hits import SearchError
+from agents.settings import Settings, SettingsError
+from evaluation.judge.judging import judge_turns
+from evaluation.judge.plain_text import content, plain
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import AnsweredTurn, EvaluationError, QuestionTurn, Session, answered
+from evaluation.scores.figures import truthfulness_change
+from evaluation.scores.scoring import JudgedTurn
+from evaluation.studies.result_tables import ResultTable, rate, with_interval
+
+if TYPE_CHECKING:
+    from agents.turn import Turn
+    from evaluation.data.crag_dataset import CragDataset
+
+PRESET = "coherence"
+STAGE = "coherence"
+_BATCH = 8
+SINGLE, MIXED = "Single Modality", "Multi Modality"
+GROUPS = {SINGLE: ("kg", "web", "image"), MIXED: ("both",), "Overall": ("kg", "web", "image", "both")}
+_METRICS = {"L1": "l1", "Euclidean": "euclidean", "cosine": "cosine"}
+VARIANTS: dict[str, tuple[str, ...] | None] = {
+    "Baseline (no filtering)": None,
+    **{f"Stage 1 ({name})": ("coherence.second=none", f"coherence.metric={key}") for name, key in _METRICS.items()},
+    **{
+        f"Stage 2 ({name} + pairwise)": ("coherence.second=pairwise", f"coherence.metric={key}")
+        for name, key in _METRICS.items()
+    },
+    "Stage 2 (graph)": ("coherence.second=graph",),
+}
+"""Settings of each row; None leaves the stage out."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with the folder's knowledge of it."""
+
+    session: Session
+    turn: QuestionTurn
+    source: str
+    accept: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a variant reached on one question."""
+
+    judged: JudgedTurn
+    source: str
+    f1: float
+    in_evidence: bool | None
+
+
+def word_f1(answer: str, wanted: Sequence[str]) -> float:
+    """F1 of the content words of an answer, 0 to 1: the best over the right answers."""
+    said = Counter(content(plain(answer)))
+
+    def against(text: str) -> float:
+        right = Counter(content(plain(text)))
+        shared = (said & right).total()
+        return 2 * shared / (said.total() + right.total()) if shared else 0.0
+
+    return max(map(against, wanted), default=0.0)
+
+
+def holds(evidence: str, accept: Sequence[str]) -> bool:
+    """Whether an accept form stands in a text."""
+    given = f" {plain(evidence)} "
+    return any(form and f" {form} " in given for form in map(plain, accept))
+
+
+def questions_of(data: CragDataset, sources: Mapping[str, str], groups: Sequence[str]) -> Iterator[Question]:
+    """The questions of some groups, in the order of the data set."""
+    wanted = {source for group in groups for source in GROUPS[group]}
+    for session in data:
+        for turn in session.turns:
+            source = sources.get(turn.interaction_id, "")
+            if source in wanted:
+                yield Question(session, turn, source, data.accept.get(turn.interaction_id, ()))
+
+
+def run(
+    asked: Sequence[tuple[Question, Turn]], settings: Mapping[str, Settings], **parts: Any
+) -> dict[str, list[Measured]]:
+    """What each variant makes of one batch of questions.
+
+    Args:
+        asked: Questions with fresh turns.
+        settings: Of each variant, by label; all have the same stages before the one that is compared.
+        parts: Models, search and prompts of ``agents.pipeline.Pipeline``.
+    """
+    from agents.pipeline import Pipeline
+
+    names = next(made.stages for made in settings.values() if STAGE in made.stages)
+    before, after = names[: names.index(STAGE)], names[names.index(STAGE) :]
+
+    def through(turns: Sequence[Turn], made: Settings, stages: Sequence[str]) -> list[Turn]:
+        kept = tuple(name for name in made.stages if name in stages)
+        return Pipeline(made.model_copy(update={"stages": kept}), **parts).run(turns)
+
+    turns = through([turn for _, turn in asked], next(iter(settings.values())), before)
+    found = {}
+    for label, made in settings.items():
+        own = through([dataclasses.replace(turn, trace=[], _notes={}) for turn in turns], made, after)
+        replies = [
+            answered(question.session, question.turn, turn.answer)
+            for (question, _), turn in zip(asked, own, strict=True)
+        ]
+        for turn in own:
+            if turn.error is not None:
+                print(f"{label}: {turn.error}", file=sys.stderr)
+        found[label] = [
+            _measured(question, turn, reply) for (question, _), turn, reply in zip(asked, own, replies, strict=True)
+        ]
+    return found
+
+
+def _measured(question: Question, turn: Turn, reply: AnsweredTurn) -> Measured:
+    [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
+    evidence = "\n".join(chunk.text for chunk in turn.shown)
+    return Measured(
+        judged,
+        question.source,
+        0.0 if judged.miss else word_f1(reply.agent_response, (question.turn.ground_truth, *question.accept)),
+        holds(evidence, question.accept) if question.accept else None,
+    )
+
+
+def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
+    """One row a variant; F1, EM and evidence of each group, and the change of truthfulness against the first row."""
+    first = next(iter(rows.values()), ())
+    groups = {name: sources for name, sources in GROUPS.items() if any(item.source in sources for item in first)}
+    headings = [
+        "Scoring Strategy",
+        *(f"{group} {what}" for group in groups for what in ("F1", "EM", "evidence")),
+        "truthfulness, change",
+    ]
+    cells = []
+    for label, items in rows.items():
+        row = [label]
+        for sources in groups.values():
+            own = [item for item in items if item.source in sources]
+            known = [item.in_evidence for item in own if item.in_evidence is not None]
+            row += [rate(fmean(item.f1 for item in own)), rate(fmean(item.judged.correct for item in own))]
+            row.append(rate(fmean(known)) if known else "-")
+        change = truthfulness_change([item.judged for item in first], [item.judged for item in items])
+        row.append("" if items is first else with_interval(*change, signed=True))
+        cells.append(tuple(row))
+    counts = Counter(item.source for item in first)
+    title = f"{sum(counts[name] for name in GROUPS[SINGLE])} questions of one source, {counts['both']} of several (%)"
+    return ResultTable(title, tuple(headings), tuple(headings), tuple(cells))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Ask, print the table and write it; 2 for what cannot be done."""
+    options = _parser().parse_args(arguments)
+    try:
+        launch.prepare(options.cache, options.profile)
+        rows = _measure(options)
+    except (EvaluationError, SearchError, SettingsError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    made = table(rows)
+    made.show(Console(width=200))
+    if options.out is not None:
+        options.out.write_text(made.markdown(), encoding="utf-8")
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
+    # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
+    from agents.models.pixels import to_rgb
+    from agents.prompts import PromptLibrary
+    from agents.search.gateway import SearchGateway
+    from agents.settings import PROMPTS
+    from agents.turn import Turn
+    from evaluation.data import crag_dataset
+
+    settings = {
+        label: launch.settings_of(
+            PRESET,
+            options.profile,
+            without=() if overrides is not None else (STAGE,),
+            overrides=[*(overrides or ()), *options.set],
+        )
+        for label, overrides in VARIANTS.items()
+    }
+    known = json.loads((options.dataset / "content_ids.json").read_text(encoding="utf-8"))
+    sources = {name: item["source"] for name, item in known.items()}
+    groups = [MIXED] if options.mixed_only else list(GROUPS)
+    parts = {
+        "models": launch.build_models(options.profile, options.cache),
+        "search": SearchGateway(launch.build_pipeline(options.profile, split=options.split, cache=options.cache)),
+        "prompts": PromptLibrary(PROMPTS),
+    }
+    rows: dict[str, list[Measured]] = {label: [] for label in settings}
+    for kind in ("single-turn", "multi-turn"):
+        data = crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache)
+        questions = list(questions_of(data, sources, groups))[: options.questions or None]
+        with tqdm(total=len(questions), desc=kind, unit="question") as bar:
+            for start in range(0, len(questions), _BATCH):
+                batch = questions[start : start + _BATCH]
+                asked = []
+                for question in batch:
+                    image = data.image(question.session).image
+                    asked.append((question, Turn(question.turn.query, image and to_rgb(image), _history(question))))
+                for label, found in run(asked, settings, **parts).items():
+                    rows[label] += found
+                bar.update(len(batch))
+    return rows
+
+
+def _history(question: Question) -> tuple[Any, ...]:
+    """The earlier turns of the dialog, answered rightly."""
+    earlier = question.session.turns[: question.turn.index]
+    return tuple(
+        message
+        for turn in earlier
+        for message in ({"role": "user", "content": turn.query}, {"role": "assistant", "content": turn.ground_truth})
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", type=Path, required=True, help="folder of the mini set: it tells the sources")
+    parser.add_argument("--split", default="validation", help="split of the data sets")
+    parser.add_argument("--revision", default="v0.1.2", help="revision of the data sets")
+    parser.add_argument("--profile", default="embedded", help="where models run")
+    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for indices and models")
+    parser.add_argument("--mixed-only", action="store_true", help="only questions of several sources")
+    parser.add_argument("--questions", type=int, default=0, metavar="N", help="first N of each data set; 0: all")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all variants")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there, in Markdown")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

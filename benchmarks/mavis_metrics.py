@@ -1,0 +1,154 @@
+"""The metrics of MAVIS over runs that cited: one row a run, in the columns of its table 4.
+
+``python -m benchmarks.mavis_metrics --runs results/mavis results/mavis_without_ke --dataset .cache/datasets``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
+from evaluation.attribution.fluency import mauve
+from evaluation.attribution.mavis import Grader, LongAnswer, score, summary
+from evaluation.attribution.rule_grader import RuleGrader
+from evaluation.records import EvaluationError
+
+Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+_BATCH = 16
+_COLUMNS = (
+    ("Inf. F1", "informativeness"), ("Complete", "completeness"), ("Relevant", "relevance"), ("Grd. F1", "groundedness"),
+    ("Recall", "recall"), ("Precision", "precision"), ("MAUVE", "mauve"),
+    ("Text ret.", "text retrieved"), ("Image ret.", "image retrieved"), ("Text used", "text used"), ("Image used", "image used"),
+    ("Text util.", "text utilisation"), ("Image util.", "image utilisation"),
+    ("Text grd.", "text groundedness"), ("Image grd.", "image groundedness"),
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 2 for a run that cannot be read."""
+    options = _parser().parse_args(arguments)
+    try:
+        accept = _accept(options.dataset)
+        runs = [
+            (f"{run.name} ({which})" if len(options.sentences) > 1 else run.name, read_cited(run, which, accept))
+            for run in options.runs
+            for which in options.sentences
+        ]
+        grader = _grader(options.grader)
+        features = _features(options.features, options.cache)
+        rows = [{"run": name, **measured(run, grader, features)} for name, run in runs]
+    except EvaluationError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if options.json is not None:
+        options.json.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
+    table = Table(title=f"MAVIS metrics, graded by {grader.name}; MAUVE from {options.features}")
+    for column in ("run", "answered", *(title for title, _ in _COLUMNS)):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for row in rows:
+        table.add_row(row["run"], f"{row['answers']}/{row['turns']}", *(_cell(name, row[name]) for _, name in _COLUMNS))
+    Console(width=200).print(table)
+    return 0
+
+
+def measured(run: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:
+    """The metrics of one run over the turns that it answered."""
+    row = summary([score(answer, grader) for answer in run.answers])
+    row["mauve"] = None
+    if features is not None:
+        row["mauve"] = mauve(
+            features([_text(answer) for answer in run.answers]), features([answer.truth for answer in run.answers])
+        )
+    return {**row, "turns": run.turns}
+
+
+def smollm2_features(cache: Path) -> Features:
+    """The last hidden state of SmolLM2-135M at the end of a text, as MAUVE takes them from GPT-2; shape (texts, 576)."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from agents.models.chat.smollm2 import smollm2_checkpoint
+
+    folder = smollm2_checkpoint(cache)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer.padding_side = "left"  # so that the last place of each row is the last token of its text
+
+    def features(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        rows = []
+        for start in range(0, len(texts), _BATCH):
+            inputs = tokenizer(
+                list(texts[start : start + _BATCH]), padding=True, truncation=True, max_length=512, return_tensors="pt"
+            )
+            with torch.inference_mode():
+                states = model(**inputs, output_hidden_states=True, logits_to_keep=1).hidden_states[-1]
+            rows.append(states[:, -1].float().numpy())
+        return np.concatenate(rows)
+
+    return features
+
+
+def minilm_features() -> Features:
+    """Sentence embeddings of all-MiniLM-L6-v2, shape (texts, 384)."""
+    from agents.models.encoders.minilm import load_minilm
+
+    return load_minilm().encode
+
+
+def _features(name: str, cache: Path) -> Features | None:
+    if name == "none":
+        return None
+    return smollm2_features(cache) if name == "smollm2" else minilm_features()
+
+
+def _grader(name: str) -> Grader:
+    if name == "rule":
+        return RuleGrader()
+    from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
+
+    return ModelGrader(name)
+
+
+def _accept(dataset: Path | None) -> dict[str, list[str]]:
+    if dataset is None:
+        return {}
+    from evaluation.data.crag_dataset import read_accept
+
+    return read_accept([dataset])
+
+
+def _text(answer: LongAnswer) -> str:
+    return " ".join(sentence.text for sentence in answer.sentences)
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if name.endswith(("retrieved", "used")) else f"{100 * value:.1f}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    which: tuple[Which, ...] = ("generated", "checked")
+    parser.add_argument("--runs", nargs="+", type=Path, required=True, metavar="DIR", help="output folders of runs")
+    parser.add_argument("--dataset", type=Path, help="data set folder, for its accept forms")
+    parser.add_argument("--grader", default="rule", help='"rule", or a model of an OpenAI-compatible server (gpt-4.1)')
+    parser.add_argument("--features", default="smollm2", choices=["smollm2", "minilm", "none"], help="for MAUVE")
+    parser.add_argument("--sentences", nargs="+", default=list(which), choices=which, help="before the check, after it")
+    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of converted weights")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,286 @@
+"""How many replies to each prompt keep its format, so that the stage that asked can read them.
+
+    python -m benchmarks.readable_replies --presets best,cruise --num-conversations 20
+
+The first sessions of the validation split go through each preset with the real models of the profile; every reply is read by the parser
+of the stage that asked for it. A prompt whose replies cannot be read is a fault of the prompt or of its parser: exit status 1 where fewer
+than ``--least`` percent can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from agents import launch
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.model_set import ModelSet
+from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
+from agents.prompts import Prompt, PromptLibrary
+from agents.search.hits import SearchError
+from agents.settings import PROMPTS, SettingsError
+
+Readable = Callable[[str], bool]
+
+MOST_SHORT_WORDS = 12
+"""Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
+
+_NO_LIMIT = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000")  # no reply is to be cut by the clock
+
+MOST_QUESTION_WORDS = 60
+"""Words of a question that stands alone; a longer reply has explained itself."""
+
+
+def readers() -> dict[str, Readable]:
+    """What the stage of each prompt needs to find in a reply, by the stage's own parser."""
+    from agents.methods.candidates import candidate_of
+    from agents.methods.citations import parse_cited
+    from agents.methods.entry_replies import entry_letter, parse_four_steps
+    from agents.methods.verification_chain import parse_chain
+    from agents.stages.draft import parse_draft
+    from agents.stages.knowledge import extracted
+    from agents.stages.route import parse_flags
+    from agents.stages.verify import verdict
+    from agents.texts.refusals import refuses
+    from agents.texts.replies import json_object, strings, yes_or_no
+
+    def said(text: str) -> ChatReply:
+        return ChatReply(text, "stop")
+
+    def answers(text: str) -> bool:
+        return candidate_of(said(text)) is not None
+
+    def briefly(text: str) -> bool:
+        return answers(text) and (refuses(text) or len(text.split()) <= MOST_SHORT_WORDS)
+
+    def one_line(text: str) -> bool:
+        return bool(text.strip()) and "\n" not in text.strip() and len(text.split()) <= MOST_QUESTION_WORDS
+
+    def cites(text: str) -> bool:
+        return refuses(text) or any(sentence.citations for sentence in parse_cited(text))
+
+    def holds(key: str, kind: type) -> Readable:
+        return lambda text: type((json_object(text) or {}).get(key)) is kind
+
+    def lists(key: str) -> Readable:
+        return lambda text: bool(strings((json_object(text) or {}).get(key), 10))
+
+    def drafts(text: str) -> bool:
+        draft = parse_draft(said(text), 5)
+        return bool(draft.steps) and bool(draft.answer)
+
+    def four(text: str) -> bool:
+        steps = parse_four_steps(text, 5)
+        return steps.final is not None
+
+    def tools(text: str) -> bool:
+        found = json_object(text) or {}
+        return all(isinstance(found.get(key), bool) for key in ("need_image_search", "need_text_search"))
+
+    return {
+        "answer_with_evidence": answers,
+        "answer_without_evidence": answers,
+        "answer_reasoned": answers,
+        "answer_verdict": lambda text: verdict(said(text))[0] is not None,
+        "answer_verifier": lambda text: verdict(said(text))[0] is not None,
+        "chain_of_verification": lambda text: parse_chain(text).confidence is not None,
+        "cited_answer": cites,
+        "cited_answer_reasoned": cites,
+        "consistency_judge": lambda text: yes_or_no(text) is not None,
+        "draft": drafts,
+        "entity_selection": holds("entity", int),
+        "entry_answer": briefly,
+        "entry_choice": lambda text: entry_letter(text, 5) is not None,
+        "four_steps": four,
+        "image_summary": one_line,
+        "knowledge_extraction": lambda text: (
+            extracted(said(text)) is not None or text.strip().lower().startswith("none")
+        ),
+        "object_choice": holds("object", str),
+        "object_list": lists("object_list"),
+        "parametric_answer": briefly,
+        "query_flags": lambda text: None not in parse_flags(text),
+        "query_splitting": lists("queries"),
+        "reconcile": briefly,
+        "search_queries": lists("queries"),
+        "standalone_question": one_line,
+        "tool_router": tools,
+    }
+
+
+@dataclass
+class Count:
+    """The replies to one prompt under one preset."""
+
+    preset: str
+    prompt: str
+    replies: int = 0
+    readable: int = 0
+    cut: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Part of the replies that can be read, 0 to 1."""
+        return self.readable / self.replies if self.replies else 1.0
+
+
+class NamedPrompts(PromptLibrary):
+    """A library that remembers which template made a request (by its messages, which copies of a request share)."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        super().__init__(folder, **limits)
+        self._made: dict[int, tuple[str, Any]] = {}
+
+    def _load(self, name: str) -> Prompt:
+        prompt = super()._load(name)
+        make = prompt.request
+
+        def request(**values: Any) -> ChatRequest:
+            made = make(**values)
+            self._made[id(made.messages)] = (name, made.messages)  # kept alive, or its id would be given again
+            return made
+
+        prompt.request = request  # type: ignore[method-assign]
+        return prompt
+
+    def name_of(self, request: ChatRequest) -> str | None:
+        """The template of a request; None where another library made it."""
+        return self._made.get(id(request.messages), (None,))[0]
+
+
+class ReadModels(ModelSet):
+    """The models of an agent; each reply is handed on to ``read`` with its request."""
+
+    def __init__(self, models: ModelSet, read: Callable[[ChatRequest, ChatReply], None]) -> None:
+        self._models, self._read = models, read
+
+    def get(self, role: str) -> Any:
+        """The model of a role (see ``ModelSet.get``)."""
+        return self._models.get(role)
+
+    def chat(self, role: str = "chat") -> ChatModel:
+        """The chat model of a role."""
+        return _ReadChat(self._models.chat(role), self._read)
+
+
+class _ReadChat:
+    def __init__(self, model: ChatModel, read: Callable[[ChatRequest, ChatReply], None]) -> None:
+        self.name, self._model, self._read = model.name, model, read
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        replies = self._model.chat(requests, deadline)
+        for request, reply in zip(requests, replies, strict=True):
+            self._read(request, reply)
+        return replies
+
+
+def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
+    """Ask the first sessions of validation and read every reply; first turns alone, for dialogs depend on answers.
+
+    Raises:
+        agents.settings.SettingsError: There is no such preset or profile.
+        ModelError: A model cannot be loaded.
+        SearchError: An index is missing.
+    """
+    from agents.crag_agent import CragAgent
+    from evaluation.data import crag_dataset
+
+    pipeline = launch.build_pipeline(options.profile, split="validation", cache=options.cache)
+    replies = launch.open_replies(options.reply_cache) if options.reply_cache is not None else None
+    agent = launch.build_agent(
+        preset, options.profile, pipeline, cache=options.cache, replies=replies, overrides=_NO_LIMIT
+    )
+    assert isinstance(agent, CragAgent)
+    counts: dict[str, Count] = {}
+    read_by = readers()
+    prompts = NamedPrompts(PROMPTS, reply_tokens=agent.settings.limits.reply_tokens)
+
+    def read(request: ChatRequest, reply: ChatReply) -> None:
+        name = prompts.name_of(request)
+        if name is None or reply.finish_reason in ("abort", "error"):
+            return
+        seen = counts.setdefault(name, Count(preset, name))
+        seen.replies += 1
+        seen.cut += reply.finish_reason == "length"
+        if read_by[name](reply.text):
+            seen.readable += 1
+        elif len(seen.examples) < options.examples:
+            seen.examples.append(reply.text)
+
+    own = agent.pipeline.context
+    agent.pipeline.context = dataclasses.replace(own, prompts=prompts, models=ReadModels(agent.models, read))
+    dataset = crag_dataset.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
+    sessions = dataset.sessions[: options.num_conversations]
+    for start in range(0, len(sessions), agent.get_batch_size()):
+        batch = sessions[start : start + agent.get_batch_size()]
+        agent.batch_generate_response(
+            [session.turns[0].query for session in batch], [dataset.image(session).image for session in batch]
+        )
+    console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)
+    return [counts[name] for name in sorted(counts)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
+    options = _parser().parse_args(arguments)
+    console = Console()
+    launch.prepare(options.cache, options.profile)
+    found: list[Count] = []
+    try:
+        for preset in options.presets.split(",") if options.presets != "all" else launch.preset_names():
+            found += count(preset, options, console)
+    except (SettingsError, ModelError, SearchError) as error:
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
+    table = Table(
+        title=f"Replies that can be read, {options.num_conversations} validation questions, {options.profile}"
+    )
+    for column in ("preset", "prompt", "replies", "readable", "cut by the limit"):
+        table.add_column(column, justify="left" if column in ("preset", "prompt") else "right")
+    for each in found:
+        table.add_row(each.preset, each.prompt, str(each.replies), f"{100 * each.share:.0f}%", str(each.cut))
+    console.print(table)
+    for each in found:
+        for text in each.examples:
+            console.print(f"{each.preset}, {each.prompt}, not readable: {text!r}", markup=False, soft_wrap=True)
+    if options.out is not None:
+        options.out.write_text(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False) + "\n")
+    return int(any(100 * each.share < options.least for each in found))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.readable_replies", description=(__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument("--presets", default="all", metavar="A,B", help="presets to run (default: all)")
+    parser.add_argument("--profile", default="embedded", help="profile of the models (default: embedded)")
+    parser.add_argument("--num-conversations", type=int, default=20, metavar="N", help="questions (default: 20)")
+    parser.add_argument(
+        "--least", type=float, default=95.0, metavar="PERCENT", help="share that has to be readable (default: 95)"
+    )
+    parser.add_argument(
+        "--examples", type=int, default=3, metavar="N", help="unreadable replies shown of each prompt (default: 3)"
+    )
+    parser.add_argument("--cache", type=Path, default=launch.DEFAULT_CACHE, help="cache folder (default: .cache)")
+    parser.add_argument(
+        "--dataset", type=Path, default=launch.DEFAULT_CACHE / "datasets", help="data sets (default: .cache/datasets)"
+    )
+    parser.add_argument(
+        "--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the counts and examples as JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
