@@ -78,7 +78,6 @@ class CoherenceStage(Stage):
     Options = CoherenceOptions
     options: CoherenceOptions
     fills = ("coherent",)
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 

@@ -47,7 +47,6 @@ class ToolRouter(Stage):
     Options = ToolOptions
     options: ToolOptions
     fills = ("tools",)
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 
