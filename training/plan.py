@@ -181,7 +181,7 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
     """A Markdown table: a row a recipe, with memory and hours for each card.
 
     Raises:
-        ArchitectureError: The model's configuration is not to be had.
+        ArchitectureError: The model's configuration is not known.
         TrainingDataError: It does not generate.
     """
     architecture = architecture_of(model)

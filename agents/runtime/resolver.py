@@ -30,7 +30,7 @@ class Resolved:
 def resolve(requirements: Path) -> Resolved:
     """Resolve a requirements file for the image's Python and platform."""
     if importlib.util.find_spec("uv") is None:
-        return Resolved(None, "uv is not installed (requirements-dev.txt has it)")
+        return Resolved(None, "uv is not installed (requirements/dev.txt has it)")
     command = [
         sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate",
         "--python-version", PYTHON, "--python-platform", PLATFORM, str(requirements),

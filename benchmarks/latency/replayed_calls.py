@@ -36,7 +36,7 @@ def placed_models(settings: Settings, profile: Profile, prompts: PromptLibrary) 
 
     Raises:
         agents.settings.SettingsError: The profile names no model for a role of the preset.
-        agents.runtime.architecture.ArchitectureError: The configuration of a model is not to be had.
+        agents.runtime.architecture.ArchitectureError: The configuration of a model is not known.
     """
     found: dict[str, Placed] = {}
     for row in plan_memory(settings, profile, prompts).rows:

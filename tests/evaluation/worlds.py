@@ -12,9 +12,8 @@ from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
 from evaluation.data.dataset_images import LoadedImage
-from evaluation.records import AnsweredTurn, QuestionTurn, Session
+from evaluation.records import AnsweredTurn, JudgedTurn, QuestionTurn, Session
 from evaluation.run.truncation import Truncator, approximate_ends
-from evaluation.scores.scoring import JudgedTurn
 
 DOMAINS = ["animal", "food", "vehicle"]
 CATEGORIES = ["simple-knowledge", "multi-hop"]
