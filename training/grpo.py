@@ -18,8 +18,8 @@ from typing import Any
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
+from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
-from agents.models.transformers_loading import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded

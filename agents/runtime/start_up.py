@@ -32,7 +32,7 @@ LIMIT_SECONDS = 600.0
 """The evaluator gives an agent 10 minutes to be built (CRAG-MM rules)."""
 
 ENGINE = "vllm"
-INDEPENDENT = frozenset({"rapidocr", "efficientnet-lite2", "spacy-entities", "openai", "bm25"})
+INDEPENDENT = frozenset({"rapidocr", "efficientnet-lite2", "spacy-entities", "openai"})
 """Kinds that load without transformers."""
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,8 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from agents.methods.gate import DOUBTS, SIGNALS, Gate, SignalWeight
+from agents.linear_head import rows_of
+from agents.methods.gate import DOUBTS, SIGNALS, Gate
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import INTERVAL, RESAMPLES
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
@@ -195,13 +196,13 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
 def gate_of(fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object]) -> Gate:
     """The gate that a fit makes, as it is written."""
     scaler, regression = fitted.model["scale"], fitted.model["regress"]
-    columns = zip(names, scaler.mean_, scaler.scale_, regression.coef_[0], strict=True)
     return Gate(
-        signals={
-            name: SignalWeight(mean=float(mean), scale=float(scale), weight=float(weight))
-            for name, mean, scale, weight in columns
-        },
-        bias=float(regression.intercept_[0]),
+        classes=("wrong", "right"),
+        features=tuple(names),
+        coefficients=rows_of(regression.coef_),
+        intercept=(float(regression.intercept_[0]),),
+        mean=rows_of(scaler.mean_[None])[0],
+        scale=rows_of(scaler.scale_[None])[0],
         threshold=threshold,
         fitted_on=about,
     )

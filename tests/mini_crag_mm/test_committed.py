@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agents.search.images import cache_name
+from agents.search.web_cache import cache_name
 from mini_crag_mm.content_models import SPLITS, Content, load_content
 from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.check import check_all, held_out_share

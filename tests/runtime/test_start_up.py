@@ -20,7 +20,6 @@ from agents.runtime.equipment import equip, with_lora
 from agents.runtime.exercise import exercise
 from agents.runtime.read_ahead import read_ahead, weight_files
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, lanes_of, load_models
-from agents.search.stand_in_clip import save_tiny_clip
 from agents.settings import PROMPTS, Profile, SearchModels, Settings, SettingsError, settings_from
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
@@ -64,7 +63,7 @@ def test_independent_models_load_at_once_and_an_engine_after_all_others(tmp_path
         {
             "chat": {"kind": "vllm", "path": str(tmp_path)},
             "ocr": {"kind": "rapidocr"},
-            "reranker": {"kind": "cross-encoder", "path": "x"},
+            "reranker": {"kind": "flag-reranker", "path": "x"},
         }
     )
     steps = load_models(models, ["chat", "ocr", "reranker", "not in the profile"], 0.0)
@@ -75,7 +74,10 @@ def test_independent_models_load_at_once_and_an_engine_after_all_others(tmp_path
 
 
 def test_a_model_that_cannot_be_loaded_is_named_and_costs_no_other() -> None:
-    profile = Profile(name="p", models={"detector": {"kind": "nothing"}, "reranker": {"kind": "bm25"}})
+    profile = Profile(
+        name="p",
+        models={"detector": {"kind": "nothing"}, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}},
+    )
     settings = Settings(stages=("ground", "rerank", "answer", "finalise"))
     models = ModelSet(profile, Path("unused"), ready={"chat": ScriptedChat(lambda _: "hello")})
     done = launch.warm_up(CragAgent(None, settings=settings, models=models))
@@ -124,11 +126,8 @@ def test_a_chat_model_of_this_process_is_asked_once(tmp_path: Path) -> None:
         exercise(chat)
 
 
-def test_an_encoder_of_pictures_gets_one(tmp_path: Path) -> None:
-    save_tiny_clip(tmp_path)
-    exercise(
-        ModelSet(Profile(name="p", models={"e": {"kind": "clip", "path": str(tmp_path)}}), Path("unused")).get("e")
-    )
+def test_an_encoder_of_pictures_gets_one() -> None:
+    exercise(ModelSet(Profile(name="p", models={"e": {"kind": "efficientnet-lite2"}}), Path("unused")).get("e"))
 
 
 def test_weights_are_read_from_a_folder_and_not_beyond_the_stop(tmp_path: Path) -> None:

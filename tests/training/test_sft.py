@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.models.transformers_loading import load_checkpoint
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft
 from training.adapters import load_trainable, without_cache
