@@ -10,20 +10,21 @@ from typing import Any
 from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
-from agents.brief_models import BriefModels
-from agents.deadline import NO_DEADLINE, Clock
-from agents.latency.guard import Guard
+from agents.deadline import NO_DEADLINE, Clock, Deadline
+from agents.guard import DialogTimes
 from agents.model_set import ModelSet
 from agents.opening import add_given, open_turn, open_turns, opened
-from agents.pipeline import STAGES, run_stage
+from agents.pipeline import Pipeline
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
-from agents.stage import Context, Stage
 from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
 from agents.trace import Listener, TraceWriter
+from agents.worker import HungError
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
+_WARM_UP_TOKENS = 2
+_OPENING_SHARE = 0.5  # of a call: for pictures to be decoded
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
 
 
@@ -52,24 +53,23 @@ class CragAgent(BaseAgent):
         self.models = models
         self.prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
         guarded = settings.guard.injection
-        self._search = SearchGateway(
+        search = SearchGateway(
             search_pipeline,
             each_picture=safe_picture if guarded else None,
             each_page=safe_page if guarded else None,
             each_text=safe_full_text if guarded else None,
         )
-        self._stages = self._make_stages()
-        self._guard = Guard(self._stages, settings.limits, clock)
+        self.pipeline = Pipeline(settings, models, search, self.prompts, clock)
+        self._clock = clock
+        self._dialogs = DialogTimes(settings.limits, clock)
         self._warm = False
         self.trace_to(trace_path)
-
-    def _make_stages(self) -> list[Stage]:
-        return [STAGES[name]() for name in self.settings.stages]
 
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
         """Write traces to another file from now on (None: to none) and tell a listener, calls counted from 0 again."""
         wanted = path is not None or listen is not None
-        self._trace = TraceWriter(path, self.settings.trace, listen) if wanted else None
+        of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
+        self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture) if wanted else None
 
     def warm_up(self) -> list[tuple[str, float]]:
         """Load the models of the preset: a blank turn goes through all stages, each reply cut short, without a trace.
@@ -83,9 +83,7 @@ class CragAgent(BaseAgent):
             return []
         self._warm = True
         turns = [open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
-        context = Context(self.settings, BriefModels(self.models), self._search, self.prompts, NO_DEADLINE)
-        for stage in self._stages:
-            run_stage(stage, turns, context)
+        turns = self.pipeline.run(turns, NO_DEADLINE, shorten=lambda _: _WARM_UP_TOKENS)
         return [(entry["stage"], entry["seconds"]) for entry in turns[0].trace]
 
     def get_batch_size(self) -> int:
@@ -108,19 +106,28 @@ class CragAgent(BaseAgent):
             kwargs: ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with;
                 ``domains`` takes the place of the stage ``domain``.
         """
-        call = self._guard.start(len(queries))
-        turns = open_turns(
-            queries, images, message_histories, lambda image: self._guard.within(call, lambda: opened(image))
-        )
+        call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
+        turns = open_turns(queries, images, message_histories, lambda image: self._opened(image, call))
         if not turns:
             return []
         add_given(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
-        deadline = self._guard.deadline(call, turns)
-        seconds = deadline.left()
-        context = Context(self.settings, self.models, self._search, self.prompts, deadline)
-        for stage in self._stages:
-            self._guard.run(stage, turns, context, seconds)
-        self._guard.finish(turns, call)
+        turns = self.pipeline.run(turns, self._dialogs.deadline(call, turns))
+        self._dialogs.charge(turns, call.elapsed())
         if self._trace is not None:
             self._trace.write(turns, call.elapsed())
         return [turn.answer for turn in turns]
+
+    def _opened(self, image: Any, call: Deadline) -> Image.Image:
+        """A picture decoded; all pictures of a call may take half of its time.
+
+        Raises:
+            TimeoutError: It did not end in time, or there was none left.
+            ValueError: See ``opened``.
+        """
+        until = _OPENING_SHARE * (call.elapsed() + call.left())
+        if call.elapsed() >= until:
+            raise TimeoutError("no time left")
+        try:
+            return self.pipeline.worker.run(lambda: opened(image), lambda: call.elapsed() >= until)
+        except HungError:
+            raise TimeoutError(f"no end after {call.elapsed():.2f} s") from None

@@ -79,15 +79,12 @@ def settings_of(preset: str, profile: str, *, without: Sequence[str] = (), overr
 
     Args:
         without: Stages, or groups of stages, that are left out.
-        overrides: Settings that are replaced, as ``queries.split=none`` (see ``overrides.overridden``).
+        overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
 
     Raises:
         agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
     """
-    from agents.overrides import overridden
-
-    load_profile(profile)  # an unknown one would only mean that no overlay of the preset is laid over it
-    return overridden(load_settings(preset, profile), overrides).without(without)
+    return load_settings(preset, load_profile(profile), overrides=overrides).without(without)
 
 
 def digest(settings: Settings) -> str:

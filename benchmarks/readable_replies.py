@@ -10,6 +10,7 @@ than ``--least`` percent can.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -217,7 +218,8 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         elif len(seen.examples) < options.examples:
             seen.examples.append(reply.text)
 
-    agent.prompts, agent.models = prompts, ReadModels(agent.models, read)
+    own = agent.pipeline.context
+    agent.pipeline.context = dataclasses.replace(own, prompts=prompts, models=ReadModels(agent.models, read))
     asked = list(mini.turns(options.num_conversations, kinds=["single-turn"]))
     for start in range(0, len(asked), agent.get_batch_size()):
         batch = asked[start : start + agent.get_batch_size()]

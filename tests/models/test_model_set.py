@@ -14,10 +14,10 @@ from agents.models.base import ModelError
 from agents.models.chat.vllm_chat import VllmChat
 from agents.prompts import PromptLibrary
 from agents.runtime.checkpoints import checkpoints_of
-from agents.settings import PROMPTS, Profile, SearchModels, Settings, SettingsError, load_profile
+from agents.settings import PROMPTS, Profile, SearchModels, SettingsError, load_profile, settings_from
 from tests.models.tiny_checkpoints import save_llama
 
-ROUTED = Settings.model_validate({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
+ROUTED = settings_from({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
 """Asks the large model and the small one."""
 
 

@@ -21,7 +21,7 @@ from agents.runtime.memory import (
 )
 from agents.runtime.plan import L40S_BYTES, PLANNED, plan_memory
 from agents.runtime.plan_changes import what_would_fit
-from agents.settings import PROMPTS, Profile, SearchModels, Settings, load_profile, load_settings
+from agents.settings import PROMPTS, Profile, SearchModels, Settings, load_profile, load_settings, settings_from
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 
 LIBRARY = PromptLibrary(PROMPTS)
@@ -170,7 +170,7 @@ def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
         },
         search=SearchModels(kind="embedded"),
     )
-    settings = Settings.model_validate({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
+    settings = settings_from({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
     plan = plan_memory(settings, profile, LIBRARY)
     weights = sum(row.weights for row in plan.rows)
     assert len(plan.rows) == 2

@@ -17,7 +17,7 @@ from agents.preflight.submission import CHALLENGES, check_limits, check_preset, 
 from agents.prompts import PromptLibrary
 from agents.runtime.equipment import with_found_weights
 from agents.runtime.revisions import Pin, is_commit, loadable, pins
-from agents.settings import PRESETS, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
+from agents.settings import PRESETS, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names, settings_from
 
 LIBRARY = PromptLibrary(PROMPTS)
 GPU = load_profile("gpu")
@@ -53,7 +53,7 @@ def test_task_1_takes_no_encoder_for_the_web() -> None:
 
 
 def test_an_adapter_of_the_preset_is_listed() -> None:
-    adapted = settings().model_copy(update={"lora": Settings.model_validate(
+    adapted = settings().model_copy(update={"lora": settings_from(
         {"stages": [], "lora": {"name": "ours", "path": "us/adapter"}}
     ).lora})  # fmt: skip
     assert "us/adapter" in wanted_models(adapted, GPU, LIBRARY, 2)

@@ -20,7 +20,7 @@ from agents.runtime.equipment import equip, with_lora
 from agents.runtime.exercise import exercise
 from agents.runtime.read_ahead import read_ahead, weight_files
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, lanes_of, load_models
-from agents.settings import PROMPTS, Profile, SearchModels, Settings, SettingsError
+from agents.settings import PROMPTS, Profile, SearchModels, Settings, SettingsError, settings_from
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
 
@@ -146,14 +146,14 @@ LORA = {"name": "ours", "path": "nowhere/adapter"}
 
 
 def test_a_preset_gives_its_adapter_to_the_engine() -> None:
-    settings = Settings.model_validate({"stages": ["answer", "finalise"], "lora": LORA})
+    settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
     profile = Profile(name="p", models={"chat": {"kind": "vllm", "path": "x"}})
     assert with_lora(settings, profile).models["chat"]["lora"] == LORA
     assert with_lora(Settings(stages=("answer",)), profile) is profile
 
 
 def test_an_adapter_for_a_model_outside_vllm_is_refused() -> None:
-    settings = Settings.model_validate({"stages": ["answer", "finalise"], "lora": LORA})
+    settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
     profile = Profile(name="p", models={"chat": {"kind": "smollm2"}}, search=SearchModels(kind="embedded"))
     with pytest.raises(SettingsError, match=r"'ours'.*'smollm2'"):
         equip(settings, profile, PromptLibrary(PROMPTS))
