@@ -24,13 +24,14 @@ LARGE_NUMBER = 10_000
 
 _TABLES = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
 _UNITS = {spelling: unit for table in _TABLES.values() for unit, spellings in table.items() for spelling in spellings}
-_SPELLED = rf"(?:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True))})(?:e?s)?(?![a-z])"
-_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])")
+_SPELLINGS = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_UNIT = rf"(?!in (?!tall|long|wide|high|deep|thick|in diameter|across))(?:{_SPELLINGS})(?:e?s)?(?![a-z0-9/])"
+_VALUE = r"\d++(?:\.\d++)?+(?!(?:st|nd|rd|th|'?s)\b)"
 _NUMBER = re.compile(
-    rf"(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?\d++(?:\.\d++)?+)(?:/(?P<under>[1-9]\d*+))?+(?!(?:st|nd|rd|th|'?s)\b)"
-    rf"(?:[ -]?(?P<power>square |sq |cubic )?(?!in (?!tall|long|wide|high|deep|thick|in diameter|across))(?P<unit>{_SPELLED})"
-    rf"(?P<exponent>[23]\b)?(?: ?(?:/|\bper\b) ?(?P<per>{_SPELLED}))?)?(?![a-z])(?:[ -](?P<noun>[a-z]+))?"
+    rf"(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?{_VALUE})(?:[ -]?(?P<unit>{_UNIT}))?(?![a-z])(?:[ -](?P<noun>[a-z]+))?"
 )
+_RANGE = re.compile(rf"(?<![\w.])({_VALUE}),? ?(-|to|and|or) ?(?={_VALUE}[ -]?({_UNIT}))")
+_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])")
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,14 @@ class Quantity:
 
     Attributes:
         value: In units of ``unit``.
-        unit: A pint unit or one of ``units.toml``'s own; ``clock`` counts minutes after midnight; None for a bare number.
-        start: Where it begins in the text, in characters.
-        end: Where it and its unit end.
-        noun: The word after it, stemmed, for a bare number ("4 towers"); "" where there is none.
+        unit: A pint unit or one of ``units.toml``'s own; None for a bare number.
+        text: The number and its unit as they stand.
+        noun: The word after a bare number, stemmed ("4 towers"); "" where there is none.
     """
 
     value: float
     unit: str | None
-    start: int
-    end: int
+    text: str
     noun: str = ""
 
     @property
@@ -60,9 +59,14 @@ class Quantity:
 
     def to(self, unit: str | None) -> float:
         """The value in another unit of its dimension."""
-        return (
-            self.value if unit == self.unit else float(_registry().Quantity(self.value, self.unit).to(unit).magnitude)
-        )
+        if unit == self.unit:
+            return self.value
+        return float(_registry().Quantity(self.value, self.unit).to(unit).magnitude)
+
+    def is_part_of(self, whole: Quantity) -> bool:
+        """Whether it is less than one unit of ``whole``: the inches of "5 ft 10 in"."""
+        units = {self.unit, whole.unit} - {None, "clock"}
+        return len(units) == 2 and self.dimension == whole.dimension and 0 < self.to(whole.unit) < 1
 
 
 @cache
@@ -73,48 +77,36 @@ def _registry() -> Any:
     return registry
 
 
-def find(plain_text: str) -> list[Quantity]:
-    """The quantities of a text that went through ``plain_text.plain``, in order; ordinals and decades are words, not quantities."""
-    found = []
-    for clock in _CLOCK.finditer(plain_text):
-        hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
-        if hour <= 24 and minute < 60:
-            hour = hour % 12 + 12 * (clock[3] == "p") if clock[3] else hour
-            found.append(Quantity(hour * 60 + minute, "clock", *clock.span()))
-    rest = _CLOCK.sub(lambda match: "_" * len(match[0]), plain_text)
-    found += [_quantity(number) for number in _NUMBER.finditer(rest)]
-    made: list[Quantity] = []
-    for quantity in sorted(found, key=lambda quantity: -quantity.start):
-        after = made.pop() if made else None
-        made += [quantity] if after is None else _joined(quantity, after, plain_text[quantity.end : after.start])
-    return made[::-1]
+def regular(plain_text: str) -> str:
+    """The text with times of day in minutes past midnight, and with a unit at both ends of a range: "10 years to 15 years"."""
+    return _RANGE.sub(lambda m: f"{m[1]} {m[3]} {m[2].replace('-', 'to')} ", _CLOCK.sub(_minutes, plain_text))
 
 
-def _quantity(number: re.Match[str]) -> Quantity:
-    unit = _UNITS[number["sign"]] if number["sign"] else _unit(number["unit"])
-    if number["power"] or number["exponent"]:
-        unit = f"({unit})**{number['exponent'] or (3 if number['power'] == 'cubic ' else 2)}"
-    if number["per"]:
-        unit = f"{unit}/({_unit(number['per'])})"
-    word = number["noun"] if unit is None and number["noun"] not in STOPWORDS else None
-    end = number.end() if number["noun"] is None else number.start("noun") - 1
-    value = float(number["value"]) / float(number["under"] or 1)
-    return Quantity(value, unit, number.start("sign" if number["sign"] else "value"), end, stem(word or ""))
+def _minutes(clock: re.Match[str]) -> str:
+    hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
+    hour = hour % 12 + 12 * (clock[3] == "p") if clock[3] else hour
+    return f"{hour * 60 + minute} minutes past midnight" if hour <= 24 and minute < 60 else clock[0]
 
 
-def _unit(spelling: str | None) -> str | None:
-    forms = (spelling or "", (spelling or "").removesuffix("s"), (spelling or "").removesuffix("es"))
-    return next((_UNITS[form] for form in forms if form in _UNITS), None)
+def find(regular_text: str) -> list[Quantity]:
+    """The quantities of a ``regular`` text in order, "5 ft 10 in" as one; ordinals and decades are words, not quantities."""
+    found: list[Quantity] = []
+    end = 0
+    for number in _NUMBER.finditer(regular_text):
+        unit = _UNITS[number["sign"]] if number["sign"] else number["unit"] and _pint_name(number["unit"])
+        noun = stem(number["noun"]) if number["noun"] and not unit and number["noun"] not in STOPWORDS else ""
+        quantity = Quantity(float(number["value"]), unit, number[0].removesuffix(number["noun"] or "").strip(" -"), noun)
+        if found and re.fullmatch(r",? ?(?:and )?", regular_text[end : number.start()]) and quantity.is_part_of(found[-1]):
+            whole = found.pop()
+            quantity = replace(whole, value=whole.value + quantity.to(whole.unit), text=f"{whole.text} {quantity.text}")
+        found.append(quantity)
+        end = max(number.end("unit"), number.end("value"))
+    return found
 
 
-def _joined(one: Quantity, after: Quantity, between: str) -> list[Quantity]:
-    """Two neighbours, the later first: one for "5 ft 10 in" and "2 hours and 30 minutes", the same unit for "10-15 years"."""
-    if after.unit not in (None, "clock") and re.fullmatch(r",? ?(?:-|to|and|or)? ?", between):
-        if one.unit is None and between.strip(", "):
-            one = replace(one, unit=after.unit, noun="")
-        elif one.unit not in (None, after.unit) and one.dimension == after.dimension and 0 < after.to(one.unit) < 1:
-            return [replace(one, value=one.value + after.to(one.unit), end=after.end)]
-    return [after, one]
+def _pint_name(spelling: str) -> str:
+    forms = (spelling, spelling.removesuffix("s"), spelling.removesuffix("es"))
+    return next(_UNITS[form] for form in forms if form in _UNITS)
 
 
 def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
