@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,14 @@ LARGE_NUMBER = 10_000
 _TABLES = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
 _UNITS = {spelling: unit for table in _TABLES.values() for unit, spellings in table.items() for spelling in spellings}
 _SPELLINGS = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-_UNIT = rf"(?!in (?!tall|long|wide|high|deep|thick|in diameter|across))(?:{_SPELLINGS})(?:e?s)?(?![a-z0-9/])"
+_UNIT = rf"(?:{_SPELLINGS})(?:e?s)?(?![a-z0-9/])"
 _VALUE = r"\d++(?:\.\d++)?+(?!(?:st|nd|rd|th|'?s)\b)"
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?{_VALUE})(?:[ -]?(?P<unit>{_UNIT}))?(?![a-z])(?:[ -](?P<noun>[a-z]+))?"
 )
 _RANGE = re.compile(rf"(?<![\w.])({_VALUE}),? ?(-|to|and|or) ?(?={_VALUE}[ -]?({_UNIT}))")
+_FEET_AND_INCHES = re.compile(r"\b(\d+) ?(?:ft|foot|feet),? ?(?:and )?(\d+) ?inch(?:es)?\b")
+_INCH = re.compile(r"(?<=\d)[ -]?in\b(?! (?!(?:to|tall|long|wide|high|deep|thick|across)\b|in diameter))")
 _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])")
 
 
@@ -63,11 +65,6 @@ class Quantity:
             return self.value
         return float(_registry().Quantity(self.value, self.unit).to(unit).magnitude)
 
-    def is_part_of(self, whole: Quantity) -> bool:
-        """Whether it is less than one unit of ``whole``: the inches of "5 ft 10 in"."""
-        units = {self.unit, whole.unit} - {None, "clock"}
-        return len(units) == 2 and self.dimension == whole.dimension and 0 < self.to(whole.unit) < 1
-
 
 @cache
 def _registry() -> Any:
@@ -78,35 +75,29 @@ def _registry() -> Any:
 
 
 def regular(plain_text: str) -> str:
-    """The text with times of day in minutes past midnight, and with a unit at both ends of a range: "10 years to 15 years"."""
-    return _RANGE.sub(lambda m: f"{m[1]} {m[3]} {m[2].replace('-', 'to')} ", _CLOCK.sub(_minutes, plain_text))
+    """The text with times of day in minutes past midnight, feet and inches in inches, and a unit at both ends of a range."""
+    text = _INCH.sub(" inch", _CLOCK.sub(_minutes, plain_text))
+    text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inch", text)
+    return _RANGE.sub(lambda match: f"{match[1]} {match[3]} {match[2].replace('-', 'to')} ", text)
 
 
 def _minutes(clock: re.Match[str]) -> str:
     hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
     hour = hour % 12 + 12 * (clock[3] == "p") if clock[3] else hour
-    return f"{hour * 60 + minute} minutes past midnight" if hour <= 24 and minute < 60 else clock[0]
+    return f"{hour * 60 + minute} minutes past midnight"
 
 
 def find(regular_text: str) -> list[Quantity]:
-    """The quantities of a ``regular`` text in order, "5 ft 10 in" as one; ordinals and decades are words, not quantities."""
-    found: list[Quantity] = []
-    end = 0
-    for number in _NUMBER.finditer(regular_text):
-        unit = _UNITS[number["sign"]] if number["sign"] else number["unit"] and _pint_name(number["unit"])
-        noun = stem(number["noun"]) if number["noun"] and not unit and number["noun"] not in STOPWORDS else ""
-        quantity = Quantity(float(number["value"]), unit, number[0].removesuffix(number["noun"] or "").strip(" -"), noun)
-        if found and re.fullmatch(r",? ?(?:and )?", regular_text[end : number.start()]) and quantity.is_part_of(found[-1]):
-            whole = found.pop()
-            quantity = replace(whole, value=whole.value + quantity.to(whole.unit), text=f"{whole.text} {quantity.text}")
-        found.append(quantity)
-        end = max(number.end("unit"), number.end("value"))
-    return found
+    """The quantities of a ``regular`` text in order; ordinals and decades are words, not quantities."""
+    return [_quantity(*number.group(0, "sign", "value", "unit", "noun")) for number in _NUMBER.finditer(regular_text)]
 
 
-def _pint_name(spelling: str) -> str:
+def _quantity(text: str, sign: str | None, value: str, unit: str | None, noun: str | None) -> Quantity:
+    spelling = sign or unit or ""
     forms = (spelling, spelling.removesuffix("s"), spelling.removesuffix("es"))
-    return next(_UNITS[form] for form in forms if form in _UNITS)
+    name = next((_UNITS[form] for form in forms if form in _UNITS), None)
+    counted = noun if noun and not name and noun not in STOPWORDS else ""
+    return Quantity(float(value), name, text.removesuffix(noun or "").strip(" -"), stem(counted))
 
 
 def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
@@ -116,10 +107,9 @@ def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) 
         return one.value == other.value
     if one.dimension != other.dimension:
         return False
-    difference, largest = abs(one.value - other.to(one.unit)), max(abs(one.value), abs(other.to(one.unit)))
-    if one.unit is None and min(abs(one.value), abs(other.value)) < LARGE_NUMBER:
-        return difference == 0
-    return difference <= ABSOLUTE_TOLERANCE.get(str(one.unit), tolerance * largest)
+    value, exact = other.to(one.unit), one.unit is None and min(abs(one.value), abs(other.value)) < LARGE_NUMBER
+    allowed = 0 if exact else tolerance * max(abs(one.value), abs(value))
+    return abs(one.value - value) <= ABSOLUTE_TOLERANCE.get(str(one.unit), allowed)
 
 
 def agrees_with_any(quantity: Quantity, others: Iterable[Quantity]) -> bool:

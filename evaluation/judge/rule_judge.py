@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.plain_text import content, tokens
@@ -32,7 +33,7 @@ LONGEST_CANDIDATE = 3
 _YES = re.compile(r"(?:yes|yeah|yep|correct|indeed|true|right|that is (?:right|correct|true))\b")
 _NO = re.compile(r"(?:no|nope|not really|incorrect|false|not at all|that is (?:wrong|incorrect|false|not true))\b")
 _YES_OR_NO_QUESTION = re.compile(
-    r"(?:(?:and|so|but|also|then) )*(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should)\b(?!.* or )"
+    r"(?:and |so |but )?(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b(?!.* or )"
 )
 _NUMERIC_QUESTION = re.compile(
     r"\bhow (?:many|much|tall|high|old|long|far|fast|heavy|big|large|wide|deep|hot|cold|often|early|late|soon)\b|^(?:and )?when\b"
@@ -48,11 +49,6 @@ _POINTING = re.compile(r"\b(?:this|that|it|its|these|those|he|she|they|his|her|t
 _SUBJECT = re.compile(r"(?:the )?.+? (?:was|were|is|are|has|have|had|can) (.+)$")
 _LIST = re.compile(r"\s*(?:,|;|&|\band\b)\s*(?:and\b)?\s*")
 _HARMLESS_OR = re.compile(r"\bor (?:so|more|less|later|earlier|about|around|fewer|higher|over)\b")
-_OPPOSITES = (
-    "older younger, older newer, taller shorter, longer shorter, heavier lighter, bigger smaller, larger smaller, faster slower, "
-    "higher lower, more less, more fewer, hotter colder, warmer cooler, earlier later, before after, wider narrower"
-)
-_PAIRS = [pair for text in _OPPOSITES.split(", ") for pair in (text.split(), text.split()[::-1])]
 
 
 class RuleJudge:
@@ -73,7 +69,7 @@ class RuleJudge:
         if _YES_OR_NO_QUESTION.match(case.query.plain) and (verdict := case.yes_or_no()):
             return verdict
         right, reason, key = case.by_accept() if case.accept else case.by_truth()
-        against = (case.other_figure() or case.other_candidate(key) or case.opposite()) if right else ""
+        against = (case.other_figure() or case.other_candidate(key)) if right else ""
         return Verdict(False, against) if against else Verdict(right, reason)
 
 
@@ -103,12 +99,10 @@ class _Case:
             taken_up = len(asked & set(self.response.content))
             if not taken_up or (2 * taken_up <= len(asked) and not _POINTING.match(self.response.plain)):
                 return Verdict(False, "neither yes nor no")
-            said = not (self.response.denies_first or self.opposite())
+            said = not self.response.denies_first
         if said != expected:
             return Verdict(False, "the wrong one of yes and no")
-        named, right = _names(self.response) - self.query.words, _names(self.truth) - self.query.words
-        against = self.other_figure() if self.truth.quantities else ""
-        against = against or ("names another" if named and right and not named & self.known else "")
+        against = self.other_figure()
         return Verdict(not against, against or "yes or no as in the ground truth")
 
     def by_accept(self) -> tuple[bool, str, list[str]]:
@@ -118,7 +112,9 @@ class _Case:
 
     def by_truth(self) -> tuple[bool, str, list[str]]:
         """Whether enough of the ground truth's key words or figures are affirmed, how many, and the key words."""
-        figures = [quantity for quantity in self.truth.quantities if not agrees_with_any(quantity, self.query.quantities)]
+        figures = [
+            quantity for quantity in self.truth.quantities if not agrees_with_any(quantity, self.query.quantities)
+        ]
         if figures and _NUMERIC_QUESTION.search(self.query.plain):
             years = [quantity for quantity in figures if quantity.dimension == "year"]
             right = self.has_figures(years if years and "year" in self.query.words else figures)
@@ -145,18 +141,12 @@ class _Case:
         return bool(keys) and all(self.response.says(key, denied=form.negated and len(keys) == 1) for key in keys)
 
     def has_figures(self, wanted: Sequence[Quantity]) -> bool:
-        """Whether the answer affirms all figures; of a value and its conversion, "330 m (1,083 ft)", one is enough."""
+        """Whether the answer affirms all figures; "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough."""
         said = [quantity for clause in self.response.affirmed for quantity in clause.quantities]
-        given = [one for one in wanted if any(self._stands_for(quantity, one) for quantity in said)]
+        said += [replace(quantity, unit=None) for quantity in said if agrees_with_any(quantity, self.truth.quantities)]
+        bare = {quantity.value for quantity in said if quantity.unit is None}
+        given = [one for one in wanted if one.value in bare or agrees_with_any(one, said)]
         return all(any(same(one, two, EQUIVALENT_TOLERANCE) for two in given) for one in wanted)
-
-    def _stands_for(self, said: Quantity, wanted: Quantity) -> bool:
-        """Whether two figures agree, or one of them leaves out a unit that goes without saying."""
-        if same(wanted, said) or said.value != wanted.value:
-            return same(wanted, said)
-        if wanted.unit is None:
-            return agrees_with_any(said, self.truth.quantities)
-        return said.unit is None and (wanted.unit in {"year", "percentage"} or wanted.unit in self.query.words)
 
     def other_figure(self) -> str:
         """A figure of the same kind as the right one that disagrees with it, unless its clause states another fact."""
@@ -176,23 +166,16 @@ class _Case:
     def other_candidate(self, key: Sequence[str]) -> str:
         """A candidate beside the right one, joined by "or", by "and" where it is a name or names are asked for, or in a list."""
         accepted = self.query.words.union(*(text.words for text in self.accept or [self.truth]))
-        texts = [clause.text for clause in self.response.affirmed]
-        texts += re.split(r"[.;:!?](?:\s|$)", self.response.plain) if self.is_list else []
         names = _names(self.response)
-        for text in texts:
-            parts = re.split(r"(\bor\b|\band\b|&|,)" if self.is_list else r"(\bor\b|\band\b|&)", _HARMLESS_OR.sub(" ", text))
+        for text in (_HARMLESS_OR.sub(" ", clause.text) for clause in self.response.affirmed):
+            parts = re.split(r"\b(or|and)\b", text)
             for left, joint, right in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
                 for item, rest in ((_item(left, -1), right), (_item(right, 1), left)):
                     strange = set(item) - (accepted if joint == "or" else self.known)
                     candidate = joint == "or" or self.asks_for_identity or self.is_list or strange & names
-                    if strange and candidate and (joint == "," or set(content(rest)) & set(key)):
+                    if strange and candidate and set(content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"
         return ""
-
-    def opposite(self) -> str:
-        """The opposite of the question's comparative ("younger" where "older" was asked for); "" where there is none."""
-        asked, said, right = self.query.words, self.response.words, self.truth.words.union(*(f.words for f in self.accept))
-        return next((b for a, b in _PAIRS if a in asked - said and b in said - asked - right), "")
 
 
 def _polarity(text: AnswerText) -> bool | None:
@@ -200,7 +183,7 @@ def _polarity(text: AnswerText) -> bool | None:
 
 
 def _names(text: AnswerText) -> set[str]:
-    return {word for name in text.names for word in name}
+    return {word for name in text.names for word in name} - {"de", "la", "du"}
 
 
 def _item(text: str, side: int) -> list[str]:
