@@ -25,7 +25,7 @@ LARGE_NUMBER = 10_000
 _TABLES = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
 _UNITS = {spelling: unit for table in _TABLES.values() for unit, spellings in table.items() for spelling in spellings}
 _SPELLINGS = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-_UNIT = rf"(?:{_SPELLINGS})(?:e?s)?(?![a-z0-9/])"
+_UNIT = rf"(?!has\b)(?:{_SPELLINGS})(?:e?s)?(?![a-z0-9/])"
 _VALUE = r"\d++(?:\.\d++)?+(?!(?:st|nd|rd|th|'?s)\b)"
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?{_VALUE})(?:[ -]?(?P<unit>{_UNIT}))?(?![a-z])(?:[ -](?P<noun>[a-z]+))?"

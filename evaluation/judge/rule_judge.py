@@ -7,8 +7,8 @@
    agree by value across units (see ``quantities``); a form that is a list needs all of its items, in any order.
 4. Without accept forms, the words of the ground truth beyond those of the question are the key: a question for a number needs every
    figure, others need ``KEY_SHARE`` of the key words (``LIST_KEY_SHARE`` where the ground truth is a list), of its names if it has any.
-5. A right part does not save an answer that contradicts it: another figure of the same kind, another candidate beside the right one
-   ("a lion or a tiger", "a lion and a wolf"), the opposite of the question's comparative ("younger" where "older" was asked for).
+5. A right part does not save an answer that contradicts it: another figure of the same kind, or another candidate beside the right one
+   ("a lion or a tiger", "a lion and a wolf").
 
 It knows no facts and no synonyms beyond the accept forms, so it errs on the strict side.
 """
