@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,6 +18,7 @@ from evaluation.records import EvaluationError
 
 if TYPE_CHECKING:
     from agents.base_agent import BaseAgent
+    from agents.launch import Launch
     from evaluation.datasets import CragDataset, DatasetType
 
 INTERRUPTED = 130
@@ -31,7 +32,7 @@ def main(
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
 
     Args:
-        build: Puts the agent together instead of ``agents.launch.build_agent``, with the same arguments.
+        build: Builds the agent instead of ``CragAgent.from_launch``, with the same arguments.
     """
     options = parse(arguments)
     keep_out_of_logs()
@@ -78,39 +79,39 @@ def evaluate(options: argparse.Namespace, console: Console) -> int:
 
 def answer(options: argparse.Namespace, console: Console, build: Callable[..., BaseAgent] | None = None) -> int:
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
-    from agents import launch
+    from agents.crag_agent import CragAgent
+    from agents.launch import Launch
     from agents.models.base import ModelError
     from agents.search.types import SearchError
     from agents.settings import SettingsError
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     try:
-        about = describe(options)
-        launch.prepare(options.cache, options.profile)
+        launch = Launch.read(
+            options.preset, options.profile, without=options.without, overrides=options.set, cache=options.cache
+        )
+        about = describe(options, launch)
+        launch.prepare()
         # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
+        from agents.models.reply_cache import ReplyStore
         from evaluation import run
         from evaluation.choose_judge import choose_judge
 
         judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style)
         asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
         folder_of_replies = reply_cache(options)
-        replies = launch.open_replies(folder_of_replies) if folder_of_replies is not None else None
-        agent = (build or launch.build_agent)(
-            options.preset,
-            options.profile,
-            launch.build_pipeline(options.profile, split=options.split, web=web, images=images, cache=options.cache),
-            without=options.without,
-            overrides=options.set,
-            cache=options.cache,
-            replies=replies,
-        )
+        replies = ReplyStore(folder_of_replies) if folder_of_replies is not None else None
+        pipeline = launch.pipeline(split=options.split, web=web, images=images)
+        agent = (build or CragAgent.from_launch)(launch, pipeline, replies=replies)
     except (ModelError, SearchError, SettingsError) as error:
         raise EvaluationError(str(error)) from error
 
-    warm_up = cache(partial(launch.warm_up, agent, blank_turn=False))  # once, before the first question of all
+    own = agent if isinstance(agent, CragAgent) else None  # one of another make has no trace and nothing to warm up
     parts = []
     for kind, dataset, folder in asked:
-        launch.trace_to(agent, run.prepare_output(folder, options.resume))
+        trace = run.prepare_output(folder, options.resume)
+        if own is not None:
+            own.trace_to(trace)
         made = run.answer_sessions(
             agent,
             dataset,
@@ -121,9 +122,9 @@ def answer(options: argparse.Namespace, console: Console, build: Callable[..., B
             tokenizer=options.tokenizer,
             resume=options.resume,
             progress=not options.no_progress,
-            warm_up=warm_up,
+            warm_up=partial(own.warm_up, blank_turn=False) if own is not None else None,
             replies=(lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None,
-            models=partial(launch.model_names, agent),
+            models=own.models.names if own is not None else None,
         )
         if made.interrupted:
             return INTERRUPTED
@@ -148,15 +149,8 @@ def answer(options: argparse.Namespace, console: Console, build: Callable[..., B
     return 0
 
 
-def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """What a run is made with, for run.json and the report.
-
-    Raises:
-        agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
-    """
-    from agents import launch
-
-    settings = launch.settings_of(options.preset, options.profile, without=options.without, overrides=options.set)
+def describe(options: argparse.Namespace, launch: Launch) -> dict[str, Any]:
+    """What a run is made with, for run.json and the report."""
     return {
         "preset": options.preset,
         "profile": options.profile,
@@ -164,15 +158,15 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         "set": ", ".join(options.set),
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
-        "settings": launch.digest(settings),
+        "settings": launch.digest,
     }
 
 
 def presets() -> list[str]:
     """The presets that can be run."""
-    from agents import launch
+    from agents.launch import preset_names
 
-    return launch.preset_names()
+    return preset_names()
 
 
 def settings_table(preset: str, profile: str) -> dict[str, Any]:
@@ -181,11 +175,11 @@ def settings_table(preset: str, profile: str) -> dict[str, Any]:
     Raises:
         EvaluationError: There is no such preset or profile, or it is malformed.
     """
-    from agents import launch
+    from agents.launch import Launch
     from agents.settings import SettingsError
 
     try:
-        return launch.settings_of(preset, profile).model_dump(mode="json")
+        return Launch.read(preset, profile).settings.model_dump(mode="json")
     except SettingsError as error:
         raise EvaluationError(str(error)) from error
 

@@ -19,14 +19,14 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
 from agents.deadline import NO_DEADLINE
+from agents.launch import Launch
 from agents.models.base import ModelError
 from agents.models.composed_vision import Describe
 from agents.models.registry import ModelRegistry, Spec
 from agents.search.gateway import SearchGateway
 from agents.search.types import SearchError
-from agents.settings import PROMPTS, SettingsError
+from agents.settings import SettingsError
 from evaluation.options import build_parser
 from evaluation.records import EvaluationError
 
@@ -104,7 +104,7 @@ class Question:
     history: tuple[dict[str, str], ...] = ()
 
 
-def count_calls(questions: Sequence[Question], preset: str, profile: str, pipeline: Any, cache: Path) -> list[Call]:
+def count_calls(questions: Sequence[Question], launch: Launch, pipeline: Any) -> list[Call]:
     """Run a batch through the stages of a preset and return the calls it took, without a time limit.
 
     Raises:
@@ -113,15 +113,13 @@ def count_calls(questions: Sequence[Question], preset: str, profile: str, pipeli
     """
     from agents.models.pixels import to_rgb
     from agents.pipeline import STAGES, run_stage
-    from agents.prompts import PromptLibrary
     from agents.stage import Context
     from agents.turn import Turn
 
     log = CallLog()
-    settings = launch.settings_of(preset, profile)
-    models = launch.build_models(profile, cache, partial(CountingRegistry, log))
+    settings, models = launch.settings, launch.models(partial(CountingRegistry, log))
     search = cast(SearchGateway, Counted(SearchGateway(pipeline), "search", log))
-    context = Context(settings, models, search, PromptLibrary(PROMPTS), NO_DEADLINE)
+    context = Context(settings, models, search, launch.prompts, NO_DEADLINE)
     turns = [
         Turn(question.query, to_rgb(question.image) if question.image is not None else None, question.history)
         for question in questions
@@ -193,10 +191,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     console = Console()
     try:
-        launch.prepare(options.cache, options.profile)
+        launch = Launch.read(options.preset, options.profile, cache=options.cache)
+        launch.prepare()
         questions = real_questions(options)
-        pipeline = launch.build_pipeline(options.profile, split=options.split, cache=options.cache)
-        calls = count_calls(questions, options.preset, options.profile, pipeline, options.cache)
+        calls = count_calls(questions, launch, launch.pipeline(split=options.split))
     except (EvaluationError, ModelError, SearchError, SettingsError) as error:
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         return 2

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from tqdm import tqdm
 
-from agents import launch
+from agents.launch import Launch
 from agents.search.types import SearchError
 from agents.settings import Settings, SettingsError
 from evaluation.figures import truthfulness_change
@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Ask, print the table and write it; 2 for what cannot be done."""
     options = _parser().parse_args(arguments)
     try:
-        launch.prepare(options.cache, options.profile)
+        Launch.read(PRESET, options.profile, cache=options.cache).prepare()
         rows = _measure(options)
     except (EvaluationError, SearchError, SettingsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -200,28 +200,29 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
     # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
     from agents.deadline import NO_DEADLINE
     from agents.models.pixels import to_rgb
-    from agents.prompts import PromptLibrary
     from agents.search.gateway import SearchGateway
-    from agents.settings import PROMPTS
     from agents.turn import Turn
     from evaluation import datasets
 
-    settings = {
-        label: launch.settings_of(
+    launches = {
+        label: Launch.read(
             PRESET,
             options.profile,
             without=() if overrides is not None else (STAGE,),
             overrides=[*(overrides or ()), *options.set],
+            cache=options.cache,
         )
         for label, overrides in VARIANTS.items()
     }
+    settings = {label: launch.settings for label, launch in launches.items()}
+    launch = next(iter(launches.values()))  # for what the variants share
     known = json.loads((options.dataset / "content_ids.json").read_text(encoding="utf-8"))
     sources = {name: item["source"] for name, item in known.items()}
     groups = [MIXED] if options.mixed_only else list(GROUPS)
     parts = {
-        "models": launch.build_models(options.profile, options.cache),
-        "search": SearchGateway(launch.build_pipeline(options.profile, split=options.split, cache=options.cache)),
-        "prompts": PromptLibrary(PROMPTS),
+        "models": launch.models(),
+        "search": SearchGateway(launch.pipeline(split=options.split)),
+        "prompts": launch.prompts,
         "deadline": NO_DEADLINE,
     }
     rows: dict[str, list[Measured]] = {label: [] for label in settings}

@@ -19,7 +19,8 @@ from typing import get_args
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
+from agents.crag_agent import CragAgent
+from agents.launch import DEFAULT_CACHE, Launch
 from agents.search.types import SearchError
 from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
@@ -80,11 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="JSON lines to keep the answers in, and to go on from")
     parser.add_argument("--preset", default="best")
     parser.add_argument("--profile", default="embedded")
-    parser.add_argument("--dataset", type=Path, default=launch.DEFAULT_CACHE / "datasets")
-    parser.add_argument("--cache", type=Path, default=launch.DEFAULT_CACHE)
+    parser.add_argument("--dataset", type=Path, default=DEFAULT_CACHE / "datasets")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
     options = parser.parse_args(arguments)
     try:
-        launch.prepare(options.cache, options.profile)
+        Launch.read(options.preset, options.profile, cache=options.cache).prepare()
         asked = ask(options)
     except (SearchError, EvaluationError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -97,17 +98,17 @@ def ask(options: argparse.Namespace) -> list[Asked]:
     """Every question clean once, then under its cases without and with the guard."""
     from evaluation import datasets  # it imports huggingface_hub, which has to be told first where its cache is
 
-    search = PoisonedSearch(launch.build_pipeline(options.profile, split="validation", cache=options.cache))
-    agents = {
-        guard: launch.build_agent(
+    launches = {
+        guard: Launch.read(
             options.preset,
             options.profile,
-            search,
-            cache=options.cache,
             overrides=[f"guard.injection={str(guard).lower()}", *_UNHURRIED],
+            cache=options.cache,
         )
         for guard in (False, True)
     }
+    search = PoisonedSearch(launches[True].pipeline(split="validation"))
+    agents = {guard: CragAgent.from_launch(launch, search) for guard, launch in launches.items()}
     data = datasets.load("single-turn", "validation", path=options.dataset, cache=options.cache)
     cases = load_cases()
     random.Random(0).shuffle(cases)  # each question gets cases of several kinds

@@ -20,15 +20,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
+from agents.launch import Launch, preset_names
+from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
-from agents.prompts import PromptError, PromptLibrary
-from agents.runtime.architecture import ArchitectureError
+from agents.prompts import PromptError
 from agents.search.types import SearchError
-from agents.settings import PROMPTS, SettingsError, load_profile
+from agents.settings import PROMPTS, SettingsError
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
-from benchmarks.latency.record import questions, read, record_preset
+from benchmarks.latency.record import questions, read, record, write
 from benchmarks.latency.replay import placed_models, stage_seconds, turn_seconds
 from evaluation.options import build_parser
 from evaluation.records import EvaluationError
@@ -53,11 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shown.add_column(column, justify="left" if column == "preset" else "right")
     slow = False
     try:
-        launch.prepare(options.cache, "embedded")
-        for preset in options.presets or launch.preset_names():
-            settings = launch.settings_of(preset, "gpu")
-            models = placed_models(settings, load_profile("gpu"), PromptLibrary(PROMPTS))
-            records = recorded(preset, options)
+        Launch.read(profile="embedded", cache=options.cache).prepare()
+        for preset in options.presets or preset_names():
+            launch = Launch.read(preset, "gpu", cache=options.cache)
+            settings = launch.settings
+            models = placed_models(launch)
+            records = recorded(launch, options)
             asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
             for size in BATCHES:
                 times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
@@ -82,17 +83,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(slow)
 
 
-def recorded(preset: str, options: argparse.Namespace) -> list[list[Call]]:
+def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     """The records of a preset, made where there are none of its present settings."""
-    settings = launch.settings_of(preset, "gpu")
     prompts = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PROMPTS.rglob("*.j2")))).hexdigest()[:8]
-    name = f"{preset}-{launch.digest(settings)}-{prompts}-{options.split}-{options.sessions}.jsonl"
+    name = f"{launch.preset}-{launch.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
     path = options.records / name
     if not path.is_file():
-        pipeline = launch.build_pipeline("embedded", split=options.split, cache=options.cache)
+        embedded = Launch.read(profile="embedded", cache=options.cache)
         asked = questions(options.dataset, options.split, options.revision, options.cache, options.sessions)
         unfinished = path.with_suffix(".part")
-        record_preset(preset, asked, pipeline, options.cache, unfinished)
+        write(record(asked, launch.settings, embedded.pipeline(split=options.split), embedded.models()), unfinished)
         unfinished.replace(path)
     return read(path)
 

@@ -18,8 +18,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
+from agents.crag_agent import CragAgent
 from agents.deadline import NO_DEADLINE, Deadline
+from agents.launch import DEFAULT_CACHE, Launch, preset_names
 from agents.model_set import ModelSet
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.prompts import Prompt, PromptLibrary
@@ -187,13 +188,12 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         ModelError: A model cannot be loaded.
         SearchError: An index is missing.
     """
-    from agents.crag_agent import CragAgent
+    from agents.models.reply_cache import ReplyStore
     from evaluation import datasets
 
-    pipeline = launch.build_pipeline(options.profile, split="validation", cache=options.cache)
-    replies = launch.open_replies(options.reply_cache) if options.reply_cache is not None else None
-    agent = launch.build_agent(preset, options.profile, pipeline, cache=options.cache, replies=replies)
-    assert isinstance(agent, CragAgent)
+    launch = Launch.read(preset, options.profile, cache=options.cache)
+    replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
+    agent = CragAgent.from_launch(launch, launch.pipeline(split="validation"), replies=replies)
     counts: dict[str, Count] = {}
     read_by = readers()
     prompts = NamedPrompts(PROMPTS, reply_tokens=agent.settings.limits.reply_tokens)
@@ -222,10 +222,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
     options = _parser().parse_args(arguments)
     console = Console()
-    launch.prepare(options.cache, options.profile)
+    Launch.read(profile=options.profile, cache=options.cache).prepare()
     found: list[Count] = []
     try:
-        for preset in options.presets.split(",") if options.presets != "all" else launch.preset_names():
+        for preset in options.presets.split(",") if options.presets != "all" else preset_names():
             found += count(preset, options, console)
     except (SettingsError, ModelError, SearchError) as error:
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
@@ -257,9 +257,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--examples", type=int, default=3, metavar="N", help="unreadable replies shown of each prompt (default: 3)"
     )
-    parser.add_argument("--cache", type=Path, default=launch.DEFAULT_CACHE, help="cache folder (default: .cache)")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder (default: .cache)")
     parser.add_argument(
-        "--dataset", type=Path, default=launch.DEFAULT_CACHE / "datasets", help="data sets (default: .cache/datasets)"
+        "--dataset", type=Path, default=DEFAULT_CACHE / "datasets", help="data sets (default: .cache/datasets)"
     )
     parser.add_argument(
         "--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it"

@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
+from agents.launch import DEFAULT_CACHE, Launch
 from agents.search.types import SearchError
 from agents.settings import ROOT, Profile, SettingsError
 from benchmarks.faulty.parts import ready
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--preset", default="best")
     parser.add_argument("--profile", default="embedded")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--dataset", type=Path, default=launch.DEFAULT_CACHE / "datasets")
-    parser.add_argument("--cache", type=Path, default=launch.DEFAULT_CACHE)
+    parser.add_argument("--dataset", type=Path, default=DEFAULT_CACHE / "datasets")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
     parser.add_argument("--figure", type=Path, default=_FIGURE)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="crag-soak-", ignore_cleanup_errors=True) as folder:
@@ -53,8 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own.mkdir()
         own_temporary_folder(own)
         try:
-            launch.prepare(options.cache, options.profile)
-            samples = run(options, Path(folder) / "trace.jsonl")
+            launch = Launch.read(options.preset, options.profile, overrides=_UNHURRIED, cache=options.cache)
+            launch.prepare()
+            samples = run(options, launch, Path(folder) / "trace.jsonl")
         except (SearchError, EvaluationError, SettingsError, RuntimeError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if piles_up(steady) else 0
 
 
-def run(options: argparse.Namespace, trace: Path) -> list[Sample]:
+def run(options: argparse.Namespace, launch: Launch, trace: Path) -> list[Sample]:
     """The samples of one soak."""
     from agents.crag_agent import CragAgent
     from agents.model_set import ModelSet
@@ -78,8 +79,8 @@ def run(options: argparse.Namespace, trace: Path) -> list[Sample]:
             if image is not None:
                 questions.append(Question(image.copy, [turn.query for turn in session.turns]))
     agent = CragAgent(
-        launch.build_pipeline(options.profile, split="validation", cache=options.cache),
-        settings=launch.settings_of(options.preset, options.profile, overrides=_UNHURRIED),
+        launch.pipeline(split="validation"),
+        settings=launch.settings,
         models=ModelSet(Profile(name="scripted", models={}), options.cache, ready=ready()),
         trace_path=trace,
     )

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
+from agents.launch import DEFAULT_CACHE, Launch
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.types import Entity, SearchError
@@ -82,12 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 where an index is missing."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.splitting", description=__doc__)
     parser.add_argument("--split", choices=SPLITS, default="validation", help="default: %(default)s")
-    parser.add_argument("--cache", type=Path, default=launch.DEFAULT_CACHE, help="default: %(default)s")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="default: %(default)s")
     options = parser.parse_args(arguments)
     console = Console()
     try:
-        launch.prepare(options.cache, "embedded")
-        pipeline: Any = launch.build_pipeline("embedded", split=options.split, cache=options.cache)
+        launch = Launch.read(profile="embedded", cache=options.cache)
+        launch.prepare()
+        pipeline: Any = launch.pipeline(split=options.split)
     except SearchError as error:
         console.print(str(error), style="red", markup=False)
         return 1

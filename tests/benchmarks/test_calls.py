@@ -10,11 +10,11 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from agents import launch
+from agents.launch import Launch
 from agents.models import registry
 from agents.models.base import ChatReply, ModelError, MultimodalReranker
 from agents.models.registry import ModelRegistry
-from agents.settings import Profile
+from agents.settings import Profile, load_settings
 from benchmarks.calls import Call, CallLog, Counted, CountingRegistry, Question, count_calls, repeated, table_of
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 
@@ -41,14 +41,16 @@ def _outer(registry: ModelRegistry, inner: dict[str, Any]) -> Any:
 def profile(monkeypatch: pytest.MonkeyPatch) -> Profile:
     monkeypatch.setitem(registry.FACTORIES, "scripted", _scripted)
     monkeypatch.setitem(registry.FACTORIES, "outer", _outer)
-    made = Profile(name="scripted", models={"chat": {"kind": "outer", "inner": {"kind": "scripted"}}})
-    monkeypatch.setattr(launch, "load_profile", lambda _: made)
-    return made
+    return Profile(name="scripted", models={"chat": {"kind": "outer", "inner": {"kind": "scripted"}}})
+
+
+def launched(profile: Profile, cache: Path) -> Launch:
+    return Launch("vlm_only", profile, load_settings("vlm_only", profile), cache)
 
 
 def test_calls_of_stages_and_within_models_are_told_apart(profile: Profile, tmp_path: Path) -> None:
     questions = [Question(f"What is this, number {n}?", Image.new("RGB", (32, 32))) for n in range(5)]
-    calls = count_calls(questions, "vlm_only", "scripted", None, tmp_path)
+    calls = count_calls(questions, launched(profile, tmp_path), None)
     assert calls == [
         Call("answer", "outer", "chat", 5, None),
         Call("answer", "scripted", "chat", 1, "outer"),
@@ -68,7 +70,7 @@ def test_a_stage_that_asks_a_kind_twice_is_named() -> None:
 def test_a_stage_that_cannot_run_spoils_the_count(profile: Profile, tmp_path: Path) -> None:
     profile.models.clear()
     with pytest.raises(ModelError, match="stage answer: failed"):
-        count_calls([Question("What?", None)], "vlm_only", "scripted", None, tmp_path)
+        count_calls([Question("What?", None)], launched(profile, tmp_path), None)
 
 
 def test_a_counted_model_is_what_it_was() -> None:

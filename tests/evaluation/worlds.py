@@ -11,10 +11,14 @@ import datasets
 from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
+from agents.crag_agent import CragAgent
+from agents.model_set import ModelSet
+from agents.settings import Profile, Settings
 from evaluation.images import LoadedImage
 from evaluation.records import AnsweredTurn, QuestionTurn, Session
 from evaluation.scores import JudgedTurn
 from evaluation.truncation import Truncator, approximate_ends
+from tests.agent.scripted import ScriptedChat
 
 DOMAINS = ["animal", "food", "vehicle"]
 CATEGORIES = ["simple-knowledge", "multi-hop"]
@@ -97,6 +101,17 @@ class ScriptedAgent(BaseAgent):
         for query, history in zip(queries, histories, strict=True):
             self.histories[query] = list(history)
         return [self.script(query, history) for query, history in zip(queries, histories, strict=True)]
+
+
+class ScriptedCragAgent(ScriptedAgent, CragAgent):
+    """As ``ScriptedAgent``, with what ``CragAgent`` has besides: models, a trace and a warm-up."""
+
+    def __init__(self, script: Script = from_history) -> None:
+        super().__init__(script)
+        models = ModelSet(
+            Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(lambda _: "")}
+        )
+        CragAgent.__init__(self, settings=Settings(stages=("answer", "finalise")), models=models)
 
 
 def judged(

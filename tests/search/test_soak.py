@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from agents.crag_agent import CragAgent
-from agents.launch import settings_of
+from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.settings import Profile
 from benchmarks import soak as command
@@ -33,7 +33,7 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 def test_threads_files_and_temporary_files_do_not_pile_up(pipeline: Any, own_temporary: Path, tmp_path: Path) -> None:
     agent = CragAgent(
         pipeline,
-        settings=settings_of("best", "embedded", overrides=["limits.seconds_per_turn=600"]),
+        settings=Launch.read("best", "embedded", overrides=["limits.seconds_per_turn=600"]).settings,
         models=ModelSet(Profile(name="scripted", models={}), tmp_path, ready=ready()),
         trace_path=tmp_path / "trace.jsonl",
     )

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agents.launch import Launch
 from agents.models.base import ModelError
 from agents.models.registry import options_of
-from agents.prompts import PromptLibrary
 from agents.runtime.roles import roles_of, searches_of
-from agents.settings import Profile, Settings, SettingsError
+from agents.settings import SettingsError
 
 SEARCH_PICTURES = "search: pictures"
 SEARCH_WEB = "search: web"
@@ -40,7 +40,7 @@ class Checkpoint:
         return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith("cuda")
 
 
-def checkpoints_of(settings: Settings, profile: Profile, prompts: PromptLibrary) -> list[Checkpoint]:
+def checkpoints_of(launch: Launch) -> list[Checkpoint]:
     """The checkpoints that the stages of a preset can ask for, and those of the organiser's search pipeline.
 
     Models that come inside Python packages have no checkpoint and are not listed. Specifications that are alike are one
@@ -50,8 +50,9 @@ def checkpoints_of(settings: Settings, profile: Profile, prompts: PromptLibrary)
         SettingsError: The profile names no model for a role of the preset, a kind is unknown, or two roles would start an engine
             each of one model.
     """
+    profile = launch.profile.with_lora(launch.settings.lora)
     found: dict[str, Checkpoint] = {}
-    for role in roles_of(settings, prompts):
+    for role in roles_of(launch.settings, launch.prompts):
         spec = profile.models.get(role)
         if spec is None:
             raise SettingsError(
@@ -65,7 +66,7 @@ def checkpoints_of(settings: Settings, profile: Profile, prompts: PromptLibrary)
             options = {**_defaults(part["kind"]), **part}
             found[key] = Checkpoint(str(part["path"]), part["kind"], roles, options)
     _require_one_engine_each(list(found.values()))
-    return [*found.values(), *_search_models(settings, profile)]
+    return [*found.values(), *_search_models(launch)]
 
 
 def _require_one_engine_each(checkpoints: Sequence[Checkpoint]) -> None:
@@ -99,13 +100,11 @@ def _defaults(kind: str) -> dict[str, Any]:
         raise SettingsError(str(error)) from error
 
 
-def _search_models(settings: Settings, profile: Profile) -> Iterator[Checkpoint]:
+def _search_models(launch: Launch) -> Iterator[Checkpoint]:
     """The organiser's pipeline loads its encoders as they were saved, in float32, and puts them on the GPU where there is one."""
-    images, web = searches_of(settings)
-    device = "cuda" if profile.search.kind == "organiser" else "cpu"
-    for wanted, path, role in (
-        (images, profile.search.image_model, SEARCH_PICTURES),
-        (web, profile.search.text_model, SEARCH_WEB),
-    ):
+    images, web = searches_of(launch.settings)
+    search = launch.profile.search
+    device = "cuda" if search.kind == "organiser" else "cpu"
+    for wanted, path, role in ((images, search.image_model, SEARCH_PICTURES), (web, search.text_model, SEARCH_WEB)):
         if wanted and path not in _CHECKPOINT_IDS:
             yield Checkpoint(path, "organiser", (role,), {"device": device, "dtype": "float32", "batch_size": 16})
