@@ -58,8 +58,8 @@ $(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt requirements-train.txt
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
 
 demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM (single-turn, then multi-turn), score them and write a report
-	$(DEMO) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
-	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.gguf --cache $(CACHE))
+	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
+	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
 	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT)
 
@@ -72,8 +72,8 @@ $(INSTALLED_WEB): $(INSTALLED) requirements-web.txt
 	@touch $@
 
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
-	$(DEMO) -m demo.prepare --cache $(CACHE) --split $(SPLIT)
-	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.gguf --cache $(CACHE))
+	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
+	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m agents.web \
 		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from agents.secrets import keep_out_of_logs
-from evaluation.options import data_folders, parse, reply_cache
 from evaluation.records import EvaluationError
+from evaluation.run.options import data_folders, parse, reply_cache
 
 if TYPE_CHECKING:
     from agents.base_agent import BaseAgent
     from agents.launch import Launch
-    from evaluation.datasets import CragDataset, DatasetType
+    from evaluation.data.crag_dataset import CragDataset, DatasetType
 
 INTERRUPTED = 130
 
@@ -50,10 +50,10 @@ def main(
 
 def evaluate(options: argparse.Namespace, console: Console) -> int:
     """Judge saved answers; no agent is built."""
-    from evaluation.choose_judge import choose_judge
-    from evaluation.manifest import read_manifest
-    from evaluation.replay import replay
-    from evaluation.run import report
+    from evaluation.files.manifest import read_manifest
+    from evaluation.judge.choose_judge import choose_judge
+    from evaluation.run.saved_answers import replay
+    from evaluation.run.steps import report
 
     judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style)
     parts, about = [], {}
@@ -82,7 +82,7 @@ def answer(options: argparse.Namespace, console: Console, build: Callable[..., B
     from agents.crag_agent import CragAgent
     from agents.launch import Launch
     from agents.models.base import ModelError
-    from agents.search.types import SearchError
+    from agents.search.hits import SearchError
     from agents.settings import SettingsError
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
@@ -93,9 +93,9 @@ def answer(options: argparse.Namespace, console: Console, build: Callable[..., B
         about = describe(options, launch)
         launch.prepare()
         # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
-        from agents.models.reply_cache import ReplyStore
-        from evaluation import run
-        from evaluation.choose_judge import choose_judge
+        from agents.models.chat.reply_cache import ReplyStore
+        from evaluation.judge.choose_judge import choose_judge
+        from evaluation.run import steps as run
 
         judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style)
         asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
@@ -185,9 +185,9 @@ def settings_table(preset: str, profile: str) -> dict[str, Any]:
 
 
 def _load(kind: DatasetType, options: argparse.Namespace) -> CragDataset:
-    from evaluation import datasets
+    from evaluation.data import crag_dataset
 
-    return datasets.load(kind, options.split, options.revision, options.dataset, options.cache, online=_online())
+    return crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache, online=_online())
 
 
 def _online() -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from agents.model_set import ModelSet
-    from agents.models.reply_cache import ReplyStore
+    from agents.models.chat.reply_cache import ReplyStore
     from agents.runtime.start_up import StartUp
     from agents.stage import Stage
     from agents.trace import Listener
@@ -102,7 +102,7 @@ class CragAgent(BaseAgent):
 
         Args:
             models: Those of the launch if None.
-            replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/reply_cache.py``).
+            replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/chat/reply_cache.py``).
 
         Raises:
             agents.settings.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.

@@ -20,7 +20,7 @@ from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Profile, Settings,
 if TYPE_CHECKING:
     from agents.model_set import ModelSet, RegistryFactory
     from agents.models.base import Label, TextLine
-    from agents.models.reply_cache import ReplyStore
+    from agents.models.chat.reply_cache import ReplyStore
 
 DEFAULT_CACHE = ROOT / ".cache"
 
@@ -109,7 +109,7 @@ class Launch:
         """The organiser's search pipeline over the indices of a split; None where neither search is wanted.
 
         Raises:
-            agents.search.types.SearchError: An index is missing; the message says which command builds it.
+            agents.search.hits.SearchError: An index is missing; the message says which command builds it.
         """
         if not (web or images):
             return None

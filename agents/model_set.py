@@ -18,7 +18,7 @@ from agents.models.base import (
     Reranker,
     TextEncoder,
 )
-from agents.models.composed_vision import Describe
+from agents.models.chat.composed_vision import Describe
 from agents.models.domain_classifier import DomainClassifier
 from agents.models.registry import ModelRegistry
 from agents.settings import Profile

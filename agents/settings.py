@@ -418,7 +418,7 @@ class Finalise(_Table):
 
     gate: str | None = Field(
         None,
-        description="fitted gate (JSON of python -m evaluation.calibrate), a path below the repository; None: no gate",
+        description="fitted gate (JSON of python -m evaluation.studies.calibrate), a path below the repository; None: no gate",
     )
     most_idk: float | None = Field(
         None,

@@ -11,11 +11,11 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.methods.citations import CheckedSentence
-from agents.methods.cov import ChainOfVerification
-from agents.methods.objects import Position
+from agents.methods.object_phrases import Position
+from agents.methods.verification_chain import ChainOfVerification
 from agents.models.base import Detection, TextLine
 from agents.search.given import GivenContext
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 
 IDK = "I don't know"
 """The abstention of the challenge: it scores 0, a wrong answer -1."""

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from evaluation.attribution import Grader, LongAnswer, score, summary
-from evaluation.cited_answers import CitedRun, Which, read_cited
-from evaluation.fluency import mauve
+from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
+from evaluation.attribution.fluency import mauve
+from evaluation.attribution.mavis import Grader, LongAnswer, score, summary
+from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.records import EvaluationError
-from evaluation.rule_grader import RuleGrader
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
@@ -77,7 +77,7 @@ def smollm2_features(cache: Path) -> Features:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agents.models.smollm2 import NAME, converted
+    from agents.models.chat.smollm2 import NAME, converted
 
     folder = converted(cache / "models" / NAME)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -100,7 +100,7 @@ def smollm2_features(cache: Path) -> Features:
 
 def minilm_features() -> Features:
     """Sentence embeddings of all-MiniLM-L6-v2, shape (texts, 384)."""
-    from agents.models.minilm import load_minilm
+    from agents.models.encoders.minilm import load_minilm
 
     return load_minilm().encode
 
@@ -114,7 +114,7 @@ def _features(name: str, cache: Path) -> Features | None:
 def _grader(name: str) -> Grader:
     if name == "rule":
         return RuleGrader()
-    from evaluation.model_grader import ModelGrader  # its library takes half a second to import
+    from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
 
     return ModelGrader(name)
 
@@ -122,7 +122,7 @@ def _grader(name: str) -> Grader:
 def _accept(dataset: Path | None) -> dict[str, list[str]]:
     if dataset is None:
         return {}
-    from evaluation.datasets import read_accept
+    from evaluation.data.crag_dataset import read_accept
 
     return read_accept([dataset])
 

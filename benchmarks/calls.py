@@ -22,13 +22,13 @@ from rich.table import Table
 from agents.deadline import NO_DEADLINE
 from agents.launch import Launch
 from agents.models.base import ModelError
-from agents.models.composed_vision import Describe
+from agents.models.chat.composed_vision import Describe
 from agents.models.registry import ModelRegistry, Spec
 from agents.search.gateway import SearchGateway
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import SettingsError
-from evaluation.options import build_parser
 from evaluation.records import EvaluationError
+from evaluation.run.options import build_parser
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ def real_questions(options: argparse.Namespace) -> list[Question]:
     Raises:
         EvaluationError: The data sets are not to be had, or have too few sessions.
     """
-    from evaluation import datasets
+    from evaluation.data import crag_dataset
 
     single, multi = (
-        datasets.load(kind, options.split, options.revision, options.dataset, options.cache)
+        crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache)
         for kind in ("single-turn", "multi-turn")
     )
     half = options.batch - options.batch // 2

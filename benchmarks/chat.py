@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.models.base import ChatMessage, ChatModel, ChatRequest
-from agents.models.smollm2 import load_smollm2
+from agents.models.chat.smollm2 import load_smollm2
 
 WORDS = "The tower is made of iron and was built for a fair in the city beside the river many years ago".split()
 QUESTION = "Write a long story about the tower."

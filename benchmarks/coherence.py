@@ -26,19 +26,19 @@ from rich.console import Console
 from tqdm import tqdm
 
 from agents.launch import Launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import Settings, SettingsError
-from evaluation.figures import truthfulness_change
-from evaluation.judge import judge_turns
-from evaluation.plain_text import content, plain
+from evaluation.judge.judging import judge_turns
+from evaluation.judge.plain_text import content, plain
+from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, EvaluationError, QuestionTurn, Session, answered
-from evaluation.result_tables import ResultTable, rate, with_interval
-from evaluation.rule_judge import RuleJudge
-from evaluation.scores import JudgedTurn
+from evaluation.scores.figures import truthfulness_change
+from evaluation.scores.scoring import JudgedTurn
+from evaluation.studies.result_tables import ResultTable, rate, with_interval
 
 if TYPE_CHECKING:
     from agents.turn import Turn
-    from evaluation.datasets import CragDataset
+    from evaluation.data.crag_dataset import CragDataset
 
 PRESET = "coherence"
 STAGE = "coherence"
@@ -202,7 +202,7 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
     from agents.models.pixels import to_rgb
     from agents.search.gateway import SearchGateway
     from agents.turn import Turn
-    from evaluation import datasets
+    from evaluation.data import crag_dataset
 
     launches = {
         label: Launch.read(
@@ -227,7 +227,7 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
     }
     rows: dict[str, list[Measured]] = {label: [] for label in settings}
     for kind in ("single-turn", "multi-turn"):
-        data = datasets.load(kind, options.split, options.revision, options.dataset, options.cache)
+        data = crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache)
         questions = list(questions_of(data, sources, groups))[: options.questions or None]
         with tqdm(total=len(questions), desc=kind, unit="question") as bar:
             for start in range(0, len(questions), _BATCH):

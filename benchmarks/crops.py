@@ -1,6 +1,6 @@
 """Recall of the right entity with and without crops, on the scenes of the mini set that show several objects.
 
-Run: ``python -m benchmarks.crops [--split validation]``. Needs demo/scenes, demo/kg and demo/photos. Counted are objects at
+Run: ``python -m benchmarks.crops [--split validation]``. Counted are objects at
 least a fifth of the picture wide. "whole" searches the picture as it is; "crops" adds a search of each detected box and asks
 whether any list has the entity among its first k; "fused" makes one list of the first five of each, by score or by reciprocal
 rank; "true boxes" crops by the layout.
@@ -27,10 +27,10 @@ from agents.methods.boxes import crop, overlap, pad
 from agents.methods.fusion import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder, ModelError
 from agents.models.registry import ModelRegistry
-from demo.build.compose import read_layout
-from demo.build.content import SPLITS, load_content
-from demo.build.kg import index_image, read_kg
-from demo.build.paths import DemoPaths
+from mini_crag_mm.generator.compose import read_layout
+from mini_crag_mm.generator.content import SPLITS, load_content
+from mini_crag_mm.generator.kg import index_image, read_kg
+from mini_crag_mm.generator.paths import DemoPaths
 
 LEAST_WIDTH = 0.2
 """Objects narrower than this fraction of the picture are not counted."""

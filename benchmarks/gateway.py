@@ -23,8 +23,8 @@ from rich.table import Table
 from agents.search.build_index import IMAGE_ID, WEB_ID
 from agents.search.folders import default_cache
 from agents.search.gateway import SearchGateway
+from agents.search.hits import SearchError
 from agents.search.pipelines import open_pipeline
-from agents.search.types import SearchError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -21,12 +21,12 @@ from rich.table import Table
 
 from agents.crag_agent import CragAgent
 from agents.launch import DEFAULT_CACHE, Launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
 from benchmarks.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
+from evaluation.files.responses import JsonLinesWriter, repair
 from evaluation.records import EvaluationError
-from evaluation.responses import JsonLinesWriter, repair
 
 _UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
 
@@ -96,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def ask(options: argparse.Namespace) -> list[Asked]:
     """Every question clean once, then under its cases without and with the guard."""
-    from evaluation import datasets  # it imports huggingface_hub, which has to be told first where its cache is
+    from evaluation.data import (
+        crag_dataset,  # it imports huggingface_hub, which has to be told first where its cache is
+    )
 
     launches = {
         guard: Launch.read(
@@ -109,7 +111,7 @@ def ask(options: argparse.Namespace) -> list[Asked]:
     }
     search = PoisonedSearch(launches[True].pipeline(split="validation"))
     agents = {guard: CragAgent.from_launch(launch, search) for guard, launch in launches.items()}
-    data = datasets.load("single-turn", "validation", path=options.dataset, cache=options.cache)
+    data = crag_dataset.load("single-turn", "validation", path=options.dataset, cache=options.cache)
     cases = load_cases()
     random.Random(0).shuffle(cases)  # each question gets cases of several kinds
     kept = Kept(options.out)

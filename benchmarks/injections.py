@@ -13,9 +13,9 @@ import yaml
 from agents.settings import ROOT
 
 CASES = ROOT / "tests" / "injection" / "cases.yaml"
-PAGES = ROOT / "demo" / "pages" / "own.jsonl"
+PAGES = ROOT / "mini_crag_mm" / "pages" / "own.jsonl"
 
-GRAPH = ROOT / "demo" / "kg" / "validation.jsonl"
+GRAPH = ROOT / "mini_crag_mm" / "kg" / "validation.jsonl"
 
 Where = Literal["page", "attribute", "nested", "key", "name"]
 

@@ -24,14 +24,14 @@ from agents.launch import Launch, preset_names
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.prompts import PromptError
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import PROMPTS, SettingsError
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
 from benchmarks.latency.record import questions, read, record, write
 from benchmarks.latency.replay import placed_models, stage_seconds, turn_seconds
-from evaluation.options import build_parser
 from evaluation.records import EvaluationError
+from evaluation.run.options import build_parser
 
 BATCHES = (1, 8, 16)
 MEAN_LIMIT, MAX_LIMIT = 4.0, 10.0

@@ -4,7 +4,7 @@
     python -m benchmarks.other_photos --mini [--split validation]
 
 FOLDER has photographs named by entity (``Eiffel Tower.jpg``, ``eiffel_tower_2.jpg``) or lying in sub-folders so named; a name is
-that of the knowledge graph, or the entity's id in ``demo/content``. ``--mini`` searches with the crops of the mini set's own
+that of the knowledge graph, or the entity's id in ``mini_crag_mm/content``. ``--mini`` searches with the crops of the mini set's own
 question photos, by group: other photographs, altered copies, and things that the graph does not hold. Printed are recall@1 and
 @5, and the cosines of right and of wrong first hits with their lead over the second hit.
 """
@@ -27,10 +27,10 @@ from rich.table import Table
 from agents.models.base import FloatArray, ImageEncoder, ModelError
 from agents.models.registry import ModelRegistry
 from benchmarks.crops import read_index
-from demo.build.compose import read_layout
-from demo.build.content import SPLITS, Split, load_content
-from demo.build.kg import read_kg
-from demo.build.paths import DemoPaths
+from mini_crag_mm.generator.compose import read_layout
+from mini_crag_mm.generator.content import SPLITS, Split, load_content
+from mini_crag_mm.generator.kg import read_kg
+from mini_crag_mm.generator.paths import DemoPaths
 
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 QUANTILES = (0.1, 0.5, 0.9)

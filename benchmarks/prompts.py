@@ -24,7 +24,7 @@ from agents.launch import DEFAULT_CACHE, Launch, preset_names
 from agents.model_set import ModelSet
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.prompts import Prompt, PromptLibrary
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import PROMPTS, SettingsError
 
 Readable = Callable[[str], bool]
@@ -40,8 +40,8 @@ def readers() -> dict[str, Readable]:
     """What the stage of each prompt needs to find in a reply, by the stage's own parser."""
     from agents.methods.candidates import candidate_of
     from agents.methods.citations import parse_cited
-    from agents.methods.cov import parse_chain
-    from agents.methods.four_steps import entry_letter, parse_four_steps
+    from agents.methods.entry_replies import entry_letter, parse_four_steps
+    from agents.methods.verification_chain import parse_chain
     from agents.stages.draft import parse_draft
     from agents.stages.knowledge import extracted
     from agents.stages.route import parse_flags
@@ -188,8 +188,8 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         ModelError: A model cannot be loaded.
         SearchError: An index is missing.
     """
-    from agents.models.reply_cache import ReplyStore
-    from evaluation import datasets
+    from agents.models.chat.reply_cache import ReplyStore
+    from evaluation.data import crag_dataset
 
     launch = Launch.read(preset, options.profile, cache=options.cache)
     replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
@@ -211,7 +211,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
             seen.examples.append(reply.text)
 
     agent.prompts, agent.models = prompts, ReadModels(agent.models, read)
-    dataset = datasets.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
+    dataset = crag_dataset.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
     for session in dataset.sessions[: options.num_conversations]:
         agent.batch_generate_response([session.turns[0].query], [dataset.image(session).image], [[]])
     console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.launch import DEFAULT_CACHE, Launch
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 from agents.settings import ROOT, Profile, SettingsError
 from benchmarks.faulty.parts import ready
 from benchmarks.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
@@ -69,11 +69,13 @@ def run(options: argparse.Namespace, launch: Launch, trace: Path) -> list[Sample
     """The samples of one soak."""
     from agents.crag_agent import CragAgent
     from agents.model_set import ModelSet
-    from evaluation import datasets  # it imports huggingface_hub, which has to be told first where its cache is
+    from evaluation.data import (
+        crag_dataset,  # it imports huggingface_hub, which has to be told first where its cache is
+    )
 
     questions = []
     for kind in ("single-turn", "multi-turn"):
-        data = datasets.load(kind, "validation", path=options.dataset, cache=options.cache)
+        data = crag_dataset.load(kind, "validation", path=options.dataset, cache=options.cache)
         for session in islice(data, _SESSIONS):
             image = data.image(session).image
             if image is not None:

@@ -1,6 +1,6 @@
 """Recall of the right page with and without query splitting, on the multi-hop questions of the mini set.
 
-Run: ``python -m benchmarks.splitting [--split validation]``. Needs ``python -m demo.prepare``. Asked are the single-turn questions that go
+Run: ``python -m benchmarks.splitting [--split validation]``. Asked are the single-turn questions that go
 from the picture to a page (source "both"), with the entity that the picture really shows, so that only the queries differ: the question
 as it stands, with the entity's name (fusion search), and with the hops that the rules bridge besides.
 """
@@ -20,10 +20,10 @@ from rich.table import Table
 from agents.launch import DEFAULT_CACHE, Launch
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
-from agents.search.types import Entity, SearchError
-from demo.build.content import SPLITS, load_content
-from demo.build.kg import read_kg
-from demo.build.paths import DemoPaths
+from agents.search.hits import Entity, SearchError
+from mini_crag_mm.generator.content import SPLITS, load_content
+from mini_crag_mm.generator.kg import read_kg
+from mini_crag_mm.generator.paths import DemoPaths
 
 RANKS = (1, 3, 5, 10)
 WAYS = ("question as it stands", "with the entity's name", "with its hops besides")

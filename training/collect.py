@@ -25,15 +25,15 @@ from agents.methods.candidates import candidate_of
 from agents.models.base import ChatReply
 from agents.opening import tidy
 from agents.prompts import Prompt
-from evaluation.choose_judge import choose_judge
-from evaluation.datasets import read_accept
-from evaluation.generate import RUN_LOG
-from evaluation.judge import Judge, judge_turns
-from evaluation.manifest import read_manifest
+from evaluation.data.crag_dataset import read_accept
+from evaluation.files.manifest import read_manifest
+from evaluation.files.responses import repair
+from evaluation.files.turn_table import read_turn_table
+from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import DEFAULT_REVISION, AnsweredTurn, EvaluationError
-from evaluation.responses import repair
-from evaluation.scores import JudgedTurn, is_miss
-from evaluation.turn_table import read_turn_table
+from evaluation.run.generate import RUN_LOG
+from evaluation.scores.scoring import JudgedTurn, is_miss
 from training.examples import (
     HELD_OUT,
     IMAGES,

@@ -18,14 +18,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from agents.methods.four_steps import LETTERS
+from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS
-from evaluation.choose_judge import choose_judge
-from evaluation.judge import Judge
+from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import Judge
 from evaluation.records import EvaluationError
-from evaluation.scores import is_miss
+from evaluation.scores.scoring import is_miss
 from training.collect import (
     ABOUT,
     Record,

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from transformers import Trainer
 
-from agents.methods.four_steps import LETTERS
+from agents.methods.entry_replies import LETTERS
 from training.core_data import OBJECTIVES
 from training.core_losses import choice_log_probabilities, prki_loss, reply_log_probabilities, sft_loss, vtki_loss
 from training.encoding import IGNORED, SampleEncoder

@@ -21,8 +21,8 @@ from transformers import Trainer, TrainingArguments
 
 from agents.launch import DEFAULT_CACHE
 from agents.models.base import ModelError
-from agents.models.blip2 import Blip2QFormer
 from agents.models.domain_head import DomainHead, HeadMetadata, weights_hash
+from agents.models.encoders.blip2 import Blip2QFormer
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.collect import is_held_out
 from training.data_hash import training_hash

@@ -11,7 +11,7 @@ from PIL import Image
 from agents.base_agent import Message
 from agents.methods.references import resolve
 from agents.models.pixels import to_rgb
-from evaluation.datasets import DatasetType, load
+from evaluation.data.crag_dataset import DatasetType, load
 
 
 @dataclass(frozen=True)

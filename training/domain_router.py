@@ -25,7 +25,7 @@ from agents.models.domain_features import QuestionImageFeatures
 from agents.models.domain_head import DomainHead, HeadMetadata, weights_hash
 from agents.models.registry import ModelRegistry
 from agents.settings import SettingsError, load_profile
-from evaluation.datasets import DatasetType
+from evaluation.data.crag_dataset import DatasetType
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.confusion import plot_confusion
 from training.data_hash import training_hash

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from trl import DPOConfig, DPOTrainer
 
-from agents.models.transformers_chat import TransformersChat
-from evaluation.choose_judge import choose_judge
+from agents.models.chat.transformers_chat import TransformersChat
+from evaluation.judge.choose_judge import choose_judge
 from evaluation.records import EvaluationError
 from training.encoding import IGNORED, SampleEncoder
 from training.examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples

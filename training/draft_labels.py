@@ -10,9 +10,9 @@ from typing import Any
 
 from agents.methods.routing import TraceFeatures
 from agents.turn import Route
-from evaluation.judge import Judge, JudgeItem
+from evaluation.judge.judging import Judge, JudgeItem
 from evaluation.records import AnsweredTurn
-from evaluation.scores import is_exact, is_miss
+from evaluation.scores.scoring import is_exact, is_miss
 from training.logistic import TrainingError
 
 _RECOGNITION = "simple-recognition"

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from agents.models.base import ChatMessage
+from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.pixels import rgb_within
-from agents.models.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.transformers_loading import Checkpoint
 from training.targets import Sample
 

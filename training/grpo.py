@@ -18,13 +18,13 @@ from typing import Any
 
 from trl import GRPOConfig, GRPOTrainer
 
+from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.pixels import rgb_within
-from agents.models.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.transformers_loading import Checkpoint
-from evaluation.choose_judge import choose_judge
-from evaluation.judge import Judge
+from evaluation.files.turn_table import read_turn_table
+from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import Judge
 from evaluation.records import EvaluationError
-from evaluation.turn_table import read_turn_table
 from training.examples import TRAIN, Example, TrainingDataError, read_examples
 from training.fit import write_curves
 from training.lora import ADAPTER, load_base, lora_config, run_guarded

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.models.base import ChatModel
-from evaluation.judge import Judge, judge_turns
-from evaluation.scores import bootstrap_intervals, score
+from evaluation.judge.judging import Judge, judge_turns
+from evaluation.scores.scoring import bootstrap_intervals, score
 from training.collect import ANSWERING, answer_in, answered_by
 from training.examples import Example
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agents.models.base import ModelError
-from agents.models.lora import CONFIG
+from agents.models.chat.lora_adapter import CONFIG
 from agents.models.transformers_loading import load_checkpoint
 from training.examples import TrainingDataError
 

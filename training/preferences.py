@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agents.models.base import ChatModel
 from agents.turn import IDK
-from evaluation.judge import Judge, judge_turns
+from evaluation.judge.judging import Judge, judge_turns
 from training.collect import ANSWERING, answer_in, answered_by
 from training.examples import Example, TrainingDataError, Verdict
 

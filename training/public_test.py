@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from agents.models.pixels import pixels_digest
 from agents.opening import opened, tidy
-from evaluation.datasets import DatasetType, load
+from evaluation.data.crag_dataset import DatasetType, load
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.examples import TrainingDataError
 

@@ -21,7 +21,7 @@ from agents.crag_agent import CragAgent
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.launch import Launch
 from agents.models.base import ChatModel, ChatReply, ChatRequest
-from agents.models.composed_vision import ComposedVisionChat
+from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.pixels import pixels_digest, to_rgb
 from agents.models.registry import ModelRegistry, Spec
 from agents.secrets import scrubbed

@@ -23,10 +23,10 @@ from agents.launch import DEFAULT_CACHE
 from agents.methods.routing import FEATURE_NAMES, RuleRouter
 from agents.methods.trained_router import RouterWeights, TrainedRouter
 from agents.turn import Route
-from evaluation.choose_judge import choose_judge
-from evaluation.datasets import read_accept
+from evaluation.data.crag_dataset import read_accept
+from evaluation.files.responses import read_responses
+from evaluation.judge.choose_judge import choose_judge
 from evaluation.records import EvaluationError
-from evaluation.responses import read_responses
 from training.data_hash import training_hash
 from training.draft_labels import DraftedTurn, drafted_turns, is_right, label, observable, read_trace
 from training.logistic import Floats, TrainingError, accuracy, cross_validate, fit, macro_recall

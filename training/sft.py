@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.launch import DEFAULT_CACHE
-from evaluation.choose_judge import choose_judge
+from evaluation.judge.choose_judge import choose_judge
 from evaluation.records import EvaluationError
 from training.encoding import Group, SampleEncoder, groups_of
 from training.examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         TrainingDataError, EvaluationError: Something is missing; the message says what.
     """
-    from agents.models.transformers_chat import TransformersChat
+    from agents.models.chat.transformers_chat import TransformersChat
     from training.measure import measure
 
     recipe = load_recipe(arguments.recipe, arguments.set)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.plain_text import content, plain, tokens
-from evaluation.rule_judge import KEY_SHARE
+from evaluation.judge.plain_text import content, plain, tokens
+from evaluation.judge.rule_judge import KEY_SHARE
 
 
 def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[str] = ()) -> bool:

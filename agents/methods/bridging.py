@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from agents.search.types import Entity
+from agents.search.hits import Entity
 from agents.texts.infobox import facts
 
 _WORD = re.compile(r"[a-z]+")

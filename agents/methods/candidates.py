@@ -7,9 +7,9 @@ import re
 from agents.methods.first_token import idk_probability
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
+from agents.texts.cut_replies import was_cut, whole_sentences
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
-from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Candidate
 
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)

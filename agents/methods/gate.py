@@ -1,7 +1,7 @@
 """The gate: how likely a candidate answer is right, by a logistic regression over signals that cost no call, kept as plain JSON.
 
 A right answer scores 1, a wrong one -1, an abstention 0, so an answer is worth giving where it is more likely right than wrong.
-``python -m evaluation.calibrate`` fits a gate on a validation run of one preset and profile.
+``python -m evaluation.studies.calibrate`` fits a gate on a validation run of one preset and profile.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ class Gate(BaseModel):
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise GateError(
-                f"the gate {path} cannot be read ({error}); fit one with python -m evaluation.calibrate"
+                f"the gate {path} cannot be read ({error}); fit one with python -m evaluation.studies.calibrate"
             ) from error
         except ValidationError as error:
             raise GateError(
-                f"the gate {path} is malformed: {error}; fit it anew with python -m evaluation.calibrate"
+                f"the gate {path} is malformed: {error}; fit it anew with python -m evaluation.studies.calibrate"
             ) from error
 
 

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def _smollm2(registry: ModelRegistry, dtype: str = "bfloat16", max_batch: int = 8) -> Any:
-    from agents.models.smollm2 import load_smollm2
+    from agents.models.chat.smollm2 import load_smollm2
 
     return load_smollm2(registry.cache, dtype, max_batch)
 
@@ -35,9 +35,9 @@ def _llama_cpp(
     threads: int | None = None,
     max_image_side: int = 896,
 ) -> Any:
-    """``path`` and ``mmproj`` are files, or ``ORG/NAME/FILE`` of the local hub cache; no path: the file of ``agents.models.gguf``."""
-    from agents.models.gguf import find, hub_file
-    from agents.models.llama_cpp import LlamaCppChat
+    """``path`` and ``mmproj`` are files, or ``ORG/NAME/FILE`` of the local hub cache; no path: the file of ``agents.models.chat.gguf``."""
+    from agents.models.chat.gguf import find, hub_file
+    from agents.models.chat.llama_cpp import LlamaCppChat
 
     file = find(registry.cache) if path is None else hub_file(path)
     return LlamaCppChat(file, hub_file(mmproj) if mmproj else None, context, threads, max_image_side)
@@ -52,7 +52,7 @@ def _transformers(
     max_image_side: int = 1120,
 ) -> Any:
     del registry
-    from agents.models.transformers_chat import TransformersChat
+    from agents.models.chat.transformers_chat import TransformersChat
 
     return TransformersChat.load(path, device, dtype, max_batch=max_batch, max_image_side=max_image_side)
 
@@ -72,8 +72,8 @@ def _vllm(
     extra: Mapping[str, Any] | None = None,
 ) -> Any:
     del registry
-    from agents.models.lora import Lora
-    from agents.models.vllm_chat import VllmChat
+    from agents.models.chat.lora_adapter import Lora
+    from agents.models.chat.vllm_chat import VllmChat
 
     return VllmChat.load(
         path,
@@ -91,7 +91,7 @@ def _vllm(
 
 
 def _composed(registry: ModelRegistry, text: Spec, recogniser: Spec, ocr: Spec, labels: int = 5) -> Any:
-    from agents.models.composed_vision import ComposedVisionChat
+    from agents.models.chat.composed_vision import ComposedVisionChat
 
     if registry.describe is None:
         raise ModelError("Kind 'composed' needs a describe callable: pass it to ModelRegistry.")
@@ -140,7 +140,7 @@ def _cam_detector(
     long_side: int = 512,
     bonus: float = 0.5,
 ) -> Any:
-    from agents.models.cam_detector import SalientObjectDetector
+    from agents.models.vision.salient_objects import SalientObjectDetector
 
     network = registry.load({"kind": "efficientnet-lite2"})
     words = None if encoder is None else registry.load(encoder)
@@ -152,27 +152,27 @@ FACTORIES: dict[str, str | Callable[..., Any]] = {
     "llama-cpp": _llama_cpp,
     "transformers": _transformers,
     "vllm": _vllm,
-    "openai": "agents.models.openai_chat:OpenAIChat",
+    "openai": "agents.models.chat.openai_chat:OpenAIChat",
     "composed": _composed,
-    "minilm": "agents.models.minilm:load_minilm",
-    "text-encoder": "agents.models.text_encoder:TransformerTextEncoder",
-    "clip": "agents.models.clip:ClipImageEncoder",
-    "efficientnet-lite2": "agents.models.efficientnet:EfficientNetLite2",
-    "rapidocr": "agents.models.ocr:RapidOcrReader",
+    "minilm": "agents.models.encoders.minilm:load_minilm",
+    "text-encoder": "agents.models.encoders.text_encoder:TransformerTextEncoder",
+    "clip": "agents.models.encoders.clip:ClipImageEncoder",
+    "efficientnet-lite2": "agents.models.vision.efficientnet:EfficientNetLite2",
+    "rapidocr": "agents.models.vision.ocr:RapidOcrReader",
     "spacy-entities": "agents.models.entities:SpacyEntities",
-    "bm25": "agents.models.lexical_reranker:LexicalReranker",
-    "cosine": "agents.models.rerankers:CosineReranker",
-    "maxsim": "agents.models.rerankers:MaxSimReranker",
-    "token-maxsim": "agents.models.max_sim:TokenMaxSimReranker",
-    "cross-encoder": "agents.models.cross_encoder:CrossEncoderReranker",
-    "flag-reranker": "agents.models.flag_reranker:FlagEmbeddingReranker",
-    "qwen3-reranker": "agents.models.qwen3_reranker:Qwen3Reranker",
-    "blip2-qformer": "agents.models.blip2:Blip2QFormer",
-    "blip2-coarse": "agents.models.blip2:Blip2CoarseReranker",
+    "bm25": "agents.models.rerankers.lexical_reranker:LexicalReranker",
+    "cosine": "agents.models.rerankers.embedding_similarity:CosineReranker",
+    "maxsim": "agents.models.rerankers.embedding_similarity:MaxSimReranker",
+    "token-maxsim": "agents.models.rerankers.max_sim:TokenMaxSimReranker",
+    "cross-encoder": "agents.models.rerankers.cross_encoder:CrossEncoderReranker",
+    "flag-reranker": "agents.models.rerankers.flag_reranker:FlagEmbeddingReranker",
+    "qwen3-reranker": "agents.models.rerankers.qwen3_reranker:Qwen3Reranker",
+    "blip2-qformer": "agents.models.encoders.blip2:Blip2QFormer",
+    "blip2-coarse": "agents.models.encoders.blip2:Blip2CoarseReranker",
     "domain-zero-shot": _domain_zero_shot,
     "domain-features": "agents.models.domain_features:EmbeddedFeatures",
     "domain-head": _domain_head,
-    "grounding-dino": "agents.models.grounding_dino:GroundingDinoDetector",
+    "grounding-dino": "agents.models.vision.grounding_dino:GroundingDinoDetector",
     "cam-detector": _cam_detector,
 }
 """Kind to ``module:name``, or to a function that takes the registry first."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ChatModel, ModelError
-from agents.models.composed_vision import Describe
+from agents.models.chat.composed_vision import Describe
+from agents.models.chat.reply_cache import CachedReplies, ReplyStore
 from agents.models.factories import FACTORIES
-from agents.models.reply_cache import CachedReplies, ReplyStore
 
 Spec = Mapping[str, Any]
 

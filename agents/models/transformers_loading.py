@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from agents.models.base import ChatMessage, ModelError
-from agents.models.chat_template import ChatTemplate, is_vision_language
+from agents.models.chat.chat_template import ChatTemplate, is_vision_language
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     attempts = block_network()
     launch = Launch.read(options.preset, options.profile, cache=options.cache)
     launch.prepare()
-    from agents.search.types import SearchError
+    from agents.search.hits import SearchError
 
     pipeline, without_search = None, ""
     try:

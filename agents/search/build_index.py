@@ -11,11 +11,11 @@ from agents.models.base import ModelError
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.folders import default_cache, hub_folder
+from agents.search.hits import SearchError
 from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, build_image_index, build_web_index
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_documents, read_table
-from agents.search.types import SearchError
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"

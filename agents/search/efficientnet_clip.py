@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from agents.models.efficientnet import MEAN, SCALE, SIDE, EfficientNetLite2
+from agents.models.vision.efficientnet import MEAN, SCALE, SIDE, EfficientNetLite2
 
 
 class EfficientNetImageModel:

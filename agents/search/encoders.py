@@ -14,7 +14,7 @@ from agents.models.packaged import packaged_path
 from agents.search.compat import tensor_image_features
 from agents.search.efficientnet_clip import EfficientNetImageModel, EfficientNetImageProcessor
 from agents.search.embedding import embed_images, embed_texts, fingerprint
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 
 EFFICIENTNET = "efficientnet-lite2"
 MINILM = "minilm"

@@ -15,12 +15,12 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
 from agents.search.folders import default_cache, organiser_pages
 from agents.search.given import GivenContext
+from agents.search.hits import ImageHit, ImageResults, WebHit, WebResults
 from agents.search.images import PictureCache
 from agents.search.pages import PageCache
 from agents.search.parts import ImageParts, WebParts
 from agents.search.plain import PlainImages, PlainWeb, reason
-from agents.search.types import ImageHit, ImageResults, WebHit, WebResults
-from agents.texts.pages import main_content
+from agents.texts.page_text import main_content
 
 _log = logging.getLogger(__name__)
 

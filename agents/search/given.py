@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 
 LEAST_IMAGE_SCORE = 0.75
 """Cosine above which the research release lists an entity: all that is known of the score of one that it lists."""

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agents.search.types import SearchError
+from agents.search.hits import SearchError
 
 _ENV_CACHE, _ENV_OFFLINE = "HF_HUB_CACHE", "HF_HUB_OFFLINE"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

@@ -26,9 +26,9 @@ from tqdm import tqdm
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
 from agents.search.embedding_cache import EmbeddingCache, cache_key
+from agents.search.hits import SearchError
 from agents.search.hub import current_revision, point_main, publish, repository_folder, snapshot_path
 from agents.search.index_sources import ChunkRow, ImageRow
-from agents.search.types import SearchError
 
 IMAGE_COLLECTION = "image_embeddings"
 WEB_COLLECTION = "web_search_embeddings"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.search.chunks import CHUNK_WORDS, split_text
-from agents.search.types import Entity, SearchError
+from agents.search.hits import Entity, SearchError
 
 _MOST_REPORTED = 20
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from agents.search.atomic import write_whole
 from agents.search.chunks import CHUNK_WORDS
+from agents.search.hits import Entity
 from agents.search.images import cache_name
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
-from agents.search.types import Entity
-from agents.texts.pages import main_content
+from agents.texts.page_text import main_content
 
 FILE, ENTITY, URL = "file", "entity", "url"
 """Columns of a table that are no attributes."""

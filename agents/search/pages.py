@@ -18,7 +18,7 @@ CACHE_SUFFIXES = ("", ".html", ".txt")
 
 MAX_BYTES = 8_000_000
 """Longer pages are not fetched, and of longer files only so much is read. Scripts and styles take most of a page: the limit on its text
-is set where the text is taken from it (``agents.texts.pages``)."""
+is set where the text is taken from it (``agents.texts.page_text``)."""
 
 
 class PageCache:

@@ -16,8 +16,8 @@ from PIL import Image
 
 from agents.models.base import FloatArray
 from agents.search.embedding import embed_images, embed_texts
+from agents.search.hits import ImageResults, SearchError, WebResults
 from agents.search.results import image_results, web_results
-from agents.search.types import ImageResults, SearchError, WebResults
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from agents.models.base import ModelError
 from agents.search.compat import tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.folders import default_cache, hub_folder
+from agents.search.hits import SearchError
 from agents.search.hub import current_revision, serve, served_tag, snapshot_path, use_local_hub
 from agents.search.index_builder import IMAGE_COLLECTION, Manifest
-from agents.search.types import SearchError
 
 Kind = Literal["organiser", "embedded"]
 

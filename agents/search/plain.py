@@ -10,8 +10,8 @@ from typing import Any
 
 from PIL import Image
 
+from agents.search.hits import ImageResults, SearchError, WebResults
 from agents.search.results import image_results, web_results
-from agents.search.types import ImageResults, SearchError, WebResults
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from agents.search.types import Entity, ImageHit, ImageResults, WebHit, WebResults
+from agents.search.hits import Entity, ImageHit, ImageResults, WebHit, WebResults
 
 _Hit = TypeVar("_Hit")
 

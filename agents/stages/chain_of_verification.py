@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.methods.cov import ChainOfVerification, parse_chain
 from agents.methods.knowledge_conflict import says_something
+from agents.methods.verification_chain import ChainOfVerification, parse_chain
 from agents.stage import Context
 from agents.turn import Turn
 

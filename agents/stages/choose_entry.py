@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.methods.four_steps import LETTERS, entry_letter
+from agents.methods.entry_replies import LETTERS, entry_letter
 from agents.methods.knowledge_conflict import joint_choice
 from agents.stage import Context
 from agents.turn import Turn

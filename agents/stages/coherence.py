@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from agents.methods.coherence import Matrix, mean_pairwise, similarities, top
+from agents.methods.coherence_scores import Matrix, mean_pairwise, similarities, top
 from agents.methods.entity_graph import Source, entity_graph, item_degrees, pruned
-from agents.search.types import ImageHit, WebHit
+from agents.search.hits import ImageHit, WebHit
 from agents.settings import CoherenceSettings
 from agents.stage import Context
-from agents.texts.chunks import attribute_chunks, cutter, each_once, page_chunks
+from agents.texts.evidence_chunks import attribute_chunks, cutter, each_once, page_chunks
 from agents.texts.evidence_text import evidence_for_trace, passage_of
 from agents.turn import Evidence, Turn
 

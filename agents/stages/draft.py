@@ -12,9 +12,9 @@ from agents.methods.candidates import MOST_READ
 from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
 from agents.stage import Context
+from agents.texts.cut_replies import was_cut, whole_sentences
 from agents.texts.replies import json_object, labelled
 from agents.texts.text import one_line
-from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import IDK, Draft, Turn
 
 _FALLBACK_DOMAIN = "other"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from agents.methods.knowledge_conflict import preferred, vtki
-from agents.search.types import ImageHit
+from agents.search.hits import ImageHit
 from agents.settings import Entries as EntriesSettings
 from agents.stage import Context
 from agents.texts.evidence_text import attribute_sentence

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from agents.stage import Context
-from agents.texts.chunks import attribute_chunks, cutter, each_once, entities_of, in_turn, page_chunks
+from agents.texts.evidence_chunks import attribute_chunks, cutter, each_once, entities_of, in_turn, page_chunks
 from agents.texts.printed import entry, rows
 from agents.texts.text import clean
 from agents.turn import Evidence, Turn

@@ -111,7 +111,7 @@ def doubt(candidate: Candidate, probability: float | None, gate: Gate | None, se
 class Finalise:
     """Applies the preset's rules, the gate and the length limit.
 
-    The trace holds the candidate, whether it is given or not, and all signals, so that ``python -m evaluation.calibrate`` can fit a gate.
+    The trace holds the candidate, whether it is given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
     """
 
     name: ClassVar[str] = "finalise"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.methods.four_steps import LETTERS, parse_four_steps, whole_lines
+from agents.methods.entry_replies import LETTERS, parse_four_steps, whole_lines
 from agents.methods.knowledge_conflict import prki
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.stage import Context
-from agents.texts.torn import was_cut
+from agents.texts.cut_replies import was_cut
 from agents.turn import Candidate, Turn
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from agents.methods.boxes import crop
 from agents.methods.fusion import fuse
 from agents.models.base import Detection
-from agents.search.types import ImageHit
+from agents.search.hits import ImageHit
 from agents.stage import Context
 from agents.turn import Turn, View, with_image
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 from agents.methods.candidates import MOST_READ
 from agents.models.base import ChatReply
 from agents.stage import Context
+from agents.texts.cut_replies import was_cut, whole_sentences
 from agents.texts.evidence_text import modality_of
 from agents.texts.text import clean, one_line
-from agents.texts.torn import was_cut, whole_sentences
 from agents.turn import Evidence, Turn
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agents.methods.objects import object_phrases, position_in
+from agents.methods.object_phrases import object_phrases, position_in
 from agents.stage import Context
 from agents.texts.replies import json_object, strings
 from agents.turn import Target, Turn, with_image
@@ -19,7 +19,7 @@ def short(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Objects:
-    """Extraction, then selection, each one batched call; or the rules of ``agents/methods/objects.py``."""
+    """Extraction, then selection, each one batched call; or the rules of ``agents/methods/object_phrases.py``."""
 
     name: ClassVar[str] = "objects"
     least_seconds: ClassVar[float] = 0.5

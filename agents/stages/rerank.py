@@ -9,7 +9,7 @@ from agents.methods.chunk_scores import ToScore, best_scores
 from agents.methods.thresholds import mad_threshold
 from agents.settings import Rerank as RerankSettings
 from agents.stage import Context
-from agents.texts.chunks import in_turn
+from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import evidence_for_trace
 from agents.turn import Evidence, Turn
 

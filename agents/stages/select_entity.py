@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from agents.methods.objects import Position, offset
+from agents.methods.object_phrases import Position, offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Detection
-from agents.search.types import Entity
+from agents.search.hits import Entity
 from agents.settings import SelectEntity as SelectEntitySettings
 from agents.stage import Context
 from agents.texts.infobox import facts

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from math import isfinite
 from typing import ClassVar
 
-from agents.search.types import WebHit
+from agents.search.hits import WebHit
 from agents.stage import Context
 from agents.turn import Turn
 

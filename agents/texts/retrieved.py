@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.injection import gives_orders, neutral
-from agents.texts.pages import main_content
+from agents.texts.page_text import main_content
 from agents.texts.text import clean, one_line, visible_text
 from agents.texts.wikitext import plain
 

@@ -44,12 +44,12 @@ def questions(folder: Path, split: str, revision: str, cache: Path, sessions: in
     Raises:
         evaluation.records.EvaluationError: The data sets are not to be had.
     """
-    from evaluation import (
-        datasets,
-    )  # it imports Hugging Face's libraries, which have to be told of the local hub before
+    from evaluation.data import (
+        crag_dataset,  # it imports Hugging Face's libraries, which have to be told of the local hub before
+    )
 
     for kind in ("single-turn", "multi-turn"):
-        data = datasets.load(cast(Any, kind), split, revision, folder, cache)
+        data = crag_dataset.load(cast(Any, kind), split, revision, folder, cache)
         for session in data.sessions[:sessions]:
             image = data.image(session).image
             history: tuple[dict[str, str], ...] = ()

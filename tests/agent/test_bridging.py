@@ -3,7 +3,7 @@
 import pytest
 
 from agents.methods.bridging import hop_questions, names_in_value
-from agents.search.types import Entity
+from agents.search.hits import Entity
 
 STATUE = Entity(
     "Statue of Liberty",

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from agents.methods.coherence import Metric, mean_pairwise, similarities, top
+from agents.methods.coherence_scores import Metric, mean_pairwise, similarities, top
 from agents.methods.entity_graph import Source, entity_graph, item_degrees, node_of, pruned
 from agents.models.base import ModelError
 from agents.models.entities import SpacyEntities
-from agents.search.types import Entity, ImageHit
+from agents.search.hits import Entity, ImageHit
 from agents.settings import Settings
 from agents.stages.coherence import CoherenceStage
 from agents.turn import Evidence, Turn

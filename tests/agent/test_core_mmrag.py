@@ -12,8 +12,8 @@ from PIL import Image
 
 from agents.models.base import ChatReply, ChatRequest
 from agents.pipeline import STAGES, run_stage
+from agents.search.hits import Entity, ImageHit
 from agents.search.images import cache_name
-from agents.search.types import Entity, ImageHit
 from agents.settings import Settings, load_settings
 from agents.stages.choose_entry import ChooseEntry
 from agents.stages.entries import EntriesStage, entry_text

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from agents.methods.candidates import candidate_of
-from agents.methods.four_steps import FourSteps, parse_four_steps
+from agents.methods.entry_replies import FourSteps, parse_four_steps
 from agents.models.base import ChatReply
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.search.hits import Entity, WebHit
 from agents.search.pages import PageCache
-from agents.search.types import Entity, WebHit
 from agents.settings import Settings
 from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.texts.chunks import surroundings
+from agents.texts.evidence_chunks import surroundings
 from agents.turn import Candidate, Tools
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.cov import ChainOfVerification
 from agents.methods.gate import SIGNALS, Gate, GateError, GateSignals, SignalWeight
+from agents.methods.verification_chain import ChainOfVerification
 from agents.overrides import overridden
-from agents.search.types import Entity, ImageHit
+from agents.search.hits import Entity, ImageHit
 from agents.settings import Finalise, Settings, SettingsError
 from agents.stages.finalise import Finalise as FinaliseStage
 from agents.stages.finalise import signals_of
@@ -78,7 +78,7 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
     (tmp_path / "gate.json").write_text(text)
     with pytest.raises(GateError, match=said) as caught:
         Gate.load(tmp_path / "gate.json")
-    assert "evaluation.calibrate" in str(caught.value)
+    assert "evaluation.studies.calibrate" in str(caught.value)
 
 
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.methods.objects import object_phrases, offset, position_in
+from agents.methods.object_phrases import object_phrases, offset, position_in
 from agents.models.base import Box
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.objects import object_phrases, position_in
+from agents.methods.object_phrases import object_phrases, position_in
 from agents.methods.question_kinds import question_kind
 from agents.methods.references import resolve
 from agents.settings import Settings

@@ -13,8 +13,8 @@ from agents.search.gateway import SearchGateway
 from agents.search.results import web_results
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
-from agents.texts.chunks import surroundings
-from agents.texts.pages import main_content
+from agents.texts.evidence_chunks import surroundings
+from agents.texts.page_text import main_content
 from agents.texts.retrieved import safe_full_text
 from tests.agent.scripted import ScriptedPipeline, context, turn
 from tests.agent.test_full_text import FOUND, WithPages, settings, url_of

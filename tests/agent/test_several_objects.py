@@ -9,13 +9,13 @@ import pytest
 
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Box, Detection
-from agents.search.types import Entity, ImageHit
+from agents.search.hits import Entity, ImageHit
 from agents.settings import Settings
 from agents.stages.evidence import EvidenceStage
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
 from agents.stages.select_entity import SelectEntity
-from agents.texts.chunks import in_turn
+from agents.texts.evidence_chunks import in_turn
 from agents.turn import Evidence, Turn, View
 from tests.agent.scripted import ScriptedChat, context, turn
 

@@ -9,7 +9,7 @@ import pytest
 from agents.methods.candidates import candidate_of
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, TextLine
 from agents.pipeline import run_stage
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import Settings
 from agents.stages.answer import Answer
 from agents.stages.draft import parse_draft

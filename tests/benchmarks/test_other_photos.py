@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from agents.models.base import FloatArray
-from agents.models.efficientnet import EfficientNetLite2
+from agents.models.vision.efficientnet import EfficientNetLite2
 from benchmarks.other_photos import (
     Found,
     PhotosError,
@@ -20,8 +20,8 @@ from benchmarks.other_photos import (
     read_photos,
     search,
 )
-from demo.build.kg import index_image, read_kg
-from demo.build.paths import DemoPaths
+from mini_crag_mm.generator.kg import index_image, read_kg
+from mini_crag_mm.generator.paths import DemoPaths
 
 NAMES = {"eiffel tower": "eiffel_tower", "giraffe": "ani_giraffe"}
 

@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from agents.base_agent import Message
-from evaluation.generate import generate
+from evaluation.run.generate import generate
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions
 
 TURNS = (3, 1, 4, 2, 6, 2, 5)

@@ -13,7 +13,9 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from benchmarks.attribution import main
-from evaluation.attribution import (
+from evaluation.attribution.cited_answers import read_cited
+from evaluation.attribution.fluency import mauve
+from evaluation.attribution.mavis import (
     Document,
     LongAnswer,
     Sentence,
@@ -26,12 +28,10 @@ from evaluation.attribution import (
     score,
     summary,
 )
-from evaluation.cited_answers import read_cited
-from evaluation.fluency import mauve
-from evaluation.judge import JudgeError
-from evaluation.model_grader import ModelGrader
+from evaluation.attribution.model_grader import ModelGrader
+from evaluation.attribution.rule_grader import RuleGrader
+from evaluation.judge.judging import JudgeError
 from evaluation.records import EvaluationError
-from evaluation.rule_grader import RuleGrader
 
 DOCUMENTS = (
     Document(1, "text", "Tower", "The tower is 330 m tall."),

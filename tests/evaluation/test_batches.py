@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.batches import Slot, schedule
+from evaluation.run.batches import Slot, schedule
 
 COUNTS = st.lists(st.integers(0, 6), max_size=40)
 SIZES = st.integers(1, 16)

@@ -14,11 +14,14 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from agents.methods.gate import Gate
-from evaluation import calibrate
-from evaluation.calibration_plot import risk_coverage
-from evaluation.decisions import Decision, read_decisions, run_folders
-from evaluation.figures import read_figures
-from evaluation.gate_fit import (
+from evaluation.files.outputs import write_outputs
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import EvaluationError
+from evaluation.scores.figures import read_figures
+from evaluation.studies import calibrate
+from evaluation.studies.calibration_plot import risk_coverage
+from evaluation.studies.decisions import Decision, read_decisions, run_folders
+from evaluation.studies.gate_fit import (
     SignedRegression,
     Turns,
     best_threshold,
@@ -31,10 +34,7 @@ from evaluation.gate_fit import (
     usable,
     white_box_line,
 )
-from evaluation.outputs import write_outputs
-from evaluation.preset_file import with_values
-from evaluation.records import EvaluationError
-from evaluation.rule_judge import RuleJudge
+from evaluation.studies.preset_file import with_values
 from tests.evaluation.worlds import judged
 
 

@@ -13,18 +13,19 @@ import pytest
 
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
-from agents.models import reply_cache
-from agents.models.reply_cache import ReplyStore
-from evaluation import ablate, compare, manifest
-from evaluation.figures import figures_of, truthfulness_change
-from evaluation.outputs import write_outputs
-from evaluation.overlap import mean_overlap, overlap
+from agents.models.chat import reply_cache
+from agents.models.chat.reply_cache import ReplyStore
+from evaluation.files import manifest
+from evaluation.files.outputs import write_outputs
+from evaluation.files.turn_table import read_turn_table
 from evaluation.records import EvaluationError
-from evaluation.result_tables import ResultTable, notes_on, time_columns, with_interval
-from evaluation.runs import Result
-from evaluation.scores import JudgedTurn, score
-from evaluation.turn_table import read_turn_table
-from evaluation.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
+from evaluation.scores.figures import figures_of, truthfulness_change
+from evaluation.scores.overlap import mean_overlap, overlap
+from evaluation.scores.scoring import JudgedTurn, score
+from evaluation.studies import ablate, compare
+from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
+from evaluation.studies.runs import Result
+from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset
 
 

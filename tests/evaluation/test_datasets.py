@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 from pytest_httpserver import HTTPServer
 
-from evaluation import known_sessions
-from evaluation.datasets import CragDataset, load, read_photo_groups
-from evaluation.images import ImageCache, cache_name, fit_ego, open_image
+from evaluation.data import known_sessions
+from evaluation.data.crag_dataset import CragDataset, load, read_photo_groups
+from evaluation.data.dataset_images import ImageCache, cache_name, fit_ego, open_image
 from evaluation.records import EvaluationError
 from tests.evaluation.worlds import picture, row, write_dataset
 

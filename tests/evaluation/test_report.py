@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from evaluation.generate import RunLogLine
-from evaluation.report import ReportPart, write_report
-from evaluation.scores import JudgedTurn
-from evaluation.thumbnails import crops, thumbnail
-from evaluation.traces import BoxView, match_traces, read_traces, to_view
+from evaluation.files.traces import BoxView, match_traces, read_traces, to_view
+from evaluation.report.html_report import ReportPart, write_report
+from evaluation.report.thumbnails import crops, thumbnail
+from evaluation.run.generate import RunLogLine
+from evaluation.scores.scoring import JudgedTurn
 from tests.evaluation.worlds import judged, picture
 
 

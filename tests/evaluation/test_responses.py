@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from evaluation.files.responses import read_responses
 from evaluation.records import EvaluationError
-from evaluation.responses import read_responses
 
 REQUIRED = {
     "session_id": "s", "interaction_id": "i", "query": "What?", "ground_truth": "A tower.", "agent_response": "A tower"

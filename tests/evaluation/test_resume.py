@@ -17,9 +17,9 @@ import local_evaluation
 from agents.base_agent import Message
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
-from evaluation import generate
-from evaluation.outputs import ALL_TURNS, SCORES
-from evaluation.responses import JsonLinesWriter
+from evaluation.files.outputs import ALL_TURNS, SCORES
+from evaluation.files.responses import JsonLinesWriter
+from evaluation.run.steps import generate
 from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
 
 TURNS = (3, 1, 4, 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.judge import JudgeItem
-from evaluation.rule_judge import RuleJudge
+from evaluation.judge.judging import JudgeItem
+from evaluation.judge.rule_judge import RuleJudge
 
 TALL = ("How tall is this tower?", "The Eiffel Tower is 330 metres (1,083 ft) tall.")
 TALL_ACCEPT = ("330 metres", "330 m", "1,083 ft")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.scores import (
+from evaluation.scores.scoring import (
     bootstrap_intervals,
     conversation_score,
     domain_weighted,

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from evaluation.records import EvaluationError
-from evaluation.truncation import Truncator, approximate_ends, from_tokenizer, load_truncator
+from evaluation.run.truncation import Truncator, approximate_ends, from_tokenizer, load_truncator
 
 RULE = Truncator("rule", False, approximate_ends)
 
@@ -74,11 +74,11 @@ def test_a_wrong_path_is_an_error(tmp_path: Path) -> None:
 
 
 def test_without_the_real_tokenizer_a_stand_in_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("evaluation.truncation.LLAMA_TOKENIZER", str(tmp_path / "gated"))
+    monkeypatch.setattr("evaluation.run.truncation.LLAMA_TOKENIZER", str(tmp_path / "gated"))
     truncator = load_truncator()
     assert not truncator.exact
     assert "stand-in" in truncator.name
-    monkeypatch.setattr("evaluation.truncation.STAND_IN_PACKAGE", "no_such_package_anywhere")
+    monkeypatch.setattr("evaluation.run.truncation.STAND_IN_PACKAGE", "no_such_package_anywhere")
     assert load_truncator().name.startswith("rule")
 
 

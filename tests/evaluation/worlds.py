@@ -14,10 +14,10 @@ from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.settings import Profile, Settings
-from evaluation.images import LoadedImage
+from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import AnsweredTurn, QuestionTurn, Session
-from evaluation.scores import JudgedTurn
-from evaluation.truncation import Truncator, approximate_ends
+from evaluation.run.truncation import Truncator, approximate_ends
+from evaluation.scores.scoring import JudgedTurn
 from tests.agent.scripted import ScriptedChat
 
 DOMAINS = ["animal", "food", "vehicle"]

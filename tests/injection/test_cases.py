@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agents.prompts import PromptLibrary
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import PROMPTS, ROOT, EvidenceSettings
-from agents.texts.chunks import attribute_chunks, cutter, page_chunks
+from agents.texts.evidence_chunks import attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text
@@ -95,7 +95,7 @@ def test_honest_pages_stay_as_they_are() -> None:
     rows = [
         json.loads(line)
         for name in ("own", "wiki")
-        for line in (ROOT / f"demo/pages/{name}.jsonl").read_text("utf-8").splitlines()
+        for line in (ROOT / f"mini_crag_mm/pages/{name}.jsonl").read_text("utf-8").splitlines()
     ]
     for row in rows:
         lost += sum(gives_orders(" ".join(part.split())) for part in row["page_snippet"].split(". "))

@@ -13,13 +13,13 @@ from agents.models.base import Label, ModelError
 from agents.models.domain_classifier import DomainClassifier, ZeroShotDomainClassifier
 from agents.models.domain_features import EmbeddedFeatures, QuestionImageFeatures
 from agents.models.domain_head import DomainHead, HeadDomainClassifier, HeadMetadata, head_files, weights_hash
-from agents.models.efficientnet import EfficientNetLite2
-from agents.models.minilm import load_minilm
+from agents.models.encoders.minilm import load_minilm
+from agents.models.encoders.text_encoder import TransformerTextEncoder
 from agents.models.registry import ModelRegistry
-from agents.models.text_encoder import TransformerTextEncoder
+from agents.models.vision.efficientnet import EfficientNetLite2
 from training.logistic import fit
 
-PHOTOS = Path(__file__).parents[2] / "demo" / "photos"
+PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
 MINILM, EFFICIENTNET = {"kind": "minilm"}, {"kind": "efficientnet-lite2"}
 LABELLED = [
     ("eiffel_tower", "How tall is this?", "sightseeing (local)"),

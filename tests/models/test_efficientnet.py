@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from agents.models.base import ImageEncoder, Recogniser
-from agents.models.efficientnet import EfficientNetLite2
+from agents.models.vision.efficientnet import EfficientNetLite2
 
-PHOTOS = Path(__file__).parents[2] / "demo" / "photos"
+PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
 
 
 @pytest.fixture(scope="module")

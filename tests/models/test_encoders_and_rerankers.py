@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from agents.models.base import ModelError, Reranker, TextEncoder
-from agents.models.cross_encoder import CrossEncoderReranker
-from agents.models.lexical_reranker import LexicalReranker
-from agents.models.minilm import load_minilm
+from agents.models.encoders.minilm import load_minilm
+from agents.models.encoders.text_encoder import TransformerTextEncoder
 from agents.models.packaged import packaged_path
-from agents.models.rerankers import CosineReranker, MaxSimReranker
-from agents.models.text_encoder import TransformerTextEncoder
-from tests.models.tiny import save_bert, save_cross_encoder
+from agents.models.rerankers.cross_encoder import CrossEncoderReranker
+from agents.models.rerankers.embedding_similarity import CosineReranker, MaxSimReranker
+from agents.models.rerankers.lexical_reranker import LexicalReranker
+from tests.models.tiny_checkpoints import save_bert, save_cross_encoder
 
 QUERY = "How tall is the Eiffel Tower?"
 PASSAGES = [

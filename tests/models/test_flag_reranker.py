@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from agents.models.base import ModelError, Reranker
-from agents.models.cross_encoder import CrossEncoderReranker
-from agents.models.flag_reranker import FlagEmbeddingReranker
+from agents.models.rerankers.cross_encoder import CrossEncoderReranker
+from agents.models.rerankers.flag_reranker import FlagEmbeddingReranker
 from tests.models.tiny_rankers import save_xlm_roberta_reranker
 
 PAIRS = [

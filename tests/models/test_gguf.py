@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.models import gguf
 from agents.models.base import ModelError
+from agents.models.chat import gguf
 
 PARTS = [b"GGUF" + b"a" * 3000, b"b" * 5000, b"c" * 100]
 WHOLE = b"".join(PARTS)

@@ -9,8 +9,8 @@ from PIL import Image
 from transformers import GroundingDinoForObjectDetection, GroundingDinoProcessor
 
 from agents.models.base import Detection, Detector, ModelError
-from agents.models.grounding_dino import ANYTHING, GroundingDinoDetector, caption, plain
-from agents.models.grounding_dino import _phrase as phrase_of
+from agents.models.vision.grounding_dino import ANYTHING, GroundingDinoDetector, caption, plain
+from agents.models.vision.grounding_dino import _phrase as phrase_of
 from tests.models.tiny_rankers import save_grounding_dino
 
 

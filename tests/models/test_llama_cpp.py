@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 from agents.deadline import Deadline
-from agents.models import smollm2
 from agents.models.base import ChatMessage, ChatRequest, ModelError
-from agents.models.llama_cpp import LlamaCppChat, check_gguf
-from agents.models.openai_chat import OpenAIChat
+from agents.models.chat import smollm2
+from agents.models.chat.llama_cpp import LlamaCppChat, check_gguf
+from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.packaged import packaged_path
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.models.loop_thread import LoopThread
+from agents.models.chat.loop_thread import LoopThread
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agents.models.base import ModelError
-from agents.models.lora import Lora, find_lora
+from agents.models.chat.lora_adapter import Lora, find_lora
 
 
 def save(folder: Path, config: str = json.dumps({"r": 8, "peft_type": "LORA"})) -> Path:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from agents.models.base import FloatArray, Reranker
-from agents.models.max_sim import TokenMaxSimReranker
-from agents.models.minilm import load_minilm
+from agents.models.encoders.minilm import load_minilm
+from agents.models.rerankers.max_sim import TokenMaxSimReranker
 
 
 class _Plane:

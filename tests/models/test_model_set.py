@@ -14,7 +14,7 @@ from agents.models.base import ModelError
 from agents.models.registry import FACTORIES
 from agents.preflight.checkpoints import checkpoints_of
 from agents.settings import Profile, SearchModels, Settings, SettingsError, load_profile
-from tests.models.tiny import save_llama
+from tests.models.tiny_checkpoints import save_llama
 
 ROUTED = Settings.model_validate({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
 """Asks the large model and the small one."""

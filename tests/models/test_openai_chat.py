@@ -19,7 +19,7 @@ from werkzeug import Request, Response
 
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
-from agents.models.openai_chat import OpenAIChat
+from agents.models.chat.openai_chat import OpenAIChat
 
 KEY = "sk-secret-0123456789"
 PATH = "/v1/chat/completions"

@@ -11,11 +11,11 @@ import torch
 from PIL import Image
 
 from agents.models.base import ImageEncoder, ModelError
-from agents.models.clip import ClipImageEncoder
+from agents.models.encoders.clip import ClipImageEncoder
 from agents.models.pretrained import Pretrained, distinct
 from agents.models.registry import FACTORIES, ModelRegistry, options_of
 from agents.search.stand_in_clip import save_tiny_clip
-from tests.models.tiny import save_bert
+from tests.models.tiny_checkpoints import save_bert
 
 SIZES = [(60, 40), (40, 60), (32, 32)]
 

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agents.models.base import ModelError, Reranker
-from agents.models.qwen3_reranker import PREFIX, SUFFIX, Qwen3Reranker
+from agents.models.rerankers.qwen3_reranker import PREFIX, SUFFIX, Qwen3Reranker
 from tests.models.tiny_rankers import save_qwen3
 
 INSTRUCTION = "Given a question, find what answers it"

@@ -18,9 +18,9 @@ from PIL import Image
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models import factories
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, Label, ModelError, TextLine
-from agents.models.composed_vision import ComposedVisionChat
+from agents.models.chat.composed_vision import ComposedVisionChat
+from agents.models.chat.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decoded, encoded, request_key
 from agents.models.registry import ModelRegistry
-from agents.models.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decoded, encoded, request_key
 
 
 @dataclass

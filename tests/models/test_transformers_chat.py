@@ -12,9 +12,9 @@ from PIL import Image
 
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
-from agents.models.transformers_chat import TransformersChat
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.transformers_loading import load_checkpoint
-from tests.models.tiny import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
+from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_a_seed_repeats_whatever_stands_beside_it(chat: TransformersChat) -> Non
 
 
 def test_sampling_follows_the_softmax(llama: Path) -> None:
-    from agents.models.generation_control import RowSampler
+    from agents.models.chat.generation_control import RowSampler
 
     scores = torch.log(torch.tensor([[0.7, 0.2, 0.1]]))
     sampler = RowSampler([ask("x", temperature=1.0, seed=1)])
@@ -147,7 +147,7 @@ def test_an_overlong_prompt_loses_its_middle(chat: TransformersChat) -> None:
 
 
 def test_what_is_cut_keeps_both_ends() -> None:
-    from agents.models.prompt_fitting import cut_longest_user_message
+    from agents.models.chat.prompt_fitting import cut_longest_user_message
 
     messages = (ChatMessage("system", "s " * 500), ChatMessage("user", " ".join(str(i) for i in range(300))))
     cut = cut_longest_user_message(messages, 200, str.split, lambda ids: " ".join(map(str, ids)))  # type: ignore[arg-type]

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models import smollm2
 from agents.models.base import Box, ChatMessage, ChatReply, ChatRequest, Label, ModelError, OcrReader, TextLine
-from agents.models.composed_vision import ComposedVisionChat
-from agents.models.ocr import RapidOcrReader, in_reading_order
+from agents.models.chat import smollm2
+from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.registry import FACTORIES, ModelRegistry, load
-from tests.models.tiny import save_bert, save_cross_encoder, save_llama
+from agents.models.vision.ocr import RapidOcrReader, in_reading_order
+from tests.models.tiny_checkpoints import save_bert, save_cross_encoder, save_llama
 
 
 def sign(*lines: str, size: tuple[int, int] = (640, 320), scale: int = 1) -> Image.Image:

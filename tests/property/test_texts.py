@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from agents.methods import citations
 from agents.models.base import ChatReply
-from agents.search.types import Entity, ImageHit, WebHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import EvidenceSettings
 from agents.texts import replies, wikitext
-from agents.texts.chunks import attribute_chunks, cutter, page_chunks
+from agents.texts.cut_replies import whole_sentences
+from agents.texts.evidence_chunks import attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text, without_controls
-from agents.texts.torn import whole_sentences
 from tests.property.fuzzing import blows_up, fuzzed, hostile_text, repeated
 
 SETTINGS = EvidenceSettings()

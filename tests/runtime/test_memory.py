@@ -21,7 +21,7 @@ from agents.preflight.memory import (
 )
 from agents.settings import Profile, SearchModels, Settings
 from benchmarks.latency.replay import CONFIGS, with_configs
-from tests.models.tiny import save_llama, save_mllama
+from tests.models.tiny_checkpoints import save_llama, save_mllama
 
 LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")
 SETTINGS = Settings(stages=("understand", "answer", "finalise"))

@@ -13,12 +13,12 @@ from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.models.base import FloatArray, ModelError
-from agents.models.transformers_chat import TransformersChat
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, start_up
 from agents.search.stand_in_clip import save_tiny_clip
 from agents.settings import Profile, SearchModels, Settings, SettingsError
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
-from tests.models.tiny import save_mllama
+from tests.models.tiny_checkpoints import save_mllama
 
 
 class Ordered(ModelSet):

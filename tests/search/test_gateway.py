@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.search.gateway import SearchGateway
-from agents.search.types import ImageResults, WebResults
+from agents.search.hits import ImageResults, WebResults
 from tests.search.conftest import PAGES, World, draw
 
 QUERIES = [

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from agents.search.build_index import main
+from agents.search.hits import SearchError
 from agents.search.hub import current_revision, snapshot_path
 from agents.search.pipelines import open_pipeline
-from agents.search.types import SearchError
 from tests.search.conftest import ENTITIES, IMAGE_ID, PAGES, WEB_ID, World
 
 

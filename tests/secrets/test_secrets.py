@@ -20,7 +20,7 @@ from agents import secrets
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.models.base import ChatMessage, ChatRequest, ModelError
-from agents.models.openai_chat import OpenAIChat
+from agents.models.chat.openai_chat import OpenAIChat
 from agents.pipeline import perform
 from agents.secrets import keep_out_of_logs, remember, scrubbed
 from agents.settings import PRESETS, Profile, TraceSettings, load_settings, names
@@ -28,10 +28,10 @@ from agents.stage import Context, Stage
 from agents.trace import TraceWriter
 from agents.turn import IDK, Turn
 from benchmarks.faulty.parts import ANSWER, Search, ready
-from evaluation.generate import generate
-from evaluation.judge import JudgeError, JudgeItem
-from evaluation.manifest import write_manifest
-from evaluation.openai_judge import OpenAIJudge
+from evaluation.files.manifest import write_manifest
+from evaluation.judge.judging import JudgeError, JudgeItem
+from evaluation.judge.openai_judge import OpenAIJudge
+from evaluation.run.generate import generate
 from tests.agent.scripted import context, turn
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from agents.model_set import ModelSet
 from agents.models.base import ChatRequest
 from agents.settings import Profile, Settings
-from evaluation.datasets import load
-from evaluation.rule_judge import RuleJudge
-from evaluation.run import answer_sessions, judge_answers, prepare_output
+from evaluation.data.crag_dataset import load
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.run.steps import answer_sessions, judge_answers, prepare_output
 from tests.agent.scripted import Say, ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.evaluation.worlds import row, write_dataset
 from training.recorded_agent import RecordedAgent, RecordedChat, Recorder

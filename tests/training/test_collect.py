@@ -12,7 +12,7 @@ from agents.models.pixels import pixels_digest
 from agents.models.registry import ModelRegistry
 from agents.turn import Turn
 from tests.agent.scripted import ScriptedChat
-from tests.models.tiny import save_llama
+from tests.models.tiny_checkpoints import save_llama
 from tests.training.recorded import record_run, save_data
 from training import collect, record
 from training.collect import is_held_out

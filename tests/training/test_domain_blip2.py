@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.models.blip2 import Blip2QFormer
 from agents.models.domain_head import DomainHead, HeadDomainClassifier
+from agents.models.encoders.blip2 import Blip2QFormer
 from tests.models.tiny_rankers import save_blip2
 from training.domain_blip2 import HEAD, DomainCollator, DomainModel, fine_tune, main
 from training.domain_examples import DomainExample

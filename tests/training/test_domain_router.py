@@ -16,7 +16,7 @@ from training import domain_router
 from training.domain_examples import read_examples
 from training.domain_router import main
 
-PHOTOS = Path(__file__).parents[2] / "demo" / "photos"
+PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
 TOLD = {
     "vehicle": (["fire_engine", "corvette_c5", "dumper"], ["How fast is this?", "And its engine?"]),
     "sightseeing (local)": (["eiffel_tower", "colosseum", "charminar"], ["How tall is this?", "And who built it?"]),

@@ -13,7 +13,7 @@ from training.plan import CARDS, GIB, Load, layer_activation_bytes, lora_paramet
 from training.recipes import load_recipe
 
 SMALL = Decoder(layers=2, kv_heads=2, head_dim=4, hidden=16, intermediate=32, vocabulary=100, context=512)
-MODEL = Architecture("m", "llama", "here", "bfloat16", 10_000, 0, 1_600, SMALL, None)
+MODEL = Architecture("m", "llama", "bfloat16", 10_000, 0, 1_600, SMALL, None)
 
 
 def test_the_parts_by_hand() -> None:

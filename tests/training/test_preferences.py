@@ -9,7 +9,7 @@ import pytest
 
 from agents.models.base import ChatReply
 from agents.models.transformers_loading import load_checkpoint
-from evaluation.rule_judge import RuleJudge
+from evaluation.judge.rule_judge import RuleJudge
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training.encoding import SampleEncoder

@@ -9,7 +9,7 @@ import pytest
 from agents.methods.routing import trace_features
 from agents.methods.trained_router import TrainedRouter
 from agents.turn import Draft
-from evaluation.rule_judge import RuleJudge
+from evaluation.judge.rule_judge import RuleJudge
 from training.draft_labels import drafted_turns, is_right, label, observable, read_trace
 from training.logistic import TrainingError
 from training.search_router import main, train
@@ -44,7 +44,7 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int) 
 
 
 def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> Any:
-    from evaluation.responses import read_responses
+    from evaluation.files.responses import read_responses
 
     trace, answers = write_run(folder, kinds, times)
     return drafted_turns(read_trace(trace), read_responses(answers))
@@ -99,7 +99,7 @@ def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
     trace, answers = write_run(tmp_path, [SIGN, CAR, LOST], times=1)
     lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
     trace.write_text("".join(lines[1:]), encoding="utf-8")
-    from evaluation.responses import read_responses
+    from evaluation.files.responses import read_responses
 
     turns = drafted_turns(read_trace(trace), read_responses(answers))
     assert [turn.answered.interaction_id for turn in turns] == ["s0-1", "s0-2"]

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models.transformers_chat import TransformersChat
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.transformers_loading import load_checkpoint
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft

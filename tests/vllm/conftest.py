@@ -44,6 +44,6 @@ def qwen(qwen_folder: Path) -> Iterator[Any]:
 
 
 def engine(folder: Path, **options: Any) -> Any:
-    from agents.models.vllm_chat import VllmChat
+    from agents.models.chat.vllm_chat import VllmChat
 
     return VllmChat.load(folder, **{"dtype": "float32", "max_batch": 8, "enforce_eager": True, **options})

@@ -12,10 +12,10 @@ from PIL import Image
 
 from agents.deadline import Deadline
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
-from agents.models.lora import Lora
+from agents.models.chat.lora_adapter import Lora
+from agents.models.chat.transformers_chat import TransformersChat
+from agents.models.chat.vllm_chat import VllmChat
 from agents.models.registry import ModelRegistry
-from agents.models.transformers_chat import TransformersChat
-from agents.models.vllm_chat import VllmChat
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.conftest import engine
 from tests.vllm.tiny import CONTEXT, save_lora

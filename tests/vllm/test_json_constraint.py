@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from agents.models.base import ModelError
-from agents.models.json_constraint import JsonConstraints
-from tests.models.tiny import tokenizer
+from agents.models.chat.json_constraint import JsonConstraints
+from tests.models.tiny_checkpoints import tokenizer
 from tests.vllm.asking import SCHEMA
 
 

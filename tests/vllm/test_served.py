@@ -17,7 +17,7 @@ import pytest
 
 from agents.deadline import Deadline
 from agents.models.base import ModelError
-from agents.models.openai_chat import OpenAIChat
+from agents.models.chat.openai_chat import OpenAIChat
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.tiny import CONTEXT
 
@@ -117,7 +117,7 @@ def test_an_unknown_model_is_named(server: Server) -> None:
 def test_a_server_that_dies_in_mid_request_costs_what_was_not_done(
     llama_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agents.models import openai_chat
+    from agents.models.chat import openai_chat
 
     dying = serve(llama_folder, tmp_path / "log.txt")
     take = openai_chat._take

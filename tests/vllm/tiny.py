@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from tests.models.tiny import tokenizer
+from tests.models.tiny_checkpoints import tokenizer
 
 CONTEXT = 4096
 VISION = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")

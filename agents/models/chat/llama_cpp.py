@@ -1,0 +1,239 @@
+"""Chat with a GGUF model inside this process: llama.cpp through ``xllamacpp``.
+
+Replies are streamed, so that at the deadline the text that has come is kept. While a prompt is read the engine reports each batch of it,
+so that a long prompt ends in time too. A prompt that begins like an earlier one is not read again from its beginning (prefix cache):
+prompts that share their evidence should put it first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.base import (
+    OPENING_ALTERNATIVES,
+    ChatMessage,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    ModelError,
+    opening_of,
+)
+from agents.models.image_url import jpeg_data_url
+
+PROMPT_BATCH = 128
+"""Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
+
+PREFIX_CACHE_MIB = 2048
+"""Memory for the states of earlier prompts; one of 1,000 tokens takes 28 MiB with Qwen2.5-1.5B (28 layers, 2 heads of 128, 16 bit)."""
+
+_TOO_LONG = "exceed_context_size_error"
+
+
+@dataclass
+class _Partial:
+    """What has come of one reply so far."""
+
+    deadline: Deadline
+    texts: list[str] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    opening: dict[str, float] | None = None
+    finish: FinishReason | None = None
+    error: str | None = None
+
+    def take(self, event: Any) -> bool:
+        """Read one event of the stream; True ends the request, which the engine does before the next one."""
+        if not isinstance(event, Mapping):
+            self.error = f"the engine said {str(event)[:200]!r}"
+            return True
+        if "error" in event or event.get("code", 0) >= 400:
+            self.error = _complaint(event)
+            return True
+        for choice in event.get("choices") or ():
+            self._take_choice(choice)
+        if self.finish is None and self.deadline.passed():
+            self.finish = "abort"
+            return True
+        return False
+
+    def _take_choice(self, choice: Mapping[str, Any]) -> None:
+        text = (choice.get("delta") or {}).get("content")
+        if text:
+            self.texts.append(text)
+        for token in (choice.get("logprobs") or {}).get("content") or ():
+            if not self.logprobs:
+                self.opening = opening_of((str(it["token"]), math.exp(it["logprob"])) for it in token["top_logprobs"])
+            self.logprobs.append(float(token["logprob"]))
+        if choice.get("finish_reason"):
+            self.finish = "length" if choice["finish_reason"] == "length" else "stop"
+
+    def reply(self, wants_logprobs: bool) -> ChatReply:
+        if self.error is not None:
+            return ChatReply("", "error", error=self.error)
+        logprobs = tuple(self.logprobs) if wants_logprobs and self.logprobs else None
+        return ChatReply(
+            "".join(self.texts).strip(),
+            self.finish or "abort",
+            logprobs,
+            opening=self.opening if wants_logprobs else None,
+        )
+
+
+def _complaint(event: Mapping[str, Any]) -> str:
+    """The engine's error in words that say what to do."""
+    error = event.get("error", event)
+    error = error if isinstance(error, Mapping) else {"message": str(error)}
+    if error.get("type") == _TOO_LONG:
+        return (
+            f"the prompt has {error.get('n_prompt_tokens', 'too many')} tokens, more than the context of "
+            f"{error.get('n_ctx', 'the model')}: show less evidence or load the model with a larger 'context'"
+        )
+    return str(error.get("message", error))[:300]
+
+
+class LlamaCppChat:
+    """A ``ChatModel`` over a GGUF file.
+
+    One request is answered after the other: on a CPU a batch is no faster than its parts, and each keeps the whole context. The same
+    request gets the same reply as long as the engine has read the same prompts before; a prefix taken from the cache is computed in
+    other batches, which can change the last digits of a probability.
+
+    Args:
+        path: The GGUF file.
+        mmproj: GGUF file of the vision tower, for a model that sees; None for one that reads alone.
+        context: Tokens of prompt and reply together.
+        threads: CPU threads; None for as many as this process may run on.
+        max_image_side: Images are scaled down to this many pixels on their longer side.
+
+    Raises:
+        ModelError: ``xllamacpp`` is not installed, or a file is missing or broken.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        mmproj: Path | None = None,
+        context: int = 4096,
+        threads: int | None = None,
+        max_image_side: int = 896,
+    ) -> None:
+        self.name = path.stem
+        self.fingerprint = f"{path.name}:{path.stat().st_size}" if path.is_file() else path.name
+        self._sees = mmproj is not None
+        self._max_image_side = max_image_side
+        self._lock = threading.Lock()
+        self._server = _serve(path, mmproj, context, threads or len(os.sched_getaffinity(0)))
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """Answer all requests, one after the other; see ``ChatModel.chat``. What the deadline leaves no time for ends as ``abort``."""
+        return [self._one(request, deadline) for request in requests]
+
+    def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
+        try:
+            body = self._body(request)
+        except (ValueError, OSError) as error:
+            return ChatReply("", "error", error=f"unreadable image: {error}")
+        partial = _Partial(deadline)
+        if deadline.passed():
+            return ChatReply("", "abort")
+        with self._lock:  # one slot: a second caller would only wait inside the engine, where no deadline is seen
+            if deadline.passed():
+                return ChatReply("", "abort")
+            try:
+                self._server.handle_chat_completions(body, partial.take)
+            except (RuntimeError, ValueError) as error:
+                return ChatReply("", "error", error=str(error)[:300])
+        return partial.reply(request.logprobs)
+
+    def _body(self, request: ChatRequest) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "messages": [self._message(message) for message in request.messages],
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "stream": True,
+            "return_progress": True,
+            "cache_prompt": True,
+        }
+        if request.seed is not None:
+            body["seed"] = request.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
+        if request.logprobs:
+            body |= {"logprobs": True, "top_logprobs": OPENING_ALTERNATIVES}
+        if request.schema is not None:
+            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": dict(request.schema)}}
+        return body
+
+    def _message(self, message: ChatMessage) -> dict[str, Any]:
+        if not message.images:
+            return {"role": message.role, "content": message.content}
+        if not self._sees:
+            raise ValueError(f"{self.name} cannot see; put it behind kind 'composed' or name its 'mmproj'")
+        pictures = [
+            {"type": "image_url", "image_url": {"url": jpeg_data_url(image, self._max_image_side)}}
+            for image in message.images
+        ]
+        return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.content}]}
+
+
+def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
+    for file in (path, mmproj):
+        if file is not None:
+            check_gguf(file)
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise ModelError(f"Kind 'llama-cpp' needs the package xllamacpp: pip install xllamacpp ({error})") from error
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(path)
+    if mmproj is not None:
+        settings.mmproj.path = str(mmproj)
+    settings.n_ctx, settings.n_parallel = context, 1
+    settings.n_batch = settings.n_ubatch = PROMPT_BATCH
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
+    settings.cache_ram_mib = PREFIX_CACHE_MIB
+    settings.warmup = False
+    settings.verbosity = 0
+    settings.api_keys = [secrets.token_hex(16)]  # the engine listens on loopback; nobody else shall ask it
+    try:
+        with _quiet_stderr():
+            return xllamacpp.Server(settings)
+    except (RuntimeError, ValueError) as error:
+        raise ModelError(
+            f"{path} cannot be loaded: {error}. Remove it and run: python -m agents.models.chat.gguf"
+        ) from error
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Hide what the engine's C++ code writes while it loads; errors come as exceptions."""
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def check_gguf(path: Path) -> None:
+    """Look at the first bytes of a file before an engine crashes on it.
+
+    Raises:
+        ModelError: The file is missing, empty or no GGUF; the message says how to get it.
+    """
+    how = "get the default one with: python -m agents.models.chat.gguf"
+    if not path.is_file():
+        raise ModelError(f"There is no model file {path}; {how}")
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise ModelError(f"{path} is not a GGUF file (or its download was cut short); remove it and {how}")

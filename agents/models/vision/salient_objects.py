@@ -1,0 +1,173 @@
+"""The detector of the embedded profile: salient objects by inner feature maps of the image classifier.
+
+No package carries weights of a detector that knows phrases, so every salient object is boxed, whatever it is called:
+activations of two inner blocks of EfficientNet-Lite2, and colours, are compared with the picture's border; regions that
+stand out become boxes. Phrases only change the order, by the classifier's own names for what is in the boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image
+
+from agents.methods.boxes import crop, pad, suppress
+from agents.models.base import Box, Detection, FloatArray, TextEncoder
+from agents.models.pixels import to_rgb
+from agents.models.vision.box_proposals import Proposal, ProposalSettings, propose
+from agents.models.vision.efficientnet import STRIDE, EfficientNetLite2
+from agents.models.vision.saliency import colours, saliency
+
+BLOCKS = (4, 7)
+"""MBConv blocks whose maps are used, strides 8 and 16: deeper ones are too coarse for boxes, earlier ones see edges only."""
+
+JUST_VISIBLE = 2.3
+"""Smallest difference in CIELAB that an eye notices (Mahy, Van Eycken and Oosterlinck 1994)."""
+
+ANYTHING = "object"
+"""Phrase of a detection that was not asked for by name."""
+
+
+class SalientObjectDetector:
+    """A ``Detector`` that needs no class list: up to ``most`` boxes of whatever stands out, best first.
+
+    Args:
+        network: The classifier whose maps are compared.
+        encoder: Tells how close a phrase is to the class names of a box; None: phrases change nothing.
+        most: Boxes of an image.
+        most_overlap: Of boxes that overlap more than this (IoU) the best-scored stays.
+        long_side: Longer side of the network's input in pixels.
+        skipped: Share of border cells that are left out as possibly the object itself, see ``border_contrast``.
+        counted: Share of border cells that each cell is compared with.
+        bonus: A box whose class names are as close to a phrase as can be (cosine 1) has its score multiplied by 1 + ``bonus``.
+        labels: Class names of a box that are compared with the phrases, likeliest first.
+        proposals: How boxes are found and scored.
+    """
+
+    def __init__(
+        self,
+        network: EfficientNetLite2,
+        encoder: TextEncoder | None = None,
+        most: int = 6,
+        most_overlap: float = 0.5,
+        long_side: int = 512,
+        skipped: float = 0.02,
+        counted: float = 0.05,
+        bonus: float = 0.5,
+        labels: int = 3,
+        proposals: ProposalSettings | None = None,
+    ) -> None:
+        if most < 1 or labels < 1 or bonus < 0:
+            raise ValueError("most and labels are at least 1, bonus at least 0")
+        if long_side < 4 * STRIDE:
+            raise ValueError(f"long_side is {long_side}; at least {4 * STRIDE} pixels are needed")
+        self.name = f"saliency({network.name})"
+        self._network = network
+        self._encoder = encoder
+        self._most = most
+        self._most_overlap = most_overlap
+        self._long_side = long_side
+        self._skipped = skipped
+        self._counted = counted
+        self._bonus = bonus
+        self._labels = labels
+        self._proposals = proposals or ProposalSettings()
+
+    def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
+        """See ``Detector.detect``; boxes are in pixels of the upright image, scores lie in 0..1 + ``bonus``.
+
+        A picture without any contrast has no boxes. Phrases drop nothing: boxes that look like one of them come first and
+        carry it as ``phrase``; where no phrase fits best, ``phrase`` is "object".
+
+        Raises:
+            ValueError: An image cannot be decoded, or there is not one list of phrases for each image.
+            ModelError: A package of the classifier is not installed.
+        """
+        if len(images) != len(phrases):
+            raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")
+        upright = [to_rgb(image) for image in images]
+        maps = self._maps(upright)
+        found = [self._salient(image, own) for image, own in zip(upright, maps, strict=True)]
+        return self._named(upright, found, phrases)
+
+    def saliency_map(self, image: Image.Image) -> FloatArray:
+        """What the boxes of an image are made from: values 0 to 1 on a grid from edge to edge, a cell to 4 pixels of the input.
+
+        Raises:
+            ValueError: The image cannot be decoded.
+            ModelError: A package of the classifier is not installed.
+        """
+        upright = to_rgb(image)
+        (maps,) = self._maps([upright])
+        return self._saliency(upright, maps)
+
+    def _maps(self, images: Sequence[Image.Image]) -> list[tuple[FloatArray, ...]]:
+        """Feature maps of each image; images of like proportions share a pass."""
+        sizes: dict[tuple[int, int], list[int]] = {}
+        for row, image in enumerate(images):
+            sizes.setdefault(_input_size(image, self._long_side), []).append(row)
+        maps: dict[int, tuple[FloatArray, ...]] = {}
+        for size, rows in sizes.items():
+            found = self._network.stage_maps([images[row] for row in rows], size, BLOCKS)
+            maps.update(zip(rows, found, strict=True))
+        return [maps[row] for row in range(len(images))]
+
+    def _saliency(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> FloatArray:
+        _, height, width = maps[0].shape
+        shades = colours(image, height, width)
+        if np.ptp(shades, axis=(1, 2)).max() < JUST_VISIBLE:
+            # What is left would be the network's own padding at the border.
+            return np.zeros((2 * height, 2 * width), dtype=np.float32)
+        return saliency([*maps, shades], self._skipped, self._counted, 2 * height, 2 * width)
+
+    def _salient(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> list[Detection]:
+        values = self._saliency(image, maps)
+        across, down = image.width / values.shape[1], image.height / values.shape[0]
+
+        def detection(found: Proposal) -> Detection:
+            box = Box(found.left * across, found.top * down, found.right * across, found.bottom * down)
+            return Detection(box, ANYTHING, found.score)
+
+        everything = [detection(found) for found in propose(values, self._proposals)]
+        return suppress(everything, self._most_overlap)[: self._most]
+
+    def _named(
+        self, images: Sequence[Image.Image], found: list[list[Detection]], phrases: Sequence[Sequence[str]]
+    ) -> list[list[Detection]]:
+        """Detections of images with phrases, reordered by how close they are to them; one pass over all crops."""
+        if self._encoder is None:
+            return found
+        concerned = [
+            (row, detection) for row, detections in enumerate(found) if phrases[row] for detection in detections
+        ]
+        if not concerned:
+            return found
+        crops = [crop(images[row], pad(seen.box, 0.05, *images[row].size)) for row, seen in concerned]
+        labels = self._network.recognise(crops, k=self._labels)
+        words = list(
+            dict.fromkeys(
+                [label.name for named in labels for label in named] + [p for row, _ in concerned for p in phrases[row]]
+            )
+        )
+        vectors = dict(zip(words, self._encoder.encode(words), strict=True))
+        renamed: dict[int, list[Detection]] = {row: [] for row, _ in concerned}
+        for (row, seen), named in zip(concerned, labels, strict=True):
+            classes = np.stack([vectors[label.name] for label in named])
+            closeness = [float((classes @ vectors[phrase]).max()) for phrase in phrases[row]]
+            best = int(np.argmax(closeness))
+            score = seen.score * (1.0 + self._bonus * max(0.0, closeness[best]))
+            renamed[row].append(replace(seen, phrase=phrases[row][best], score=score))
+        return [
+            sorted(renamed[row], key=lambda seen: -seen.score) if row in renamed else detections
+            for row, detections in enumerate(found)
+        ]
+
+
+def _input_size(image: Image.Image, long_side: int) -> tuple[int, int]:
+    """Width and height of the network's input: the image's proportions as far as multiples of 32 allow."""
+    scale = long_side / max(image.size)
+    # Two cells of the coarsest map at least, or there would be no inside.
+    width, height = (max(4 * STRIDE, round(side * scale / STRIDE) * STRIDE) for side in image.size)
+    return width, height

@@ -1,0 +1,134 @@
+"""From what a search found to chunks of evidence: attributes become sentences, pages are cut (QA-Dragon, section 3.6.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+
+from semantic_text_splitter import TextSplitter
+
+from agents.search.hits import Entity, ImageHit, WebHit
+from agents.settings import EvidenceSettings
+from agents.texts.evidence_text import attribute_sentence, paragraphs
+from agents.texts.infobox import facts
+from agents.texts.page_text import main_content
+from agents.texts.text import clean, visible_text
+from agents.turn import Evidence, Turn
+
+_WORD = re.compile(r"\w+")
+_PROBE = 120  # characters by which a part is looked for in its page
+_LEAST_WORDS = 4  # fewer would be found anywhere
+
+Cut = Callable[[str], Sequence[str]]
+"""How a text becomes chunks."""
+
+
+def cutter(settings: EvidenceSettings) -> Cut:
+    """How the preset cuts texts."""
+    return paragraphs if settings.chunking == "paragraph" else TextSplitter(settings.chunk_characters).chunks
+
+
+def wanted(key: str, words: Sequence[str]) -> bool:
+    """Whether the name of an attribute holds one of the words; any name will do where there are none."""
+    return not words or not {word.lower() for word in words}.isdisjoint(key.lower().split())
+
+
+def entities_of(turn: Turn, most: int) -> Iterator[tuple[Entity, ImageHit]]:
+    """The entity that was settled on, then those of the other pictures found, best first, each once.
+
+    Of a turn that is about several objects it is the entities of these, however many ``most`` says.
+    """
+    found = (*turn.image_hits, *(hit for view in turn.views for hit in view.hits))
+    if turn.entities:
+        for entity in turn.entities:
+            named = [hit for hit in found if any(other.name == entity.name for other in hit.entities)]
+            if named:
+                yield entity, max(named, key=lambda hit: hit.score)
+        return
+    if turn.entity is None:
+        return
+    seen: set[str] = set()
+    for hit in sorted(found, key=lambda hit: turn.entity not in hit.entities):
+        for entity in hit.entities:
+            if entity.name not in seen and len(seen) < most:
+                seen.add(entity.name)
+                yield entity, hit
+
+
+def attribute_chunks(entity: Entity, hit: ImageHit, settings: EvidenceSettings, cut: Cut) -> Iterator[Evidence]:
+    """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
+    if settings.name_sentence:
+        yield Evidence(f"This is {entity.name}.", "kg", entity.name, hit.url, hit.score, key="name", value=entity.name)
+    pairs = [(key, value) for key, value in facts(entity.attributes) if wanted(key, settings.attribute_words)]
+    sentences = [attribute_sentence(key, entity.name, value) for key, value in pairs]
+    if settings.attribute_chunks == "each":
+        for sentence, (key, value) in zip(sentences, pairs, strict=True):
+            yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key, value=value)
+    else:
+        for text in cut(" ".join(sentences)):
+            yield Evidence(text, "kg", entity.name, hit.url, hit.score)
+
+
+def page_chunks(hit: WebHit, cut: Cut, page_characters: int) -> Iterator[Evidence]:
+    """The chunks of a page: of its full text around what was found, where there is one, else of what was found alone."""
+    found = clean(visible_text(hit.page_snippet))
+    page = clean(main_content(hit.page_text)) if hit.page_text and page_characters else ""
+    for text in surroundings(page, found, page_characters) if page else (found,):
+        for chunk in cut(text):
+            yield Evidence(chunk, "web", clean(hit.page_name), hit.page_url, hit.score)
+
+
+def surroundings(page: str, found: str, characters: int) -> tuple[str, ...]:
+    """The part of a page around what was found in it, at most so many characters, at least what was found.
+
+    Where the page does not hold it (it may have changed since it was indexed) both are given: what was found, and the page's beginning.
+    """
+    at = _place(page, found)
+    if at < 0:
+        return tuple(text for text in (found, page[:characters]) if text)
+    before = max(0, characters - len(found)) // 2
+    start = max(0, min(at - before, len(page) - characters))
+    return (page[start : max(start + characters, at + len(found))],)
+
+
+def _place(page: str, found: str) -> int:
+    """Where a page holds the beginning of what was found in it, however its blanks and line ends fall; -1 where it does not."""
+    if not found:
+        return -1
+    at = page.find(found[:_PROBE])
+    words = found[:_PROBE].split()
+    if at >= 0 or len(words) < _LEAST_WORDS:
+        return at
+    match = re.search(r"\s+".join(map(re.escape, words[:-1])), page)  # the last word may be cut
+    return match.start() if match else -1
+
+
+def in_turn(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidence]:
+    """Chunks, best first, in an order that gives each object of the question its share: the best of each, then the second best ...
+
+    A chunk belongs to the entity that its title names, the rest are a group of their own. The group with the best chunk begins. Of a turn
+    that is not about several objects the order is left as it is.
+    """
+    names = [_words(entity.name) for entity in turn.entities]
+    if len(names) < 2:
+        return list(chunks)
+    groups: dict[str | None, list[Evidence]] = {}
+    for chunk in chunks:
+        title = _words(chunk.title)
+        named = [name for name in names if name in title]
+        groups.setdefault(max(named, key=len) if named else None, []).append(chunk)
+    return [chunk for round_ in zip_longest(*groups.values()) for chunk in round_ if chunk is not None]
+
+
+def _words(name: str) -> str:
+    """A name for comparison: its words in lower case, each between blanks."""
+    return f" {' '.join(_WORD.findall(name.lower()))} "
+
+
+def each_once(chunks: Sequence[Evidence]) -> list[Evidence]:
+    """Chunks without repetitions, best retrieval score first."""
+    unique: dict[tuple[str, str], Evidence] = {}
+    for chunk in chunks:
+        unique.setdefault((chunk.title, chunk.text), chunk)
+    return sorted(unique.values(), key=lambda chunk: -chunk.retrieval)

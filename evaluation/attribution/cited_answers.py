@@ -1,0 +1,102 @@
+"""Long answers with their citations, read from the traces of runs that cited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from evaluation.attribution.mavis import Document, LongAnswer, Sentence
+from evaluation.files.responses import read_responses
+from evaluation.files.run_log import read_run_log
+from evaluation.files.traces import TRACE, match_traces, to_view
+from evaluation.records import EvaluationError
+from evaluation.run.generate import RESPONSES
+
+Which = Literal["generated", "checked"]
+"""The answer as the model wrote it, or what was left of it after its citations were checked."""
+
+
+@dataclass(frozen=True)
+class CitedRun:
+    """A run's answers with citations; ``turns`` counts all of its turns, those that were not answered too."""
+
+    name: str
+    answers: tuple[LongAnswer, ...]
+    turns: int
+
+
+def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | None = None) -> CitedRun:
+    """The long answers of a run.
+
+    Args:
+        run: Folder with response.jsonl and trace.jsonl.
+        which: See ``Which``.
+        accept: Short right answers by interaction_id.
+
+    Raises:
+        EvaluationError: There are no answers or traces, or nothing in them was cited.
+    """
+    turns = read_responses(run / RESPONSES)
+    records = _records(run / TRACE)
+    views = [to_view(record) for record in records]
+    record_of = {id(view): record for view, record in zip(views, records, strict=True)}
+    matched = match_traces(turns, views, read_run_log(run))
+    answers = []
+    for turn in turns:
+        view = matched.get((turn.session_id, turn.interaction_id))
+        cite = _stage(record_of[id(view)], "cite") if view is not None else None
+        if cite is None:
+            continue
+        sentences = _sentences(cite, which)
+        if sentences:
+            answers.append(
+                LongAnswer(
+                    turn.query,
+                    turn.ground_truth,
+                    sentences,
+                    _documents(cite),
+                    tuple((accept or {}).get(turn.interaction_id, ())),
+                )
+            )
+    if not answers:
+        raise EvaluationError(f"{run} holds no cited answer; run with --preset mavis or --set finalise.cite=true")
+    return CitedRun(run.name, tuple(answers), len(turns))
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    if not path.is_file():
+        raise EvaluationError(f"there is no trace {path}")
+    records = []
+    for line in path.read_bytes().split(b"\n"):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the last line of a killed run
+        if isinstance(record, dict):
+            records.append(record)
+    return records
+
+
+def _stage(record: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    stages = record.get("stages")
+    found = (stage for stage in stages if isinstance(stage, dict)) if isinstance(stages, list) else ()
+    return next((stage for stage in found if stage.get("stage") == name and stage.get("documents") is not None), None)
+
+
+def _sentences(cite: Mapping[str, Any], which: Which) -> tuple[Sentence, ...]:
+    sentences = (
+        Sentence(str(item["text"]), tuple(item["citations"]))
+        for item in cite["generated" if which == "generated" else "sentences"]
+        if which == "generated" or item["given"]
+    )
+    return tuple(dict.fromkeys(sentences))
+
+
+def _documents(cite: Mapping[str, Any]) -> tuple[Document, ...]:
+    return tuple(
+        Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
+        for item in cite["documents"]
+    )

@@ -1,0 +1,259 @@
+"""CRAG-MM data sets: the real ones from the hub and local folders in the same layout, by one loading code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import datasets
+
+from evaluation.data.dataset_images import ImageCache, LoadedImage, decode_cell, fit_ego
+from evaluation.data.known_sessions import REPLACED_IMAGE_URLS, SKIPPED_SESSIONS
+from evaluation.data.rows import label_features, to_session
+from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
+
+DatasetType = Literal["single-turn", "multi-turn"]
+HUB_ORGANISATION = "crag-mm-2025"
+_SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?\.parquet$")
+_KEPT_IMAGES = 32
+
+
+@dataclass(frozen=True)
+class LocalSource:
+    """Parquet files of a local data set.
+
+    Attributes:
+        splits: Files of each split, sorted.
+        folders: From the folder that holds ``data/`` up to the one given by the user; each may hold ``image_cache/``,
+            ``accept.json`` and ``content_ids.json``.
+    """
+
+    splits: Mapping[str, tuple[Path, ...]]
+    folders: tuple[Path, ...]
+
+
+def repository_name(dataset_type: DatasetType) -> str:
+    """Name of the public data set of this type, without the organisation."""
+    return f"crag-mm-{dataset_type}-public"
+
+
+def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSource:
+    """Find the parquet files under ``path``.
+
+    ``path`` is a folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any folder on the way
+    down to ``data``.
+
+    Raises:
+        EvaluationError: There is no such folder, revision or file.
+    """
+    if not path.is_dir():
+        raise EvaluationError(f"data set folder {path} does not exist")
+    folder, chain = path, [path]
+    for step in (repository_name(dataset_type), revision):
+        if not _parquet(folder) and (folder / step).is_dir():
+            folder = folder / step
+            chain.insert(0, folder)
+    files = _parquet(folder)
+    if not files:
+        others = sorted(str(found.parent.relative_to(path)) for found in path.glob("**/data") if _parquet(found.parent))
+        hint = f"; there is {', '.join(others)}" if others else ""
+        raise EvaluationError(f"no parquet files of {dataset_type} revision {revision} under {path}{hint}")
+    splits: dict[str, list[Path]] = {}
+    for file in files:
+        match = _SHARD.match(file.name)
+        if match:
+            splits.setdefault(match["split"], []).append(file)
+    return LocalSource({split: tuple(found) for split, found in splits.items()}, tuple(chain))
+
+
+def _parquet(folder: Path) -> list[Path]:
+    return sorted((folder / "data").glob("*.parquet")) or sorted(folder.glob("*.parquet"))
+
+
+class CragDataset:
+    """Sessions of one split, with their images decoded only when asked for.
+
+    Args:
+        table: The split as ``datasets`` loads it.
+        name: How it is called in messages and in the scores.
+        images: Where images given by URL come from.
+        accept: Short right answers by interaction_id (``accept.json``), for the rule judge.
+        facts: What is known of turns by interaction_id (``content_ids.json``), for scores of groups.
+    """
+
+    def __init__(
+        self,
+        table: datasets.Dataset,
+        name: str,
+        images: ImageCache,
+        accept: Mapping[str, Sequence[str]] | None = None,
+        facts: Mapping[str, TurnFacts] | None = None,
+    ) -> None:
+        self.name = name
+        self.accept = {key: tuple(forms) for key, forms in (accept or {}).items()}
+        self.facts = dict(facts or {})
+        self._images = images
+        labels = label_features(table.features)
+        text_columns = [column for column in table.column_names if column != "image"]
+        rows = table.select_columns(text_columns)
+        self.sessions: tuple[Session, ...] = tuple(
+            to_session(row, position, labels)
+            for position, row in enumerate(rows)
+            if row.get("session_id") not in SKIPPED_SESSIONS
+        )
+        self._cells = None
+        if "image" in table.column_names:
+            cells = table.select_columns(["image"])
+            if isinstance(table.features["image"], datasets.Image):
+                cells = cells.cast_column(
+                    "image", datasets.Image(decode=False)
+                )  # a broken image costs its session alone
+            self._cells = cells
+        self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self.sessions)
+
+    def image(self, session: Session) -> LoadedImage:
+        """The image of a session as the evaluator passes it: egocentric ones at most 960x1280; None with a note on a miss."""
+        return self._load(session)
+
+    def _load_image(self, session: Session) -> LoadedImage:
+        cell = self._cells[session.row]["image"] if self._cells is not None else None
+        loaded = decode_cell(cell)
+        if loaded is None and session.image_url:
+            if session.session_id in REPLACED_IMAGE_URLS and REPLACED_IMAGE_URLS[session.session_id] is None:
+                return LoadedImage(
+                    None, f"session {session.session_id}: its image_url is known dead; no replacement is set"
+                )
+            loaded = self._images.load(session.image_url)
+        if loaded is None:
+            return LoadedImage(None, f"session {session.session_id} has neither image nor image_url")
+        if loaded.image is None:
+            return LoadedImage(None, f"session {session.session_id}: {loaded.note}")
+        return LoadedImage(fit_ego(loaded.image), loaded.note) if session.is_ego else loaded
+
+
+def load(
+    dataset_type: DatasetType,
+    split: str = "validation",
+    revision: str = DEFAULT_REVISION,
+    path: Path | None = None,
+    cache: Path = Path(".cache"),
+    online: bool = False,
+) -> CragDataset:
+    """Load one split from the hub, or from a local folder where ``path`` is given.
+
+    Args:
+        cache: Folder for converted tables (``tables/``) and fetched images (``image_cache/``).
+        online: Whether images given by URL may be fetched.
+
+    Raises:
+        EvaluationError: The data set, revision or split is not to be had; the message says what there is.
+    """
+    cache_dir = str(cache / "tables")
+    shared_images = cache / "image_cache"
+    if path is None:
+        name = f"{HUB_ORGANISATION}/{repository_name(dataset_type)}"
+        try:
+            table = datasets.load_dataset(name, revision=revision, split=split, cache_dir=cache_dir)
+        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+            raise EvaluationError(
+                f"{name} (revision {revision}, split {split}) could not be loaded: {error}. "
+                "Without network, name a local copy with --dataset PATH."
+            ) from error
+        return CragDataset(table, f"{name}@{revision}/{split}", ImageCache([shared_images], online))
+
+    source = find_local(path, dataset_type, revision)
+    if split not in source.splits:
+        raise EvaluationError(
+            f"split {split} is not in {source.folders[0]}; there is {', '.join(sorted(source.splits))}"
+        )
+    files = [str(file) for file in source.splits[split]]
+    datasets.disable_progress_bars()  # a bar for converting a file that is already here only clutters the terminal
+    try:
+        table = datasets.load_dataset("parquet", data_files={split: files}, split=split, cache_dir=cache_dir)
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        raise EvaluationError(f"{', '.join(files)} could not be read: {error}") from error
+    folders = [folder / "image_cache" for folder in source.folders]
+    return CragDataset(
+        table,
+        f"{repository_name(dataset_type)}@{revision}/{split}",
+        ImageCache([*folders, shared_images], online),
+        accept=read_accept(source.folders),
+        facts=read_facts(source.folders),
+    )
+
+
+def read_photo_groups(folders: Sequence[Path]) -> dict[str, str]:
+    """interaction_id -> how the turn's photograph is related to the image index, from the nearest ``content_ids.json``.
+
+    The mini set has ``other-photo``, ``altered-copy``, ``not-in-graph``, ``not-shown`` and ``no-entity`` (``mini_crag_mm/README.md``);
+    results are reported apart for them. Empty for data sets that do not say.
+
+    Raises:
+        EvaluationError: The file is not a JSON object of objects.
+    """
+    _, content = _content_ids(folders)
+    return {turn: str(facts["photo_group"]) for turn, facts in content.items() if "photo_group" in facts}
+
+
+def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
+    """``accept.json`` of the nearest folder that has one: interaction_id -> short right answers.
+
+    Raises:
+        EvaluationError: The file is not a JSON object of lists of strings.
+    """
+    file, content = _nearest(folders, "accept.json")
+    if not isinstance(content, dict) or not all(
+        isinstance(forms, list) and all(isinstance(form, str) for form in forms) for forms in content.values()
+    ):
+        raise EvaluationError(f"{file} must map interaction ids to lists of strings")
+    return content
+
+
+def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
+    """``content_ids.json`` of the nearest folder that has one: interaction_id -> facts; other fields are for benchmarks.
+
+    Raises:
+        EvaluationError: The file is not a JSON object of objects, or a fact is neither true, false nor null.
+    """
+    file, content = _content_ids(folders)
+    names = [field.name for field in fields(TurnFacts)]
+    for key, facts in content.items():
+        wrong = [name for name in names if not isinstance(facts.get(name), bool | None)]
+        if wrong:
+            raise EvaluationError(f"{file}: {wrong[0]} of {key} must be true or false")
+    return {key: TurnFacts(**{name: facts.get(name) for name in names}) for key, facts in content.items()}
+
+
+def _content_ids(folders: Sequence[Path]) -> tuple[Path | None, dict[str, dict[str, Any]]]:
+    """The nearest ``content_ids.json`` and what it says of each turn.
+
+    Raises:
+        EvaluationError: The file is not a JSON object of objects.
+    """
+    file, content = _nearest(folders, "content_ids.json")
+    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
+        raise EvaluationError(f"{file} must map interaction ids to objects")
+    return file, content
+
+
+def _nearest(folders: Sequence[Path], name: str) -> tuple[Path | None, Any]:
+    """The file of this name in the first folder that has one, and its JSON; ``{}`` where none has."""
+    for folder in folders:
+        file = folder / name
+        if file.is_file():
+            try:
+                return file, json.loads(file.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise EvaluationError(f"{file} is not JSON: {error}") from error
+    return None, {}

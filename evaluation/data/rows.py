@@ -1,0 +1,94 @@
+"""Rows of both revisions of the data sets, normalised into sessions.
+
+v0.1.1 stores ``turns`` and ``answers`` as lists of dicts with string labels; v0.1.2 stores a dict of columns with
+integer ClassLabels, and an ``image_quality`` for each turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import datasets
+
+from evaluation.data.known_sessions import REPLACED_IMAGE_URLS
+from evaluation.records import EvaluationError, QuestionTurn, Session
+
+_LABEL_COLUMNS = ("domain", "query_category", "dynamism", "image_quality")
+
+
+def label_features(features: Mapping[str, Any] | None) -> dict[str, datasets.ClassLabel]:
+    """The ClassLabels of the label columns of ``turns``, by column; empty for string labels (v0.1.1)."""
+    turns = (features or {}).get("turns")
+    while turns is not None and not isinstance(turns, Mapping):
+        turns = _inner(turns)
+    found = {}
+    for column in _LABEL_COLUMNS:
+        feature = (turns or {}).get(column)
+        while feature is not None and not isinstance(feature, datasets.ClassLabel):
+            feature = _inner(feature)
+        if feature is not None:
+            found[column] = feature
+    return found
+
+
+def to_session(row: Mapping[str, Any], position: int, labels: Mapping[str, datasets.ClassLabel]) -> Session:
+    """The typed session of a row (without its image).
+
+    Raises:
+        EvaluationError: The row has no session_id or its turns lack a query or an interaction_id.
+    """
+    session_id = row.get("session_id")
+    if not session_id:
+        raise EvaluationError(f"row {position} of the data set has no session_id")
+    answers = _records(row.get("answers"))
+    by_id = {answer.get("interaction_id"): answer.get("ans_full") or "" for answer in answers}
+    turns = []
+    for index, turn in enumerate(_records(row.get("turns"))):
+        interaction_id, query = turn.get("interaction_id"), turn.get("query")
+        if not interaction_id or query is None:
+            raise EvaluationError(f"session {session_id}: turn {index} has no interaction_id or no query")
+        turns.append(
+            QuestionTurn(
+                interaction_id=str(interaction_id),
+                index=index,
+                query=str(query),
+                ground_truth=str(by_id.get(interaction_id, "")),
+                domain=_label(turn, "domain", labels) or "",
+                query_category=_label(turn, "query_category", labels) or "",
+                dynamism=_label(turn, "dynamism", labels) or "",
+                image_quality=_label(turn, "image_quality", labels),
+            )
+        )
+    url = row.get("image_url") or None
+    if url and session_id in REPLACED_IMAGE_URLS:
+        url = REPLACED_IMAGE_URLS[session_id] or url
+    return Session(session_id=str(session_id), turns=tuple(turns), row=position, image_url=url)
+
+
+def _inner(feature: Any) -> Any:
+    """What a list feature holds: List, LargeList and older releases' Sequence, or a plain ``[feature]``."""
+    if isinstance(feature, list):
+        return feature[0] if feature else None
+    return getattr(feature, "feature", None)
+
+
+def _records(value: Any) -> list[dict[str, Any]]:
+    """A list of dicts from either layout."""
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        columns = {name: list(cells) for name, cells in value.items() if cells is not None}
+        length = max((len(cells) for cells in columns.values()), default=0)
+        short = [name for name, cells in columns.items() if len(cells) != length]
+        if short:
+            raise EvaluationError(f"columns of unequal length in a row: {', '.join(short)}")
+        return [{name: cells[index] for name, cells in columns.items()} for index in range(length)]
+    return [dict(record) for record in value]
+
+
+def _label(turn: Mapping[str, Any], column: str, labels: Mapping[str, datasets.ClassLabel]) -> str | None:
+    value = turn.get(column)
+    if isinstance(value, int) and column in labels:
+        return str(labels[column].int2str(value)) if value >= 0 else None  # -1 is "no label" in datasets
+    return None if value is None else str(value)

@@ -1,0 +1,83 @@
+"""The files a run leaves behind, in the organiser's names and columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evaluation.files.run_log import Key
+from evaluation.run.generate import RunLogLine
+from evaluation.scores.scoring import JudgedTurn, ego_subset, scores_dictionary
+
+ALL_TURNS = "turn_evaluation_results_all.csv"
+EGO_TURNS = "turn_evaluation_results_ego.csv"
+SCORES = "scores_dictionary.json"
+
+_ORGANISER_COLUMNS = (
+    "session_id", "interaction_id", "turn_idx", "is_ego", "image_quality", "query_category", "domain", "dynamism",
+    "query", "ground_truth", "agent_response", "total_turn_count", "interaction_id_history",
+    "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
+)  # fmt: skip
+COLUMNS = (
+    *_ORGANISER_COLUMNS,
+    "is_hallucination",
+    "seconds",
+    "batch_seconds",
+    "error",
+    "image_note",
+    "same_photo",
+    "answerable",
+)
+"""The organiser's columns and, after them, ours."""
+
+
+def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | None = None) -> pd.DataFrame:
+    """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty where no run log is to be had."""
+    rows = []
+    for judged in turns:
+        cost = (costs or {}).get((judged.turn.session_id, judged.turn.interaction_id))
+        rows.append(
+            {
+                **judged.turn.to_dict(),
+                "is_exact_match": judged.exact,
+                "is_correct": judged.correct,
+                "is_miss": judged.miss,
+                "is_semantically_correct": judged.semantic,
+                "api_response": judged.reason,
+                "is_hallucination": judged.hallucination,
+                "seconds": cost.seconds if cost is not None else None,
+                "batch_seconds": cost.batch_seconds if cost is not None else None,
+                "error": cost.error if cost is not None else None,
+                "image_note": cost.image_note if cost is not None else None,
+                **asdict(judged.facts),
+            }
+        )
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def write_outputs(
+    output_dir: Path,
+    turns: Sequence[JudgedTurn],
+    about: Mapping[str, Any],
+    costs: Mapping[Key, RunLogLine] | None = None,
+) -> dict[str, Any]:
+    """Write both turn tables and the scores.
+
+    Args:
+        about: What the scores were made with; goes into scores_dictionary.json.
+
+    Returns:
+        The content of scores_dictionary.json.
+    """
+    output_dir.mkdir(parents=True, exist_ok=True)
+    turn_table(turns, costs).to_csv(output_dir / ALL_TURNS, index=False)
+    turn_table(ego_subset(turns), costs).to_csv(output_dir / EGO_TURNS, index=False)
+    scores = scores_dictionary(turns, about)
+    text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
+    (output_dir / SCORES).write_text(text, encoding="utf-8")
+    return scores

@@ -1,0 +1,97 @@
+"""What answering cost, read back from run_log.jsonl, and how it stands to the challenge's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from evaluation.files.responses import repair
+from evaluation.records import AnsweredTurn
+from evaluation.run.generate import RUN_LOG, RunLogLine
+
+TURN_LIMIT_SECONDS = 10.0
+"""A call may take this times the batch size (challenge rules)."""
+
+DIALOG_LIMIT_SECONDS = 30.0
+"""A whole dialog may take this (challenge rules)."""
+
+Key = tuple[str, str]
+"""session_id and interaction_id."""
+
+
+def read_run_log(output_dir: Path) -> dict[Key, RunLogLine]:
+    """Costs by turn; the latest line of a turn counts. Empty where there is no log; lines of another shape are left out."""
+    costs = {}
+    for record in repair(output_dir / RUN_LOG):
+        try:
+            line = RunLogLine(**record)
+        except TypeError:
+            continue
+        costs[line.session_id, line.interaction_id] = line
+    return costs
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Times of a run in seconds.
+
+    Attributes:
+        mean_turn: Mean over turns of the wall time of a call divided by the turns in it.
+        longest_turn: The longest of these.
+        late_batches: Calls that took more than 10 s times their number of turns.
+        late_dialogs: Dialogs whose turns took more than 30 s together.
+        reply_hits: Replies that a reply cache gave; None where no call had such a cache.
+        reply_misses: Replies that the model was asked for beside a cache.
+        uncached_turns: Turns of calls that took no reply from a cache.
+        uncached_mean_turn: Their mean; None where there is none.
+    """
+
+    turns: int
+    mean_turn: float
+    longest_turn: float
+    late_batches: int
+    late_dialogs: int
+    reply_hits: int | None
+    reply_misses: int | None
+    uncached_turns: int
+    uncached_mean_turn: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)
+
+
+def latency(costs: Iterable[RunLogLine]) -> Latency | None:
+    """Times over the turns that have some; None where none has."""
+    lines = list(costs)
+    if not lines:
+        return None
+    calls = {(line.batch, line.batch_seconds): line for line in lines}.values()  # a resumed run counts its calls anew
+    cached = [line for line in calls if line.reply_hits is not None]
+    uncached = [line.seconds for line in lines if not line.reply_hits]
+    dialogs: dict[str, float] = {}
+    late: set[tuple[float, int]] = set()
+    for line in lines:
+        dialogs[line.session_id] = dialogs.get(line.session_id, 0.0) + line.seconds
+        if line.batch_seconds > TURN_LIMIT_SECONDS * line.batch_size:
+            late.add((line.batch_seconds, line.batch))
+    return Latency(
+        turns=len(lines),
+        mean_turn=fmean(line.seconds for line in lines),
+        longest_turn=max(line.seconds for line in lines),
+        late_batches=len(late),
+        late_dialogs=sum(seconds > DIALOG_LIMIT_SECONDS for seconds in dialogs.values()),
+        reply_hits=sum(line.reply_hits or 0 for line in cached) if cached else None,
+        reply_misses=sum(line.reply_misses or 0 for line in cached) if cached else None,
+        uncached_turns=len(uncached),
+        uncached_mean_turn=fmean(uncached) if uncached else None,
+    )
+
+
+def costs_of(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
+    """The costs of these turns, in their order; turns without any are left out."""
+    found = (costs.get((turn.session_id, turn.interaction_id)) for turn in turns)
+    return [line for line in found if line is not None]

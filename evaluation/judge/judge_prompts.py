@@ -1,0 +1,56 @@
+"""Prompts of the judges: Jinja2 templates in ``prompts/judge``, with a front matter and a section for each message."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import frontmatter
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from evaluation.judge.judging import JudgeItem
+
+PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
+_SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    """A judge's prompt: its messages with their placeholders, and how the reply is to be generated."""
+
+    sections: tuple[tuple[str, str], ...]
+    max_tokens: int
+    temperature: float
+
+    def messages(self, item: JudgeItem) -> list[dict[str, str]]:
+        """Chat messages for one item."""
+        return self.render(query=item.query, ground_truth=item.ground_truth, response=item.response)
+
+    def render(self, **values: object) -> list[dict[str, str]]:
+        """Chat messages; the values are filled in after the template was cut into sections.
+
+        Raises:
+            jinja2.UndefinedError: A value that the template uses is missing.
+        """
+        environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        return [
+            {
+                "role": role,
+                "content": environment.from_string(body).render(**values).strip(),
+            }
+            for role, body in self.sections
+        ]
+
+
+def load_prompt(name: str, folder: Path = PROMPTS) -> JudgePrompt:
+    """The template ``name`` (without ``.j2``).
+
+    Raises:
+        FileNotFoundError: There is no such template.
+    """
+    post = frontmatter.loads((folder / f"{name}.j2").read_text(encoding="utf-8"))
+    pieces = _SECTION.split(post.content + "\n")
+    sections = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
+    return JudgePrompt(sections, int(str(post["max_tokens"])), float(str(post["temperature"])))

@@ -1,0 +1,123 @@
+"""Judges decide whether an answer that is neither exact nor a miss is right; this file asks them for a whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tqdm import tqdm
+
+from evaluation.records import AnsweredTurn, EvaluationError, TurnFacts
+from evaluation.scores.scoring import JudgedTurn, MissRule, is_exact, is_miss
+
+CHALLENGE_JUDGE = "gpt-4o-mini"
+"""The model that judged the challenge."""
+
+
+class JudgeError(EvaluationError):
+    """The judge cannot judge (no key, no server, no quota); what was judged so far is kept."""
+
+
+@dataclass(frozen=True)
+class JudgeItem:
+    """What a judge sees of a turn; ``accept`` holds short right answers where the data set gives some."""
+
+    query: str
+    ground_truth: str
+    response: str
+    accept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judge's decision and its words; ``failed`` where the judge gave no usable reply and the answer counts as wrong."""
+
+    correct: bool
+    reason: str = ""
+    failed: bool = False
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Decides one item at a time; called from several threads where ``parallel`` is True."""
+
+    name: str
+    parallel: bool
+
+    def judge(self, item: JudgeItem) -> Verdict:
+        """Whether the response is right.
+
+        Raises:
+            JudgeError: The judge is not to be had.
+        """
+        ...
+
+
+def judge_turns(
+    turns: Sequence[AnsweredTurn],
+    judge: Judge,
+    *,
+    accept: Mapping[str, Sequence[str]] | None = None,
+    facts: Mapping[str, TurnFacts] | None = None,
+    miss_rule: MissRule = "either",
+    workers: int = 1,
+    progress: bool = False,
+) -> list[JudgedTurn]:
+    """Judge every turn; misses and exact answers need no judge.
+
+    Args:
+        accept: Short right answers by interaction_id.
+        facts: What is known of turns by interaction_id, for scores of groups.
+        workers: Threads, for a judge that waits for a server.
+
+    Raises:
+        JudgeError: The judge is not to be had.
+    """
+    items = {
+        position: JudgeItem(
+            turn.query, turn.ground_truth, turn.agent_response, tuple((accept or {}).get(turn.interaction_id, ()))
+        )
+        for position, turn in enumerate(turns)
+        if not is_miss(turn.agent_response, miss_rule) and not is_exact(turn.agent_response, turn.ground_truth)
+    }
+    verdicts = _ask(judge, items, workers if judge.parallel else 1, progress)
+    judged = []
+    for position, turn in enumerate(turns):
+        exact = is_exact(turn.agent_response, turn.ground_truth)
+        miss = is_miss(turn.agent_response, miss_rule)
+        verdict = verdicts.get(position)
+        judged.append(
+            JudgedTurn(
+                turn=turn,
+                exact=exact,
+                miss=miss,
+                correct=not miss and (exact or (verdict is not None and verdict.correct)),
+                semantic=None if verdict is None else verdict.correct,
+                reason="miss" if miss else "exact" if exact else verdict.reason if verdict is not None else "",
+                judge_failed=verdict is not None and verdict.failed,
+                facts=(facts or {}).get(turn.interaction_id, TurnFacts()),
+            )
+        )
+    return judged
+
+
+def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: bool) -> dict[int, Verdict]:
+    verdicts = {}
+    with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
+        if workers <= 1:
+            for position, item in items.items():
+                verdicts[position] = judge.judge(item)
+                bar.update()
+            return verdicts
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            futures = {pool.submit(judge.judge, item): position for position, item in items.items()}
+            try:
+                for future in as_completed(futures):
+                    verdicts[futures[future]] = future.result()
+                    bar.update()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)  # a wrong key need not be tried a thousand times
+                raise
+    return verdicts

@@ -1,0 +1,108 @@
+"""Score tables and dialogs on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
+from evaluation.scores.scoring import JudgedTurn, by_session
+
+_ROWS = (
+    ("accuracy", "accuracy", True),
+    ("missing", "missing", True),
+    ("hallucination", "hallucination_rate", True),
+    ("truthfulness", "truthfulness_score", True),
+    ("exact match", "exact_match", True),
+    ("mean conversation score", "mean_multi_turn_conversation_score", True),
+    ("turns", "total", False),
+)
+_STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
+
+
+def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
+    """Print the tables of a scores dictionary: all and ego, by category, by domain; by photo and answerability where known."""
+    console.print(_overall(scores, title))
+    for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
+        if any(group != "(none)" for group in scores[key]):
+            console.print(_groups(name, scores[key]))
+    for name, key in (("Photo", "by_photo"), ("Question", "by_answerable")):
+        if key in scores:
+            console.print(_groups(name, scores[key], scores["intervals_95"][key]))
+
+
+def _overall(scores: Mapping[str, Any], title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for name in ("all", "ego"):
+        table.add_column(name, justify="right")
+        table.add_column("95%", justify="right", style="dim")
+    for label, key, rate in _ROWS:
+        cells = []
+        for name in ("all", "ego"):
+            value = scores[name][key]
+            interval = scores["intervals_95"][name].get(key)
+            cells.append(percent(value) if rate else str(value))
+            cells.append(f"{percent(interval[0])} .. {percent(interval[1])}" if interval else "")
+        table.add_row(label, *cells)
+    return table
+
+
+def _groups(
+    name: str,
+    groups: Mapping[str, Mapping[str, float]],
+    intervals: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
+) -> Table:
+    table = Table(title=f"By {name.lower()}", title_justify="left")
+    table.add_column(name, no_wrap=intervals is not None)
+    for column in ("turns", "accuracy", "missing", "hallucination", "truthfulness"):
+        table.add_column(column, justify="right")
+    if intervals is not None:
+        table.add_column("95%", justify="right", style="dim")
+    for group, values in groups.items():
+        rates = [percent(values[key]) for key in ("accuracy", "missing", "hallucination_rate")]
+        # The organiser's truthfulness of a single turn is 0 by definition, which would mislead here.
+        truthfulness = percent(values["truthfulness_score"]) if values["total"] > 1 else "-"
+        cells = [escape(group), str(values["total"]), *rates, truthfulness]
+        if intervals is not None:
+            interval = intervals[group].get("truthfulness_score")
+            cells.append(f"{percent(interval[0])} .. {percent(interval[1])}" if interval else "")
+        table.add_row(*cells)
+    return table
+
+
+def percent(rate: float) -> str:
+    """A rate as a percentage with one decimal."""
+    return f"{100 * rate:.1f}%"
+
+
+def print_latency(console: Console, times: Latency) -> None:
+    """Print how long turns took, and how many calls and dialogs went over the challenge's limits."""
+    console.print(
+        f"{times.mean_turn:.2f} s a turn on average, {times.longest_turn:.2f} s at most; "
+        f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s a turn, "
+        f"{times.late_dialogs} dialogs over {DIALOG_LIMIT_SECONDS:.0f} s"
+    )
+    if times.reply_hits is not None and times.reply_misses is not None:
+        measured = (
+            f"{times.uncached_mean_turn:.2f} s a turn over the {times.uncached_turns} turns of calls that took none from it"
+            if times.uncached_mean_turn is not None
+            else "no call was made without it"
+        )
+        total = times.reply_hits + times.reply_misses
+        console.print(f"reply cache: {times.reply_hits} of {total} replies came from it; {measured}")
+
+
+def print_conversations(console: Console, turns: Sequence[JudgedTurn], number: int) -> None:
+    """Print the first ``number`` dialogs with ground truth and verdict."""
+    for session_id, dialog in list(by_session(turns).items())[: max(number, 0)]:
+        console.rule(f"session {escape(session_id)}", align="left")
+        for judged in dialog:
+            style = _STYLES[judged.verdict]
+            console.print(f"[bold]Q[/] {escape(judged.turn.query)}")
+            console.print(f"[bold]A[/] {escape(judged.turn.agent_response)}  [{style}]{judged.verdict}[/]")
+            console.print(f"[dim]ground truth: {escape(judged.turn.ground_truth)}[/]")

@@ -1,0 +1,189 @@
+"""One self-contained HTML file on a run: scores at the top, then every turn with photo, evidence, answer and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from PIL import Image
+
+from evaluation.files.run_log import Key, Latency, costs_of, latency
+from evaluation.files.traces import TraceView, match_traces
+from evaluation.records import Session
+from evaluation.report.console_tables import percent
+from evaluation.report.thumbnails import crops, data_url, thumbnail
+from evaluation.run.generate import ImageSource, RunLogLine
+from evaluation.scores.scoring import JudgedTurn, Scores, by_session, score, scores_dictionary
+
+REPORT = "report.html"
+_TEMPLATES = Path(__file__).parent / "templates"
+
+_CONFLICT_LABELS = {
+    ("prki", True): "PRKI: own and retrieved answer differ",
+    ("prki", False): "own and retrieved answer agree",
+    ("vtki", True): "VTKI: picture and text point to different entries",
+    ("vtki", False): "picture and text point to one entry",
+}
+"""The two kinds of inconsistency of CoRe-MMRAG (section 3.1), as their stages note them."""
+
+Photo = Callable[[], Image.Image | None]
+
+
+@dataclass(frozen=True)
+class ReportPart:
+    """The judged turns of one data set (the single-turn set, the multi-turn set).
+
+    Attributes:
+        name: Heading.
+        turns: Judged turns.
+        photos: By session_id how to get the photo; sessions without one show none.
+        traces: The agent's traces, as ``traces.read_traces`` gives them.
+        costs: Run log by turn.
+    """
+
+    name: str
+    turns: Sequence[JudgedTurn]
+    photos: Mapping[str, Photo]
+    traces: Sequence[TraceView] = ()
+    costs: Mapping[Key, RunLogLine] | None = None
+
+    @cached_property
+    def scores(self) -> dict[str, Any]:
+        """Scores of this part."""
+        return scores_dictionary(self.turns)
+
+    @cached_property
+    def matched(self) -> dict[Key, TraceView]:
+        """The trace of each turn that has one."""
+        return match_traces([judged.turn for judged in self.turns], self.traces, self.costs or {})
+
+    @cached_property
+    def conflicts(self) -> dict[str, Scores]:
+        """Scores of the turns whose sources of knowledge disagreed, and of those whose did not, as far as the traces tell."""
+        found = {
+            label: [turn for turn in self.turns if self._conflict(turn, name) is value]
+            for (name, value), label in _CONFLICT_LABELS.items()
+        }
+        return {label: score(turns) for label, turns in found.items() if turns}
+
+    def _conflict(self, judged: JudgedTurn, name: str) -> bool | None:
+        trace = self.matched.get((judged.turn.session_id, judged.turn.interaction_id))
+        return trace.conflicts.get(name) if trace is not None else None
+
+    @cached_property
+    def latency(self) -> Latency | None:
+        """Times of this part, or None."""
+        return latency(costs_of([judged.turn for judged in self.turns], self.costs or {}))
+
+
+@dataclass(frozen=True)
+class TurnView:
+    """What the template shows of a turn."""
+
+    judged: JudgedTurn
+    seconds: float | None
+    error: str | None
+    note: str | None
+    trace: TraceView | None
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """A dialog with its photo and the regions cut out of it, as data URLs."""
+
+    session_id: str
+    photo: str | None
+    crops: list[str]
+    turns: list[TurnView]
+
+    @property
+    def is_ego(self) -> bool:
+        """Whether the photo is egocentric."""
+        return self.turns[0].judged.turn.is_ego
+
+
+def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
+    """For each session how to get its photo, loaded only when the report comes to it."""
+
+    def photo(session: Session) -> Photo:
+        return lambda: images.image(session).image
+
+    return {session.session_id: photo(session) for session in sessions}
+
+
+def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any], title: str = "CRAG-MM run") -> Path:
+    """Write the report.
+
+    Args:
+        about: What the run was made with, shown under the title (preset, judge, tokenizer, ...).
+
+    Returns:
+        ``path``.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = percent
+    environment.filters["bar"] = _bar
+    turns = [judged for part in parts for judged in part.turns]
+    html = environment.get_template("report.html.j2").render(
+        title=title,
+        about={name: value for name, value in about.items() if value not in (None, "", [])},
+        parts=[
+            (part, [_session(part, dialog) for dialog in by_session(part.turns).values()])
+            for part in parts
+            if part.turns
+        ],
+        categories=sorted({judged.turn.query_category for judged in turns if judged.turn.query_category}),
+        domains=sorted({judged.turn.domain for judged in turns if judged.turn.domain}),
+        total=len(turns),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html, encoding="utf-8")
+    return path
+
+
+def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
+    session_id = dialog[0].turn.session_id
+    costs = part.costs or {}
+    turns = []
+    for judged in dialog:
+        key = (judged.turn.session_id, judged.turn.interaction_id)
+        cost, trace = costs.get(key), part.matched.get(key)
+        turns.append(
+            TurnView(
+                judged,
+                cost.seconds if cost is not None else None,
+                (cost.error if cost is not None else None) or (trace.error if trace is not None else None),
+                cost.image_note if cost is not None else None,
+                trace,
+            )
+        )
+    boxes = next((turn.trace.boxes for turn in turns if turn.trace is not None and turn.trace.boxes), ())
+    photo = part.photos.get(session_id)
+    image = photo() if photo is not None else None
+    if image is None:
+        return SessionView(session_id, None, [], turns)
+    return SessionView(
+        session_id, data_url(thumbnail(image, boxes)), [data_url(crop) for crop in crops(image, boxes)], turns
+    )
+
+
+def _bar(scores: Scores | Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Segments of a stacked bar: verdict, start and width in percent."""
+    values = scores.to_dict() if isinstance(scores, Scores) else scores
+    segments = []
+    start = 0.0
+    for verdict, key in (("correct", "accuracy"), ("miss", "missing"), ("hallucination", "hallucination_rate")):
+        width = 100 * float(values[key])
+        segments.append((verdict, round(start, 2), round(width, 2)))
+        start += width
+    return segments

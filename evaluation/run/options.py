@@ -1,0 +1,215 @@
+"""The command line of local_evaluation.py: the organiser's flags with their meanings, and ours."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evaluation.records import DEFAULT_REVISION
+
+if TYPE_CHECKING:
+    from evaluation.data.crag_dataset import DatasetType
+
+_EXAMPLES = """examples:
+  answer and judge the first 20 dialogs of a local copy of the mini set, by rule, on a laptop:
+    python local_evaluation.py --dataset-type multi-turn --dataset .cache/datasets --num-conversations 20
+
+  the public validation split with OpenAI's judge (key in OPENAI_API_KEY), task 1 (no web search):
+    python local_evaluation.py --dataset-type single-turn --profile gpu --suppress-web-search-api --eval-model gpt-4o-mini
+
+  go on with a run that was cut off:
+    python local_evaluation.py --dataset-type multi-turn --output-dir results/mine --resume
+
+  judge saved answers again with another judge:
+    python local_evaluation.py --mode evaluate --input-file results/mine/response.jsonl --eval-model gpt-4o
+
+  both sets with one agent: single-turn/ and multi-turn/ under the output folder, one report:
+    python local_evaluation.py --dataset-type both --dataset .cache/datasets --split public_test
+
+  the first 8 questions and the first 4 dialogs, replies of the chat model kept for the next run:
+    python local_evaluation.py --dataset-type both --dataset .cache/datasets --num-conversations 8,4 --reply-cache
+
+  an ablation: the preset without one of its stages, and with another setting:
+    python local_evaluation.py --preset best --without rerank --set queries.fuse_entity=false
+"""
+
+
+REPLIES = "replies"
+"""Folder below ``--cache`` for ``--reply-cache`` without a folder of its own."""
+
+_BELOW_CACHE = Path()
+
+
+@dataclass(frozen=True)
+class Conversations:
+    """How many sessions of each data set are asked, from the first; -1: all."""
+
+    single_turn: int = -1
+    multi_turn: int = -1
+
+    def __str__(self) -> str:
+        """As it is written on a command line."""
+        return f"{self.single_turn},{self.multi_turn}"
+
+    def of(self, kind: DatasetType) -> int | None:
+        """Where the sessions asked of a data set end; None for all of them."""
+        number = self.single_turn if kind == "single-turn" else self.multi_turn
+        return None if number < 0 else number
+
+
+def conversations(text: str) -> Conversations:
+    """``N`` sessions of each data set, or ``N,M``: single-turn and multi-turn.
+
+    Raises:
+        argparse.ArgumentTypeError: Something else.
+    """
+    try:
+        numbers = [int(word) for word in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2) or any(number == 0 or number < -1 for number in numbers):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}; write N, or N,M for single-turn and multi-turn; each positive, or -1 for all"
+        )
+    return Conversations(numbers[0], numbers[-1])
+
+
+def add_shared_options(what: argparse._ArgumentGroup, who: argparse._ArgumentGroup) -> None:
+    """Flags that mean the same to local_evaluation.py and to the commands that compare runs."""
+    what.add_argument(
+        "--num-conversations",
+        type=conversations,
+        default=Conversations(),
+        metavar="N[,M]",
+        help="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all",
+    )
+    who.add_argument(
+        "--reply-cache",
+        type=Path,
+        nargs="?",
+        const=_BELOW_CACHE,
+        metavar="DIR",
+        help="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; without DIR in "
+        f"{REPLIES}/ below --cache. Seconds a turn are told apart",
+    )
+
+
+def reply_cache(options: argparse.Namespace) -> Path | None:
+    """The folder of ``--reply-cache``; None where the flag was not given."""
+    folder: Path | None = options.reply_cache
+    return options.cache / REPLIES if folder == _BELOW_CACHE else folder
+
+
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Default values in the help, and the examples as they are written."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser; nothing heavy is imported for ``--help``."""
+    parser = argparse.ArgumentParser(
+        description="Run the CRAG-MM agent over a data set and score its answers.",
+        epilog=_EXAMPLES,
+        formatter_class=_Formatter,
+    )
+    what = parser.add_argument_group("what is asked")
+    what.add_argument(
+        "--dataset-type",
+        choices=["single-turn", "multi-turn", "both"],
+        default="single-turn",
+        help="which data set; both: one after the other, each in a folder of its own in --output-dir",
+    )
+    what.add_argument(
+        "--dataset", type=Path, metavar="PATH", help="local folder with the data set; None: the public one from the hub"
+    )
+    what.add_argument("--split", default="validation", help="split of the data set: validation or public_test")
+    what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data set: v0.1.1 or v0.1.2")
+
+    agent = parser.add_argument_group("who answers")
+    agent.add_argument("--preset", default="best", help="preset of the agent, a file in presets/")
+    agent.add_argument("--profile", default="embedded", help="where models run: embedded (CPU), gpu or server")
+    agent.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="STAGE",
+        help="leave a stage of the preset out; may be repeated",
+    )
+    agent.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated",
+    )
+    agent.add_argument(
+        "--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)"
+    )
+    agent.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
+    agent.add_argument(
+        "--cache", type=Path, default=Path(".cache"), help="folder for indices, models, images and judgements"
+    )
+    agent.add_argument(
+        "--tokenizer",
+        metavar="ID_OR_PATH",
+        help="tokenizer that cuts answers at 75 tokens; None: Llama-3.2's, else a stand-in",
+    )
+
+    add_shared_options(what, agent)
+
+    judge = parser.add_argument_group("who judges")
+    judge.add_argument("--eval-model", metavar="MODEL", help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
+                       '"None": the rule judge; not given: gpt-4o-mini if OPENAI_API_KEY is set, else the rule judge')  # fmt: skip
+    judge.add_argument(
+        "--judge-style",
+        choices=["structured", "explained"],
+        help="the challenge's prompt or the research release's; None: by model",
+    )
+    judge.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
+    judge.add_argument(
+        "--miss-rule",
+        choices=["either", "starter-kit", "research-release"],
+        default="either",
+        help='what counts as "I don\'t know"',
+    )
+
+    run = parser.add_argument_group("the run")
+    run.add_argument(
+        "--mode", choices=["generate", "evaluate", "both"], default="both", help="answer, judge saved answers, or both"
+    )
+    run.add_argument(
+        "--input-file",
+        type=Path,
+        metavar="FILE",
+        help="saved answers for --mode evaluate; None: response.jsonl in --output-dir",
+    )
+    run.add_argument("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
+    run.add_argument("--resume", action="store_true", help="go on with the answers in --output-dir")
+    run.add_argument("--display-conversations", type=int, default=0, metavar="N", help="print the first N dialogs")
+    run.add_argument("--no_progress", "--no-progress", action="store_true", help="no progress bars")
+    run.add_argument("--no-report", action="store_true", help="write no report.html")
+    return parser
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read and check the command line; exits with a message on bad combinations."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.num_workers < 1:
+        parser.error("--num-workers must be at least 1")
+    if options.input_file is not None and options.mode != "evaluate":
+        parser.error("--input-file goes with --mode evaluate")
+    if options.input_file is not None and options.dataset_type == "both":
+        parser.error("--input-file goes with one data set; judge the two files one after the other")
+    if options.resume and options.mode == "evaluate":
+        parser.error("--resume goes with --mode generate or both")
+    return options
+
+
+def data_folders(options: argparse.Namespace) -> list[tuple[DatasetType, Path]]:
+    """The data sets to ask, each with the folder of its answers."""
+    if options.dataset_type != "both":
+        return [(options.dataset_type, options.output_dir)]
+    return [("single-turn", options.output_dir / "single-turn"), ("multi-turn", options.output_dir / "multi-turn")]

@@ -1,0 +1,109 @@
+"""``python -m evaluation.studies.ablate``: what each part of a preset is worth, in the layout of QA-Dragon's tables 2 and 4."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from evaluation.scores.figures import truthfulness_change
+from evaluation.studies.comparison import compare
+from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
+from evaluation.studies.runs import Result, Results, add_options
+from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
+from local_evaluation import settings_table
+
+_EXAMPLES = """examples:
+  everything of QA-Dragon's tables, on the mini set:
+    python -m evaluation.studies.ablate --preset qa_dragon --dataset .cache/datasets --split public_test --out results/ablation
+
+  two parts only, and a setting:
+    python -m evaluation.studies.ablate --preset best --without reranking --without rerank.k=3 --dataset .cache/datasets --out results/x
+
+overlap is the mean share of the ground truth's content words that stand in the answer (evaluation/scores/overlap.py). The change of
+truthfulness is against the whole preset, compared session by session; its interval tells whether a part matters.
+"""
+
+
+def variants_of(preset: str, profile: str, names: Sequence[str]) -> list[Variant]:
+    """The whole preset, and the preset without each named part; without each part it has where none is named.
+
+    Raises:
+        EvaluationError: There is no such preset or profile, or the preset lacks a named part.
+    """
+    settings = settings_table(preset, profile)
+    left_out = (
+        [without(name, preset, settings) for name in names]
+        if names
+        else [part.left_out(preset, settings) for part in parts_of(settings)]
+    )
+    return [Variant(preset, preset), *left_out]
+
+
+def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
+    """One table a data set; a variant is compared with the whole preset that it is made of."""
+    made = []
+    for task in tasks:
+        found = results.of_task(task)
+        whole = {result.variant.preset: result for result in found if _is_whole(result)}
+
+        def change(result: Result, whole: dict[str, Result] = whole) -> str:
+            base = whole.get(result.variant.preset)
+            if base is None or base is result:
+                return ""
+            return with_interval(*truthfulness_change(base.turns, result.turns), signed=True)
+
+        columns = [
+            Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
+            Column("Overlap (%)", "overlap", lambda result: rate(result.figures.overlap)),
+            Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
+            Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
+            Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
+            Column("Change [95%]", "change", change),
+            *time_columns(found),
+        ]
+        if found:
+            made.append(build_table(f"{task}, {found[0].figures.turns} turns", "Method", columns, found))
+    return made
+
+
+def _is_whole(result: Result) -> bool:
+    return not result.variant.without and not result.variant.settings
+
+
+def _truthfulness(result: Result) -> str:
+    return with_interval(result.figures.truthfulness, result.figures.intervals.get("truthfulness_score"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print and write the tables; returns the exit status (see ``comparison.compare``)."""
+    options = _parser().parse_args(arguments)
+
+    def variants() -> list[Variant]:
+        return [
+            variant
+            for preset in options.preset or ["qa_dragon"]
+            for variant in variants_of(preset, options.profile, options.without)
+        ]
+
+    return compare(variants, tables, options, "ablation")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m evaluation.studies.ablate",
+        description="Run a preset whole and then without each of its parts, and tabulate what that does.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    which = parser.add_argument_group("what is left out")
+    which.add_argument("--preset", action="append", metavar="NAME", help="preset (default: qa_dragon); may be repeated")
+    which.add_argument("--without", action="append", default=[], metavar="NAME", help="a part "
+                       f"({', '.join(part.name for part in (*PARTS, *MORE_PARTS))}), a stage, a group of stages, or KEY=VALUE "
+                       "for another setting; may be repeated (default: the first eight parts, as far as the preset has them)")  # fmt: skip
+    add_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""``python -m evaluation.studies.compare``: presets beside each other, in the layout of CRUISE's table 1."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from evaluation.scores.figures import Figures, figures_of
+from evaluation.scores.scoring import SPLITS, Split
+from evaluation.studies.comparison import compare
+from evaluation.studies.result_tables import Column, ResultTable, build_table, time_columns, with_interval
+from evaluation.studies.runs import Result, Results, add_options
+from evaluation.studies.variants import Variant, parse_variant
+from local_evaluation import presets, settings_table
+
+_EXAMPLES = """examples:
+  every preset on the mini set:
+    python -m evaluation.studies.compare --presets all --dataset .cache/datasets --split public_test --out results/comparison
+
+  CRUISE with and without its checks, single-turn:
+    python -m evaluation.studies.compare --presets cruise --also "cruise w/o CoV=cruise,-chain_of_verification" --tasks single --out x
+"""
+
+
+def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
+    """The presets of a comma-separated list (``all``: every one), then those given as variants.
+
+    Raises:
+        EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
+    """
+    chosen = presets() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
+    variants = [*(Variant(name, name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
+    for variant in variants:
+        settings_table(variant.preset, profile)  # a slip in a name is told before anything is run
+    return variants
+
+
+def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
+    """One table a data set; dialogs also have the score with the early stop. Then one for each split that the data set knows."""
+    made = []
+    for task in tasks:
+        found = results.of_task(task)
+        columns = rate_columns()
+        if task == "multi-turn":
+            name = "mean_multi_turn_conversation_score"
+            columns.append(Column("Conversation (%)", "dialog", _rate(name, lambda figures: figures.conversation)))
+        if found:
+            title = f"{task}, {found[0].figures.turns} turns [95% bootstrap intervals over sessions]"
+            made.append(build_table(title, "Preset", [*columns, *time_columns(found)], found))
+            made += [
+                table
+                for split in SPLITS
+                if (table := split_table(f"{task}, {split.key.replace('_', ' ')}", split, found))
+            ]
+    return made
+
+
+def split_table(title: str, split: Split, results: Sequence[Result]) -> ResultTable | None:
+    """The results in both groups of a split, below each other; None where no data set says which turn belongs to which."""
+    parts = [
+        replace(
+            result,
+            variant=replace(result.variant, label=f"{result.variant.label}, {name}"),
+            figures=figures_of(turns),
+            turns=turns,
+        )
+        for result in results
+        for name, turns in split.groups(result.turns).items()
+    ]
+    if not parts:
+        return None
+    columns = [*rate_columns(), Column("Turns", "turns", lambda result: str(result.figures.turns))]
+    return replace(build_table(title, "Preset", columns, parts), notes=())
+
+
+def rate_columns() -> list[Column]:
+    """The four rates of CRUISE's table 1."""
+    return [
+        Column("Accuracy (%)", "accuracy", _rate("accuracy", lambda figures: figures.accuracy)),
+        Column("Missing (%)", "missing", _rate("missing", lambda figures: figures.missing)),
+        Column("Hallucination (%)", "halluc.", _rate("hallucination_rate", lambda figures: figures.hallucination)),
+        Column("Truthfulness (%)", "truthfulness", _rate("truthfulness_score", lambda figures: figures.truthfulness)),
+    ]
+
+
+def _rate(name: str, value: Callable[[Figures], float]) -> Callable[[Result], str]:
+    return lambda result: with_interval(value(result.figures), result.figures.intervals.get(name))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print and write the tables; returns the exit status (see ``comparison.compare``)."""
+    options = _parser().parse_args(arguments)
+    return compare(lambda: variants_of(options.presets, options.also, options.profile), tables, options, "comparison")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m evaluation.studies.compare",
+        description="Run several presets and put their scores beside each other.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    which = parser.add_argument_group("what is compared")
+    which.add_argument("--presets", default="all", metavar="A,B,C", help="presets, or all (default)")
+    which.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="LABEL=PRESET,-STAGE,KEY=VALUE",
+        help="a preset without some stages or with other settings, under a label of its own; may be repeated",
+    )
+    add_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""What a run knew before it decided to answer, and whether answering would have been right: what a gate is fitted on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evaluation.files.outputs import ALL_TURNS
+from evaluation.files.run_log import read_run_log
+from evaluation.files.traces import TRACE, FinalView, match_traces, read_traces
+from evaluation.files.turn_table import read_turn_table
+from evaluation.judge.judging import Judge, judge_turns
+from evaluation.records import EvaluationError
+from evaluation.scores.scoring import JudgedTurn, MissRule, is_miss, truthfulness_points
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One turn.
+
+    Attributes:
+        session: Turns of one session are not independent.
+        points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer. Where the truth is
+            "I don't know" any answer is wrong.
+        free: Whether the gate decides; not where there is no candidate or a rule forbids it.
+        given: Whether the run gave the answer.
+        signals: What was known of the candidate, by the names of ``agents.methods.gate.GateSignals``.
+        direct: Answered without evidence, so that the white-box line does not apply.
+    """
+
+    session: str
+    points: float
+    free: bool
+    given: bool
+    signals: Mapping[str, float]
+    direct: bool
+
+
+def run_folders(places: Sequence[Path]) -> list[Path]:
+    """The folders of judged runs: those given, or their sub-folders (``single-turn``, ``multi-turn``).
+
+    Raises:
+        EvaluationError: A place holds no judged run.
+    """
+    found: list[Path] = []
+    for place in places:
+        inside = (
+            [place] if (place / ALL_TURNS).is_file() else sorted(path.parent for path in place.glob(f"*/{ALL_TURNS}"))
+        )
+        if not inside:
+            raise EvaluationError(f"{place} holds no judged run ({ALL_TURNS})")
+        found += inside
+    return found
+
+
+def read_decisions(
+    run: Path,
+    judge: Judge,
+    accept: Mapping[str, Sequence[str]] | None = None,
+    miss_rule: MissRule = "either",
+) -> list[Decision]:
+    """The decisions of the run in a folder.
+
+    A candidate that was given has been judged already; one that was held back by the gate is judged now. Turns that the
+    deadline cut short are left out: they say nothing of the method.
+
+    Args:
+        judge: The judge of the run, for candidates that were held back.
+        accept: Short right answers by interaction_id, for the rule judge.
+
+    Raises:
+        EvaluationError: The folder holds no judged run, or its traces hold no candidates.
+        JudgeError: The judge is not to be had.
+    """
+    turns = read_turn_table(run)
+    matched = match_traces([judged.turn for judged in turns], read_traces(run / TRACE), read_run_log(run))
+    traced = [
+        (judged, trace)
+        for judged in turns
+        if (trace := matched.get((judged.turn.session_id, judged.turn.interaction_id))) is not None
+    ]
+    seen = [(judged, trace.final) for judged, trace in traced if trace.final is not None and not trace.cut_short]
+    cut_short = sum(trace.cut_short for _, trace in traced)
+    if cut_short:
+        log.warning(
+            "%s: %d turns are left out, because the time was up before all stages had run; on a slow or busy machine run with "
+            "--set limits.seconds_per_turn=60",
+            run,
+            cut_short,
+        )
+    if not seen:
+        raise EvaluationError(
+            f"{run / TRACE} holds no candidate answers with their signals; make the run again with this version"
+        )
+    held_back = [
+        replace(judged.turn, agent_response=final.candidate or "")
+        for judged, final in seen
+        if _is_free(final, miss_rule) and not _is_given(judged)
+    ]
+    later = {
+        (judged.turn.session_id, judged.turn.interaction_id): judged
+        for judged in judge_turns(held_back, judge, accept=accept, miss_rule=miss_rule)
+    }
+    return [_decision(judged, final, later, miss_rule) for judged, final in seen]
+
+
+def _is_free(final: FinalView, miss_rule: MissRule) -> bool:
+    return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate, miss_rule)
+
+
+def _is_given(judged: JudgedTurn) -> bool:
+    return not judged.miss
+
+
+def _decision(
+    judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, str], JudgedTurn], miss_rule: MissRule
+) -> Decision:
+    free, given = _is_free(final, miss_rule), _is_given(judged)
+    verdict = judged if given else later.get((judged.turn.session_id, judged.turn.interaction_id))
+    points = truthfulness_points(verdict) if free and verdict is not None else 0.0
+    if free and is_miss(judged.turn.ground_truth, miss_rule):
+        points = -1.0  # whatever the judge made of it
+    return Decision(judged.turn.session_id, points, free, given, final.signals, final.direct)

@@ -1,0 +1,310 @@
+"""A gate fitted to judged candidates, and what such a fit is worth on sessions that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from agents.methods.gate import DOUBTS, SIGNALS, Gate, SignalWeight
+from evaluation.records import EvaluationError
+from evaluation.scores.scoring import INTERVAL, RESAMPLES
+from evaluation.studies.decisions import Decision
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Inverse strengths of the L2 penalty that are tried (scikit-learn's C); some hundred turns bear no weaker one."""
+
+BREAK_EVEN = 0.5
+"""The threshold of a perfect probability: a right answer scores 1, a wrong one -1, an abstention 0."""
+
+
+_TOO_FEW = (
+    "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions; take a larger run"
+)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Decisions as columns of one length.
+
+    Attributes:
+        session: Number of the session; turns of one are not independent.
+        points: What answering would bring, -1, 0 or 1.
+        free: Whether the gate decides.
+        direct: Answered without evidence.
+        signals: Values by name, NaN where nothing is known.
+    """
+
+    session: npt.NDArray[np.int64]
+    points: FloatArray
+    free: BoolArray
+    direct: BoolArray
+    signals: dict[str, FloatArray]
+
+    @classmethod
+    def of(cls, decisions: Sequence[Decision]) -> Turns:
+        """The columns of a list of decisions."""
+        _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
+        return cls(
+            session.astype(np.int64),
+            np.array([turn.points for turn in decisions], dtype=np.float64),
+            np.array([turn.free for turn in decisions], dtype=np.bool_),
+            np.array([turn.direct for turn in decisions], dtype=np.bool_),
+            {
+                name: np.array([turn.signals.get(name, np.nan) for turn in decisions], dtype=np.float64)
+                for name in SIGNALS
+            },
+        )
+
+    @property
+    def right(self) -> BoolArray:
+        """Whether each free candidate is right, shape (free turns,)."""
+        return self.points[self.free] > 0
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """The session of each free candidate."""
+        return self.session[self.free]
+
+    def matrix(self, names: Sequence[str]) -> FloatArray:
+        """The named signals of the free candidates, shape (free turns, signals)."""
+        return np.column_stack([self.signals[name][self.free] for name in names])
+
+    def earned(self, given: BoolArray) -> FloatArray:
+        """Points of every turn where ``given`` says which free candidates are given; their mean is the truthfulness."""
+        points = np.zeros(len(self.points))
+        points[self.free] = np.where(given, self.points[self.free], 0.0)
+        return points
+
+
+@dataclass(frozen=True)
+class Truthfulness:
+    """A truthfulness, -1 to 1, with its 95% bootstrap interval over sessions."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What gates fitted on other sessions say of each free candidate, averaged over repeated divisions.
+
+    Attributes:
+        probability: Of being right, shape (free turns,).
+        auroc: Mean over the divisions.
+        at_half: Points of every turn with the threshold at one half.
+        at_fitted: Points of every turn with a threshold that was fitted on the other sessions too.
+    """
+
+    probability: FloatArray
+    auroc: float
+    at_half: FloatArray
+    at_fitted: FloatArray
+
+
+def truthfulness(turns: Turns, points: FloatArray, *, resamples: int = RESAMPLES, seed: int = 0) -> Truthfulness:
+    """Mean of the points of every turn; whole sessions are resampled for the interval."""
+    size = np.bincount(turns.session).astype(np.float64)
+    total = np.bincount(turns.session, weights=points)
+    picks = np.random.default_rng(seed).integers(0, len(size), size=(resamples, len(size)))
+    low, high = np.percentile(total[picks].sum(axis=1) / size[picks].sum(axis=1), INTERVAL)
+    return Truthfulness(float(points.mean()), float(low), float(high))
+
+
+def usable(turns: Turns) -> list[str]:
+    """The signals that tell candidates of this run apart at all."""
+    return [
+        name for name, values in turns.signals.items() if len(np.unique(values[turns.free & np.isfinite(values)])) > 1
+    ]
+
+
+def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
+    """Area under the ROC curve of right against wrong candidates, and of how many candidates that know the value.
+
+    Args:
+        values: Higher speaks for the answer, NaN for unknown; shape (free turns,).
+
+    Returns:
+        NaN where the known ones are all right or all wrong.
+    """
+    known = np.isfinite(values)
+    right = turns.right[known]
+    if len(np.unique(right)) < 2:
+        return float("nan"), int(known.sum())
+    return float(roc_auc_score(right, values[known])), int(known.sum())
+
+
+def signal_auroc(turns: Turns, name: str) -> tuple[float, int]:
+    """The same of one signal, in the direction in which it is meant."""
+    values = turns.signals[name][turns.free]
+    return auroc(turns, -values if name in DOUBTS else values)
+
+
+def best_threshold(probability: FloatArray, points: FloatArray) -> float:
+    """The threshold with the highest sum of points; of equals the one nearest to one half."""
+    values = np.unique(probability)
+    cuts = np.concatenate([[0.0, BREAK_EVEN, 1.0], (values[1:] + values[:-1]) / 2])
+    sums = np.array([points[probability >= cut].sum() for cut in cuts])
+    best = cuts[sums >= sums.max() - 1e-9]
+    return float(best[np.abs(best - BREAK_EVEN).argmin()])
+
+
+class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-learn is untyped
+    """A logistic regression in which no signal speaks against what it means: one that would is left out (weight 0).
+
+    With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand.
+
+    Args:
+        signs: 1 for a signal that speaks for the answer, -1 for a doubt, one for each column.
+        C: Inverse strength of the L2 penalty.
+    """
+
+    def __init__(self, signs: tuple[float, ...] = (), C: float = 1.0) -> None:  # noqa: N803 - scikit-learn's name
+        super().__init__(C=C)
+        self.signs = signs
+
+    def fit(self, matrix: FloatArray, right: BoolArray, sample_weight: FloatArray | None = None) -> SignedRegression:
+        """Fit on standardised signals, again without those whose weight has the wrong sign until there is none."""
+        signs = np.asarray(self.signs)
+        kept = np.ones(len(signs))
+        while True:
+            super().fit(matrix * kept, right, sample_weight)
+            wrong = (self.coef_[0] * signs < 0) & (kept > 0)
+            if not wrong.any():
+                self.coef_[0] *= kept
+                return self
+            kept[wrong] = 0.0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A regression with the strength and threshold that cross-validation over the same sessions chose."""
+
+    model: Pipeline
+    strength: float
+    threshold: float
+
+
+def fit(
+    matrix: FloatArray,
+    right: BoolArray,
+    groups: npt.NDArray[np.int64],
+    names: Sequence[str],
+    folds: int,
+    seed: int,
+) -> Fit:
+    """The regression with the strength of the lowest held-out log loss, and the threshold that is best on its held-out probabilities.
+
+    Raises:
+        EvaluationError: Right or wrong candidates stand in fewer than two sessions.
+    """
+    splits = list(_splitter(right, groups, folds, seed).split(matrix, right, groups))
+
+    def unseen(strength: float) -> FloatArray:
+        found: FloatArray = cross_val_predict(
+            _model(strength, names), matrix, right, cv=splits, method="predict_proba"
+        )[:, 1]
+        return found
+
+    try:
+        tried = {strength: unseen(strength) for strength in STRENGTHS}
+    except ValueError as error:  # a part without which the others are all right or all wrong
+        raise EvaluationError(_TOO_FEW) from error
+    strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
+    threshold = best_threshold(tried[strength], np.where(right, 1.0, -1.0))
+    return Fit(_model(strength, names).fit(matrix, right), strength, threshold)
+
+
+def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5, seed: int = 0) -> HeldOut:
+    """Each session decided by a gate whose weights, strength and threshold come from other sessions (nested cross-validation).
+
+    Raises:
+        EvaluationError: Right or wrong candidates stand in too few sessions.
+    """
+    matrix, right, groups = turns.matrix(names), turns.right, turns.groups
+    probability, areas = np.zeros(len(right)), []
+    at_half, at_fitted = np.zeros(len(turns.points)), np.zeros(len(turns.points))
+    for repeat in range(repeats):
+        once, threshold = np.zeros(len(right)), np.full(len(right), BREAK_EVEN)
+        for others, held in _splitter(right, groups, folds, seed + repeat).split(matrix, right, groups):
+            fitted = fit(matrix[others], right[others], groups[others], names, folds, seed + repeat)
+            once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
+            threshold[held] = fitted.threshold
+        probability += once / repeats
+        areas.append(float(roc_auc_score(right, once)))
+        at_half += turns.earned(once >= BREAK_EVEN) / repeats
+        at_fitted += turns.earned(once >= threshold) / repeats
+    return HeldOut(probability, float(np.mean(areas)), at_half, at_fitted)
+
+
+def gate_of(fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object]) -> Gate:
+    """The gate that a fit makes, as it is written."""
+    scaler, regression = fitted.model["scale"], fitted.model["regress"]
+    columns = zip(names, scaler.mean_, scaler.scale_, regression.coef_[0], strict=True)
+    return Gate(
+        signals={
+            name: SignalWeight(mean=float(mean), scale=float(scale), weight=float(weight))
+            for name, mean, scale, weight in columns
+        },
+        bias=float(regression.intercept_[0]),
+        threshold=threshold,
+        fitted_on=about,
+    )
+
+
+def decided_by(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
+    """What a gate says of each free candidate, shape (free turns,)."""
+    rows = zip(*(turns.signals[name][turns.free] for name in SIGNALS), strict=True)
+    return np.array([probability(dict(zip(SIGNALS, map(float, row), strict=True))) for row in rows])
+
+
+def white_box_line(turns: Turns) -> dict[str, float]:
+    """The line of QA-Dragon's white-box verifier (section 3.7.2): weights of least and mean token probability and its threshold.
+
+    A logistic regression over both; the line is where a right answer is as likely as a wrong one.
+
+    Raises:
+        EvaluationError: The traces hold no token probabilities, or all of these candidates are right or all wrong.
+    """
+    least, mean = turns.signals["least_probability"], turns.signals["mean_probability"]
+    known = turns.free & ~turns.direct & np.isfinite(least) & np.isfinite(mean)
+    right = turns.points[known] > 0
+    if len(np.unique(right)) < 2:
+        raise EvaluationError("the white-box line needs right and wrong candidates that have token probabilities")
+    fitted = LogisticRegression().fit(np.column_stack([least[known], mean[known]]), right)
+    return {
+        "verify.weight_least": round(float(fitted.coef_[0][0]), 4),
+        "verify.weight_mean": round(float(fitted.coef_[0][1]), 4),
+        "verify.white_box_threshold": round(-float(fitted.intercept_[0]), 4),
+    }
+
+
+def _model(strength: float, names: Sequence[str]) -> Pipeline:
+    """Missing values get the mean, so that after standardising they say nothing."""
+    return Pipeline(
+        [
+            ("impute", SimpleImputer(keep_empty_features=True)),
+            ("scale", StandardScaler()),
+            ("regress", SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)),
+        ]
+    )
+
+
+def _splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:
+    """Parts that keep sessions whole and have right and wrong candidates each, as far as there are."""
+    folds = min(folds, len(np.unique(groups[right])), len(np.unique(groups[~right])))
+    if folds < 2:
+        raise EvaluationError(_TOO_FEW)
+    return StratifiedGroupKFold(folds, shuffle=True, random_state=seed)

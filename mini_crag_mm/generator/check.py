@@ -1,0 +1,384 @@
+"""Checks the mini CRAG-MM against the rules of mini_crag_mm/README.md.
+
+    python -m mini_crag_mm.generator.check
+
+Prints what is wrong, one line each, with file and id. Errors make the exit status 1; notes are for a human to judge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import get_args
+
+import numpy as np
+from PIL import Image
+
+from mini_crag_mm.generator.compose import fingerprint, flattened, read_layout
+from mini_crag_mm.generator.content import (
+    SPLITS,
+    WIKI_PREFIX,
+    Category,
+    Content,
+    Dialog,
+    Domain,
+    Question,
+    Scene,
+    Split,
+    Turn,
+    load_content,
+    turn_id,
+)
+from mini_crag_mm.generator.kg import kg_images, read_kg
+from mini_crag_mm.generator.likeness import LEAST_STRENGTH
+from mini_crag_mm.generator.paths import DemoPaths
+from mini_crag_mm.generator.text import normal, plain_attribute, stands_in
+from mini_crag_mm.generator.wiki import own_pages, read_pages
+
+MIN_PHOTOS, MIN_QUESTIONS, MIN_DIALOGS, MIN_ENTITIES, MIN_PAGES = 120, 150, 40, 200, 400
+MAX_BYTES = 25_000_000
+# At least this share of the questions of a split, single ones and turns of dialogs each, is on something that the graph
+# does not hold although it holds something like it.
+LEAST_HELD_OUT = 1 / 6
+PAGE_WORDS = (40, 300)
+# Two photos whose 64-bit difference hashes differ in this many bits or fewer are taken for the same picture.
+SAME_PICTURE_BITS = 3
+# Answers of these are derived (a difference, a count), so that they need not stand anywhere in words.
+DERIVED: frozenset[Category] = frozenset({"comparison", "aggregation", "reasoning"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that does not hold: an error, or a note that needs a human's judgement."""
+
+    message: str
+    is_error: bool = True
+
+    def __str__(self) -> str:
+        return f"{'error' if self.is_error else 'note'}: {self.message}"
+
+
+def _note(message: str) -> Finding:
+    return Finding(message, is_error=False)
+
+
+def _asked(content: Content) -> Iterator[tuple[str, Split, Scene | None, Turn]]:
+    """Every turn with a place for messages, its split and its scene (None where that does not exist)."""
+    for question in content.questions.values():
+        yield question.where, question.split, content.scenes.get(question.scene), question
+    for dialog in content.dialogs.values():
+        for number, turn in enumerate(dialog.turns):
+            yield f"{dialog.origin}: {turn_id(dialog.id, number)}", dialog.split, content.scenes.get(dialog.scene), turn
+
+
+def check_references(content: Content) -> Iterator[Finding]:
+    """What is referred to exists and belongs to the same split."""
+    titles = content.claimed_titles()
+
+    def entity(where: str, split: Split, reference: str) -> Iterator[Finding]:
+        found = content.entities.get(reference)
+        if found is None:
+            yield Finding(f"{where}: no such entity: {reference}")
+        elif found.split != split:
+            yield Finding(f"{where}: entity {reference} belongs to {found.split}")
+
+    for scene in content.scenes.values():
+        for reference in scene.entity_ids():
+            yield from entity(scene.where, scene.split, reference)
+        if not scene.objects and not scene.texts and isinstance(scene.background, str):
+            yield Finding(f"{scene.where}: nothing is to be seen in it")
+    for item in content.asking():
+        scene_of_item = content.scenes.get(item.scene)
+        if scene_of_item is None:
+            yield Finding(f"{item.where}: no such scene: {item.scene}")
+        elif scene_of_item.split != item.split:
+            yield Finding(f"{item.where}: scene {item.scene} belongs to {scene_of_item.split}")
+    for where, split, _, turn in _asked(content):
+        if turn.entity:
+            yield from entity(where, split, turn.entity)
+        for reference in turn.pages:
+            if reference.startswith(WIKI_PREFIX):
+                if split not in titles.get(reference.removeprefix(WIKI_PREFIX), set()):
+                    yield Finding(f"{where}: {reference} is not among the wiki titles of {split}")
+            elif reference not in content.pages:
+                yield Finding(f"{where}: no such page: {reference}")
+            elif content.pages[reference].split != split:
+                yield Finding(f"{where}: page {reference} belongs to {content.pages[reference].split}")
+
+
+def _shared(kind: str, claims: Iterable[tuple[str, str, Split]], one_owner: bool) -> Iterator[Finding]:
+    """Things claimed twice: by both splits, or (with `one_owner`) by two entries at all. Claims: key, where, split."""
+    first: dict[str, tuple[str, Split]] = {}
+    for key, where, split in claims:
+        owner = first.setdefault(key, (where, split))
+        if owner[1] != split:
+            yield Finding(f"{where}: {kind} {key!r} is claimed by the other split too, in {owner[0]}")
+        elif one_owner and owner[0] != where:
+            yield Finding(f"{where}: {kind} {key!r} is taken already, in {owner[0]}")
+
+
+def check_independence(content: Content) -> Iterator[Finding]:
+    """No entity name, photo, wiki title, page address or page text is in both splits; photos and pages are unique."""
+    entities, pages = content.entities.values(), content.pages.values()
+    names = [(name.lower(), e.where, e.split) for e in entities for name in (e.name, *(one.name for one in e.also))]
+    yield from _shared("entity name", names, one_owner=True)
+    photos = [(photo, e) for e in entities for photo in (e.photo, e.other_photo) if photo]
+    yield from _shared("photo", ((f"{p.source}/{p.file}", e.where, e.split) for p, e in photos), one_owner=True)
+    for e in entities:
+        if e.other_photo == e.photo:
+            yield Finding(f"{e.where}: its other photo is the graph's photo")
+    yield from _shared("page url", ((p.url, p.where, p.split) for p in pages), one_owner=True)
+    yield from _shared("page name", ((p.name.lower(), p.where, p.split) for p in pages), one_owner=False)
+    yield from _shared("page text", ((normal(p.text), p.where, p.split) for p in pages), one_owner=True)
+    titles = [(e.wiki, e.where, e.split) for e in entities if e.wiki]
+    titles += [(w.title, w.where, w.split) for w in content.wiki]
+    yield from _shared("wiki title", titles, one_owner=False)
+
+
+def held_out_share(content: Content, split: Split) -> dict[str, float]:
+    """The share of questions on entities that the image KG lacks, of single-turn questions and of turns of dialogs."""
+    asked: dict[str, list[Turn]] = {"single-turn questions": [], "turns of dialogs": []}
+    for content_id, its_split, _, turn in content.turns():
+        if its_split == split:
+            asked["turns of dialogs" if "#" in content_id else "single-turn questions"].append(turn)
+    held_out = {entity.id for entity in content.entities.values() if not entity.in_graph}
+    return {kind: sum(turn.entity in held_out for turn in turns) / max(1, len(turns)) for kind, turns in asked.items()}
+
+
+def check_counts(content: Content) -> Iterator[Finding]:
+    """There is enough of everything, and every category and domain occurs in each split."""
+    counts = {
+        "entities": (len(content.entities), MIN_ENTITIES),
+        "photos": (len({(e.photo.source, e.photo.file) for e in content.entities.values()}), MIN_PHOTOS),
+        "single-turn questions": (len(content.questions), MIN_QUESTIONS),
+        "dialogs": (len(content.dialogs), MIN_DIALOGS),
+        "pages": (len(content.pages) + len(content.claimed_titles()), MIN_PAGES),
+    }
+    for name, (count, least) in counts.items():
+        if count < least:
+            yield Finding(f"only {count} {name}; at least {least} are wanted")
+    for split in SPLITS:
+        asked = [turn for _, its_split, _, turn in _asked(content) if its_split == split]
+        for category in sorted(set(get_args(Category)) - {turn.query_category for turn in asked}):
+            yield Finding(f"{split}: no question of category {category}")
+        for domain in sorted(set(get_args(Domain)) - {turn.domain for turn in asked}):
+            yield _note(f"{split}: no question of domain {domain}")
+        for kind, counted in held_out_share(content, split).items():
+            if counted < LEAST_HELD_OUT:
+                yield Finding(
+                    f"{split}: {counted:.1%} of the {kind} are on things that the graph does not hold; 1 in 6 is wanted"
+                )
+    used = {item.scene for item in content.asking()}
+    for scene in content.scenes.values():
+        if scene.id not in used:
+            yield _note(f"{scene.where}: no question uses this scene")
+
+
+def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, str]) -> str:
+    """All text that may hold the answer of a turn: attributes, named pages, summaries, names and printed text."""
+    parts: list[str] = []
+    # Comparisons need the things beside the one asked about as well.
+    for entity_id in {turn.entity, *scene.entity_ids()} - {None}:
+        entity = content.entities.get(str(entity_id))
+        if entity:
+            parts += [entity.name, plain_attribute(entity.attributes) if entity.in_graph else ""]
+    for reference in turn.pages:
+        if reference.startswith(WIKI_PREFIX):
+            title = reference.removeprefix(WIKI_PREFIX)
+            parts += [title, wiki_texts.get(title, "")]
+        elif reference in content.pages:
+            parts += [content.pages[reference].name, content.pages[reference].text]
+    parts += [text.text for text in scene.texts]
+    return " \n ".join(parts)
+
+
+def check_answers(content: Content, wiki_texts: dict[str, str]) -> Iterator[Finding]:
+    """Every answered question has accept forms of which one stands in the evidence; sources are named rightly."""
+    for where, _, scene, turn in _asked(content):
+        if not turn.answerable:
+            if turn.source != "nowhere":
+                yield Finding(f"{where}: nothing answers it, so its source is nowhere, not {turn.source}")
+            if any(normal(form) != normal(turn.answer) for form in turn.accept):
+                yield Finding(f"{where}: nothing answers it, so it accepts nothing, not {list(turn.accept)}")
+            continue
+        if turn.source == "nowhere":
+            yield Finding(f"{where}: source is nowhere, but the answer is {turn.answer!r}")
+        if not turn.accept:
+            yield Finding(f"{where}: no accept forms")
+        if turn.source in ("web", "both") and not turn.pages:
+            yield Finding(f"{where}: source is {turn.source}, but no page is named")
+        entity = content.entities.get(turn.entity or "")
+        if turn.source in ("kg", "both") and entity and not entity.in_graph:
+            yield Finding(f"{where}: source is {turn.source}, but {entity.id} is not in the graph")
+        if turn.source in ("kg", "both") and turn.entity is None and turn.query_category not in DERIVED:
+            yield Finding(f"{where}: source is {turn.source}, but no entity is named")
+        if scene is None or not turn.accept:
+            continue
+        if not any(stands_in(form, turn.answer) for form in turn.accept):
+            yield _note(f"{where}: none of {list(turn.accept)} stands in the answer {turn.answer!r}")
+        # Counting, comparing and saying yes or no leave no words to look for.
+        says_yes_or_no = bool({"yes", "no"} & {normal(form) for form in turn.accept})
+        loose = turn.query_category in DERIVED or turn.source == "image" or says_yes_or_no
+        if not any(stands_in(form, evidence(turn, scene, content, wiki_texts)) for form in turn.accept):
+            message = f"{where}: none of {list(turn.accept)} stands in the evidence (source {turn.source})"
+            yield _note(message) if loose else Finding(message)
+
+
+def check_wording(content: Content) -> Iterator[Finding]:
+    """Questions are not repeated on one scene, ask about what is to be seen, and pages have a sensible length."""
+    asked_before: dict[tuple[str, str], str] = {}
+    for question in content.questions.values():
+        key = (question.scene, normal(question.query))
+        if key in asked_before:
+            yield Finding(f"{question.where}: the same question as {asked_before[key]}")
+        asked_before[key] = question.id
+    first_turns: list[tuple[Question | Dialog, Turn]] = [(q, q) for q in content.questions.values()]
+    first_turns += [(dialog, dialog.turns[0]) for dialog in content.dialogs.values()]
+    for item, turn in first_turns:
+        scene = content.scenes.get(item.scene)
+        if scene and turn.entity and turn.entity not in set(scene.entity_ids()):
+            yield _note(f"{item.where}: {turn.entity} is not to be seen in {scene.id}")
+    for page in content.pages.values():
+        words = len(page.text.split())
+        if not PAGE_WORDS[0] <= words <= PAGE_WORDS[1]:
+            yield _note(f"{page.where}: {words} words; 60 to 250 are wanted")
+
+
+def difference_hash(image: Image.Image) -> int:
+    """64-bit hash of the brightness steps of a picture; alike pictures differ in few bits."""
+    small = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
+    bits = (small[:, 1:] > small[:, :-1]).flatten()
+    return int("".join("1" if bit else "0" for bit in bits), 2)
+
+
+def check_photos(content: Content, paths: DemoPaths) -> Iterator[Finding]:
+    """Every entity has its photo, no photo is left over, and no picture is in both splits."""
+    hashes: dict[str, int] = {}
+    for entity in content.entities.values():
+        photo = paths.photos / f"{entity.id}.webp"
+        if not photo.exists():
+            yield Finding(f"{entity.where}: photos/{photo.name} is missing; run mini_crag_mm.generator.photos")
+            continue
+        with Image.open(photo) as image:
+            hashes[entity.id] = difference_hash(flattened(image))
+        if entity.other_photo and not (paths.other_photos / f"{entity.id}.webp").exists():
+            yield Finding(
+                f"{entity.where}: other_photos/{entity.id}.webp is missing; run mini_crag_mm.generator.photos"
+            )
+    for photo in sorted(paths.photos.glob("*.webp")):
+        if photo.stem not in content.entities:
+            yield Finding(f"photos/{photo.name}: no such entity")
+    for photo in sorted(paths.other_photos.glob("*.webp")):
+        if photo.stem not in content.entities or not content.entities[photo.stem].other_photo:
+            yield Finding(f"other_photos/{photo.name}: the content names no such photo")
+    for one, other in combinations(hashes, 2):
+        if (hashes[one] ^ hashes[other]).bit_count() <= SAME_PICTURE_BITS:
+            between_splits = content.entities[one].split != content.entities[other].split
+            message = f"the photos of {one} and {other} look the same"
+            # Round coins on a pale ground look alike to the hash.
+            yield _note(f"{message}, in {'both splits' if between_splits else 'one split'}")
+
+
+def check_products(content: Content, paths: DemoPaths) -> Iterator[Finding]:
+    """Scenes, pages and KG are built from the content as it is now."""
+    layouts = read_layout(paths.layout)
+    for scene in content.scenes.values():
+        if not (paths.scenes / f"{scene.id}.webp").exists() or scene.id not in layouts:
+            yield Finding(f"{scene.where}: not composed; run mini_crag_mm.generator.compose")
+        elif layouts[scene.id]["made_from"] != fingerprint(scene, paths):
+            yield Finding(f"{scene.where}: changed since it was composed; run mini_crag_mm.generator.compose")
+        else:
+            for thing in layouts[scene.id]["objects"]:
+                if thing["same_photo"] and thing["strength"] < LEAST_STRENGTH:
+                    yield Finding(
+                        f"{scene.where}: {thing['entity']} is shown as the graph has it; run mini_crag_mm.generator.compose"
+                    )
+    for picture in sorted(paths.scenes.glob("*.webp")):
+        if picture.stem not in content.scenes:
+            yield Finding(f"scenes/{picture.name}: no such scene")
+    if not paths.wiki_pages.exists() or not paths.own_pages.exists():
+        yield Finding("pages/: missing; run mini_crag_mm.generator.wiki")
+    else:
+        pages = read_pages(paths)
+        written = {(page["page_name"], page["split"]) for page in pages if page["kind"] == "wiki"}
+        claimed = {(title, split) for title, splits in content.claimed_titles().items() for split in splits}
+        for title, split in sorted(written ^ claimed, key=str):
+            yield Finding(f"pages/wiki.jsonl: {title!r} of {split} is in the pages or in the content, but not in both")
+        if [page for page in pages if page["kind"] != "wiki"] != list(own_pages(content)):
+            yield Finding("pages/own.jsonl: not as in the content; run mini_crag_mm.generator.wiki")
+    for split in SPLITS:
+        # Through JSON, as the file is: tuples become lists and numbers as keys become text.
+        images = kg_images(content, split)
+        if not paths.kg(split).exists() or read_kg(split, paths) != json.loads(json.dumps(images)):
+            yield Finding(f"kg/{split}.jsonl: not as in the content; run mini_crag_mm.generator.kg")
+    size = sum(
+        file.stat().st_size for file in paths.root.rglob("*") if file.is_file() and "__pycache__" not in file.parts
+    )
+    if size > MAX_BYTES:
+        yield Finding(f"mini_crag_mm/ is {size / 1e6:.1f} MB; at most {MAX_BYTES / 1e6:.0f} MB are wanted")
+
+
+def check_content(content: Content, wiki_texts: dict[str, str], counts: bool = True) -> list[Finding]:
+    """All rules on the content itself; `counts` False leaves out those on amounts."""
+    findings = [*check_references(content), *check_independence(content)]
+    if counts:
+        findings += check_counts(content)
+    return [*findings, *check_answers(content, wiki_texts), *check_wording(content)]
+
+
+def check_all(paths: DemoPaths, counts: bool = True) -> list[Finding]:
+    """All rules on the content and on what was built from it."""
+    findings: list[Finding] = []
+    add: Callable[[str], None] = lambda message: findings.append(Finding(message))  # noqa: E731
+    content = load_content(paths.content, report=add)
+    wiki_texts: dict[str, str] = {}
+    if paths.wiki_pages.exists() and paths.own_pages.exists():
+        wiki_texts = {page["page_name"]: page["page_snippet"] for page in read_pages(paths) if page["kind"] == "wiki"}
+    findings += check_content(content, wiki_texts, counts)
+    return [*findings, *check_photos(content, paths), *check_products(content, paths)]
+
+
+def summary(content: Content) -> str:
+    """How much there is, by split."""
+    lines = []
+    for split in SPLITS:
+        asked = [turn for _, its_split, _, turn in _asked(content) if its_split == split]
+        scenes = [scene for scene in content.scenes.values() if scene.split == split]
+        counts = {
+            "entities": sum(e.split == split for e in content.entities.values()),
+            "own pages": sum(p.split == split for p in content.pages.values()),
+            "wiki pages": sum(split in splits for splits in content.claimed_titles().values()),
+            "scenes": len(scenes),
+            "egocentric": sum(scene.egocentric for scene in scenes),
+            "single": sum(q.split == split for q in content.questions.values()),
+            "dialogs": sum(d.split == split for d in content.dialogs.values()),
+            "turns": len(asked),
+            "unanswerable": sum(not turn.answerable for turn in asked),
+            "other photos": sum(e.other_photo is not None for e in content.entities.values() if e.split == split),
+            "held out": sum(not e.in_graph for e in content.entities.values() if e.split == split),
+        }
+        lines.append(f"{split}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+        lines.append(
+            "  " + ", ".join(f"{n} {c}" for c, n in Counter(turn.query_category for turn in asked).most_common())
+        )
+        lines.append("  " + ", ".join(f"{n} {d}" for d, n in Counter(turn.domain for turn in asked).most_common()))
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Print all findings and a summary; 1 when there is an error."""
+    paths = DemoPaths()
+    findings = check_all(paths)
+    for finding in sorted(findings, key=lambda finding: not finding.is_error):
+        print(finding)
+    print(summary(load_content(paths.content, report=lambda _: None)))
+    errors = sum(finding.is_error for finding in findings)
+    print(f"{errors} errors, {len(findings) - errors} notes")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,472 @@
+"""Composes the question photos: objects and texts on a background, seen through a camera.
+
+    python -m mini_crag_mm.generator.compose [--force]
+
+Needs mini_crag_mm/photos, mini_crag_mm/other_photos and mini_crag_mm/textures, and the image encoder of the embedded profile (likeness.py);
+writes mini_crag_mm/scenes/SCENE.webp and mini_crag_mm/scenes/layout.json. A scene depends on its entry in
+scenes.yaml and on its photos alone, its random choices on its id; unchanged scenes are left as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+from PIL import Image, ImageDraw, ImageFilter, ImageOps
+from tqdm import tqdm
+
+from mini_crag_mm.generator.altered import alter
+from mini_crag_mm.generator.backgrounds import FLAT, Stage, fill_with_photo, paint, shelf_levels
+from mini_crag_mm.generator.camera import aim, expose
+from mini_crag_mm.generator.content import FrameStyle, PhotoBackground, PlacedObject, Scene, load_content
+from mini_crag_mm.generator.lettering import print_text
+from mini_crag_mm.generator.noise import generator
+from mini_crag_mm.generator.paths import DemoPaths, atomic_file, write_text
+
+# Raise this when the composer itself changes, so that all scenes are composed anew.
+COMPOSER_VERSION = 5
+# The canvas reaches beyond the frame by this fraction, enough for 15 degrees of tilt.
+MARGIN = 0.2
+SCENE_QUALITIES = (78, 70, 62, 54, 46)
+LARGEST_SCENE_BYTES = 60_000
+# Pixels of a mask at least this bright (of 255) belong to the object's box.
+IN_BOX = 64
+# Groups whose things look as natural the other way round: no lettering, no building that everybody knows.
+MIRRORED_GROUPS = ("ani", "nat")
+# Where a cut-out stands that takes the place of a photograph filling the frame.
+CUT_OUT_BOX = (0.14, 0.1, 0.72, 0.8)
+
+Shadow = Literal["contact", "drop", "none"]
+
+
+class ComposeError(ValueError):
+    """A scene cannot be composed, for instance because a photo is missing."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Something pasted on the canvas: an RGBA image, its upper left corner in canvas pixels, and its shadow."""
+
+    name: str
+    kind: Literal["object", "text"]
+    image: Image.Image
+    at: tuple[int, int]
+    shadow: Shadow
+
+    @property
+    def foot(self) -> float:
+        """Row of the lower edge."""
+        return float(self.at[1] + self.image.height)
+
+    def mask(self, size: tuple[int, int]) -> Image.Image:
+        """What the layer covers of a canvas of `size`."""
+        mask = Image.new("L", size)
+        mask.paste(self.image.getchannel("A"), self.at)
+        return mask
+
+
+@dataclass
+class Layout:
+    """Where everything is in the finished picture. Boxes are [left, top, width, height] in its pixels.
+
+    `shown` is the share of a thing that lies inside the frame, `covered` the share of that hidden by later things.
+    """
+
+    size: tuple[int, int]
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[dict[str, Any]] = field(default_factory=list)
+
+
+def _framed(photo: Image.Image, frame: FrameStyle, width: int, height: int) -> Image.Image:
+    """The photo fitted into width x height pixels, RGBA, with a postcard's border or a poster's frame around it."""
+    has_alpha = photo.mode == "RGBA"
+    if frame == "none":
+        return ImageOps.contain(photo.convert("RGBA"), (width, height), Image.Resampling.LANCZOS)
+    if has_alpha:
+        # A cut-out printed on card: it gets the pale ground that it would have in print.
+        ground = Image.new("RGBA", (int(photo.width * 1.16), int(photo.height * 1.16)), (236, 232, 222, 255))
+        ground.alpha_composite(photo, ((ground.width - photo.width) // 2, (ground.height - photo.height) // 2))
+        photo = ground
+    edge = max(4, round(min(width, height) * (0.035 if frame == "postcard" else 0.028)))
+    inner = ImageOps.contain(
+        photo.convert("RGB"), (max(8, width - 2 * edge), max(8, height - 2 * edge)), Image.Resampling.LANCZOS
+    )
+    if frame == "postcard":
+        return ImageOps.expand(inner, edge, (247, 245, 238)).convert("RGBA")
+    framed = ImageOps.expand(inner, edge, (38, 32, 28)).convert("RGBA")
+    draw = ImageDraw.Draw(framed, "RGBA")
+    draw.rectangle((0, 0, framed.width - 1, framed.height - 1), outline=(92, 80, 68, 255), width=max(1, edge // 4))
+    draw.rectangle(
+        (edge - 2, edge - 2, framed.width - edge + 1, framed.height - edge + 1), outline=(12, 10, 8, 255), width=2
+    )
+    return framed
+
+
+def _stands(scene: Scene, placed: PlacedObject, photo: Image.Image) -> bool:
+    """Whether the object rests on a ground by its lower edge."""
+    if isinstance(scene.background, PhotoBackground):
+        return photo.mode == "RGBA" and placed.frame == "none"
+    if scene.background in FLAT or scene.background == "sky":
+        return False
+    if scene.background == "wall":
+        return photo.mode == "RGBA" and placed.frame == "none"
+    return True
+
+
+def _shadow_kind(scene: Scene, placed: PlacedObject, photo: Image.Image) -> Shadow:
+    if _stands(scene, placed, photo):
+        return "contact"
+    return "none" if scene.background == "sky" and photo.mode == "RGBA" else "drop"
+
+
+def _place(scene: Scene, placed: PlacedObject, photo: Image.Image, margin: tuple[int, int]) -> Layer:
+    """Size, turn and position one object."""
+    left, top, wide, high = (fraction * side for fraction, side in zip(placed.box, scene.size * 2, strict=True))
+    image = ImageOps.mirror(photo) if placed.flip else photo
+    image = _framed(image, placed.frame, max(8, round(wide)), max(8, round(high)))
+    if placed.rotate:
+        # The clear rim lets the edges be smoothed; without it they would turn out as stairs.
+        image = ImageOps.expand(image, 2, (0, 0, 0, 0)).rotate(placed.rotate, Image.Resampling.BICUBIC, expand=True)
+    x = margin[0] + left + (wide - image.width) / 2
+    # Standing things keep their feet on the lower edge of the box; the others float in its middle.
+    slack = high - image.height
+    y = margin[1] + top + (slack if _stands(scene, placed, photo) else slack / 2)
+    return Layer(placed.entity, "object", image, (round(x), round(y)), _shadow_kind(scene, placed, photo))
+
+
+def _on_boards(objects: list[Layer], levels: list[float]) -> list[Layer]:
+    """The objects, those that stand lowered to the board below their feet."""
+    lowered = []
+    for layer in objects:
+        below = [level for level in levels if level >= layer.foot]
+        drop = round(min(below) - layer.foot) if below and layer.shadow == "contact" else 0
+        lowered.append(replace(layer, at=(layer.at[0], layer.at[1] + drop)))
+    return lowered
+
+
+def _print(scene: Scene, number: int, margin: tuple[int, int]) -> Layer:
+    """Print and position the `number`-th text."""
+    text = scene.texts[number]
+    left, top, wide, high = (fraction * side for fraction, side in zip(text.box, scene.size * 2, strict=True))
+    rng = generator(f"{scene.id}/text/{number}")
+    image = print_text(text.text, text.style, max(16, round(wide)), max(12, round(high)), rng)
+    shadow: Shadow = "none" if scene.background == "sky" else "drop"
+    return Layer(text.text, "text", image, (round(margin[0] + left), round(margin[1] + top)), shadow)
+
+
+def _cast(canvas: Image.Image, layer: Layer, light: float) -> None:
+    """Draw the layer's shadow; `light` from -1 to 1 says from which side the light comes."""
+    if layer.shadow == "none":
+        return
+    alpha = layer.image.getchannel("A")
+    width, height = alpha.size
+    left, top = layer.at
+    if layer.shadow == "drop":
+        reach = max(3, round(0.018 * min(canvas.size)))
+        shape = Image.new("L", canvas.size)
+        shape.paste(alpha.point(lambda a: a * 120 // 255), (left - round(light * reach), top + reach))
+        canvas.paste((10, 8, 8), mask=shape.filter(ImageFilter.GaussianBlur(reach * 0.8)))
+        return
+    # On the ground: the outline, pressed flat and lying at the feet, and a narrow dark line right under them.
+    flat = alpha.resize((width, max(3, round(height * 0.16))), Image.Resampling.BILINEAR)
+    cast = Image.new("L", canvas.size)
+    cast.paste(
+        flat.point(lambda a: a * 110 // 255),
+        (left - round(light * width * 0.08), top + height - round(flat.height * 0.72)),
+    )
+    canvas.paste((8, 8, 6), mask=cast.filter(ImageFilter.GaussianBlur(max(2.0, width * 0.018))))
+    feet = alpha.crop((0, round(height * 0.94), width, height)).resize((width, max(2, round(height * 0.03))))
+    touch = Image.new("L", canvas.size)
+    touch.paste(feet.point(lambda a: a * 150 // 255), (left, top + height - round(feet.height * 0.6)))
+    canvas.paste((6, 6, 4), mask=touch.filter(ImageFilter.GaussianBlur(max(1.0, height * 0.006))))
+
+
+def _posts(canvas: Image.Image, scene: Scene, layers: list[Layer]) -> None:
+    """Posts under signs that would otherwise hang in the air."""
+    if scene.background not in ("street", "grass", "sand"):
+        return
+    draw = ImageDraw.Draw(canvas)
+    for layer, text in zip(layers, scene.texts, strict=True):
+        if text.style != "sign":
+            continue
+        thick = max(4, canvas.width // 130)
+        middle = layer.at[0] + layer.image.width // 2
+        draw.rectangle((middle - thick, layer.at[1] + 4, middle + thick, canvas.height), fill=(112, 114, 116))
+        draw.rectangle((middle + thick // 3, layer.at[1] + 4, middle + thick, canvas.height), fill=(78, 80, 82))
+
+
+def _share(part: int, whole: float) -> float:
+    return round(min(1.0, part / whole), 3) if whole > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A thing of a scene as it is photographed. `same_photo` says that its photograph is the graph's, to be altered."""
+
+    entity: str
+    photo: Image.Image
+    same_photo: bool
+    mirror: bool
+    seed: str
+
+    def altered(self, strength: float) -> Image.Image:
+        """The photograph as the scene shows it; a photograph by another camera stays as it is."""
+        return alter(self.photo, strength, self.seed, self.mirror) if self.same_photo else self.photo
+
+
+@dataclass(frozen=True)
+class Studio:
+    """What a scene needs to be taken as often as one likes: the subjects in drawing order, the printed texts, the ground.
+
+    `ground` is None where a photograph fills the frame.
+    """
+
+    scene: Scene
+    subjects: tuple[Subject, ...]
+    texts: tuple[Layer, ...]
+    ground: Image.Image | None
+    margin: tuple[int, int]
+    light: float
+
+
+def _open_photo(path: Path, where: str) -> Image.Image:
+    try:
+        with Image.open(path) as opened:
+            return opened.copy()
+    except OSError as error:
+        raise ComposeError(f"{where}: photo of {path.stem}: {error}") from error
+
+
+def _with_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Scene:
+    """The scene, laid out for second photographs of another kind. `modes`: entity -> the graph photo's, the shown one's.
+
+    Where a whole photograph takes a cut-out's place it fills the frame if it is all that is to be seen, and is a print
+    if not. Where a cut-out takes a whole photograph's place it stands on grass.
+    """
+    objects = tuple(
+        placed.model_copy(update={"frame": "postcard"})
+        if placed.frame == "none" and modes[placed.entity] == ("RGBA", "RGB")
+        else placed
+        for placed in scene.objects
+    )
+    if isinstance(scene.background, PhotoBackground):
+        if modes[scene.background.photo] != ("RGB", "RGBA"):
+            return scene.model_copy(update={"objects": objects})
+        standing = PlacedObject(entity=scene.background.photo, box=CUT_OUT_BOX)
+        return scene.model_copy(update={"background": "grass", "objects": (standing, *objects)})
+    if len(objects) == 1 and not scene.texts and objects[0].frame != scene.objects[0].frame:
+        return scene.model_copy(update={"background": PhotoBackground(photo=objects[0].entity), "objects": ()})
+    return scene.model_copy(update={"objects": objects})
+
+
+def set_up(scene: Scene, paths: DemoPaths) -> Studio:
+    """Everything of a scene but the photographs' alterations. ComposeError when a photo is missing."""
+    photos: dict[str, Image.Image] = {}
+    modes: dict[str, tuple[str, str]] = {}
+    other = {entity for entity in scene.entity_ids() if (paths.other_photos / f"{entity}.webp").exists()}
+    for entity in set(scene.entity_ids()):
+        graph_photo = _open_photo(paths.photos / f"{entity}.webp", scene.where)
+        shown = _open_photo(paths.other_photos / f"{entity}.webp", scene.where) if entity in other else graph_photo
+        photos[entity], modes[entity] = shown, (graph_photo.mode, shown.mode)
+    scene = _with_other_photos(scene, modes)
+    mirror = scene.origin.split("/")[0] in MIRRORED_GROUPS
+    subjects = tuple(
+        Subject(entity, photos[entity], entity not in other, mirror, f"{scene.id}/{number}/{entity}")
+        for number, entity in enumerate(scene.entity_ids())
+    )
+    margin = (round(scene.size[0] * MARGIN), round(scene.size[1] * MARGIN))
+    rng = generator(f"{scene.id}/scene")
+    ground = None
+    if not isinstance(scene.background, PhotoBackground):
+        size = (scene.size[0] + 2 * margin[0], scene.size[1] + 2 * margin[1])
+        placed = [_place(scene, each, photos[each.entity], margin) for each in scene.objects]
+        feet = tuple(layer.foot for layer in placed if layer.shadow == "contact")
+        ground = paint(scene.background, Stage(*size, feet, paths.textures, rng))
+    texts = tuple(_print(scene, number, margin) for number in range(len(scene.texts)))
+    return Studio(scene, subjects, texts, ground, margin, float(rng.uniform(-1, 1)))
+
+
+def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layout]:
+    """The finished picture, and where everything in it is; `strengths` of alteration, one a subject, 0 for none."""
+    scene, margin, texts = studio.scene, studio.margin, list(studio.texts)
+    photos = [subject.altered(strength) for subject, strength in zip(studio.subjects, strengths, strict=True)]
+    background: list[Layer] = []
+    if studio.ground is None:
+        canvas, box = fill_with_photo(flattened(photos.pop(0)), *scene.size, *margin)
+        whole = Image.new("RGBA", (box[2] - box[0], box[3] - box[1]), (0, 0, 0, 255))
+        background = [Layer(studio.subjects[0].entity, "object", whole, box[:2], "none")]
+    else:
+        canvas = studio.ground.copy()
+    objects = [_place(scene, placed, photo, margin) for placed, photo in zip(scene.objects, photos, strict=True)]
+    if scene.background == "shelf":
+        feet = tuple(layer.foot for layer in objects if layer.shadow == "contact")
+        objects = _on_boards(objects, shelf_levels(feet, canvas.height))
+
+    # Later ones cover earlier ones; printed things lie on top.
+    layers = objects + texts
+    seen = background + layers
+    _posts(canvas, scene, texts)
+    for layer in layers:
+        _cast(canvas, layer, studio.light)
+        canvas.paste(layer.image, layer.at, layer.image)
+
+    view = aim(scene.size, margin, scene.effects, generator(f"{scene.id}/hand") if scene.egocentric else None)
+    picture = expose(view.see(canvas), scene.effects, view.enlargement, generator(f"{scene.id}/film"), scene.egocentric)
+
+    layout = Layout(view.size)
+    masks = [layer.mask(canvas.size) for layer in seen]
+    views = [np.asarray(view.see(mask)) >= IN_BOX for mask in masks]
+    for number, (layer, inside) in enumerate(zip(seen, views, strict=True)):
+        rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
+        if not len(rows):
+            raise ComposeError(f"{scene.where}: {layer.name!r} lies outside the frame")
+        hidden = np.zeros_like(inside)
+        for later in views[number + 1 :]:
+            hidden |= later
+        whole_px = int((np.asarray(masks[number]) >= IN_BOX).sum()) * view.enlargement**2
+        entry: dict[str, Any] = {
+            "entity" if layer.kind == "object" else "text": layer.name,
+            "box": [int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1)],
+            "shown": _share(int(inside.sum()), whole_px),
+            "covered": _share(int((inside & hidden).sum()), float(inside.sum())),
+        }
+        if layer.kind == "object":
+            entry |= {"same_photo": studio.subjects[number].same_photo, "strength": round(strengths[number], 3)}
+        (layout.objects if layer.kind == "object" else layout.texts).append(entry)
+    return picture, layout
+
+
+def compose_scene(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, Layout]:
+    """The scene with unaltered photographs. ComposeError when a photo is missing."""
+    studio = set_up(scene, paths)
+    return take(studio, [0.0] * len(studio.subjects))
+
+
+def flattened(photo: Image.Image, side_margin: float = 0.0) -> Image.Image:
+    """The photo in RGB; a cut-out gets a neutral pale ground, with `side_margin` (fraction of its size) around it.
+
+    This is how the image index sees an entity's photo.
+    """
+    if photo.mode != "RGBA":
+        return photo.convert("RGB")
+    margin = round(side_margin * max(photo.size))
+    ground = Image.new("RGB", (photo.width + 2 * margin, photo.height + 2 * margin), (235, 234, 230))
+    ground.paste(photo, (margin, margin), photo)
+    return ground
+
+
+def encode_scene(picture: Image.Image) -> bytes:
+    """WebP bytes: the best quality that keeps to the size limit, or the lowest."""
+    for quality in SCENE_QUALITIES:
+        buffer = io.BytesIO()
+        picture.save(buffer, format="WEBP", quality=quality, method=5)
+        if buffer.tell() <= LARGEST_SCENE_BYTES:
+            break
+    return buffer.getvalue()
+
+
+def fingerprint(scene: Scene, paths: DemoPaths) -> str:
+    """Hash of all that a scene is made of."""
+    digest = hashlib.sha256(f"{COMPOSER_VERSION}\n{scene.model_dump_json()}\n".encode())
+    for entity in sorted(set(scene.entity_ids())):
+        for folder in (paths.photos, paths.other_photos):
+            photo = folder / f"{entity}.webp"
+            digest.update(photo.read_bytes() if photo.exists() else b"missing")
+    return digest.hexdigest()[:16]
+
+
+def read_layout(path: Path) -> dict[str, dict[str, Any]]:
+    """Scene id -> its entry in layout.json; empty when there is none yet."""
+    if not path.exists():
+        return {}
+    layout: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return layout
+
+
+def _write_layout(path: Path, layouts: dict[str, dict[str, Any]]) -> None:
+    """One line a scene, so that a change of one scene is a change of one line."""
+    lines = [f"{json.dumps(scene)}: {json.dumps(layouts[scene], ensure_ascii=False)}" for scene in sorted(layouts)]
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+Composer = Callable[[Scene, DemoPaths], tuple[Image.Image, Layout]]
+
+
+def _picture_of(composed: Composer, scene: Scene, paths: DemoPaths) -> tuple[bytes, Layout] | str:
+    """The encoded picture and its layout, or what is wrong with the scene."""
+    try:
+        picture, layout = composed(scene, paths)
+    except ComposeError as error:
+        return str(error)
+    return encode_scene(picture), layout
+
+
+def build_scenes(
+    scenes: list[Scene], paths: DemoPaths, force: bool = False, composed: Composer = compose_scene, workers: int = 1
+) -> list[str]:
+    """Compose what has changed, remove scenes that are gone, and return the problems, one line each.
+
+    `composed` takes the picture of a scene; with more than one of the `workers` processes it must be a plain function.
+    """
+    problems = []
+    wanted = {scene.id for scene in scenes}
+    layouts = {scene: entry for scene, entry in read_layout(paths.layout).items() if scene in wanted}
+    for picture in paths.scenes.glob("*.webp"):
+        if picture.stem not in wanted:
+            picture.unlink()
+    changed = {}
+    for scene in scenes:
+        made_from = fingerprint(scene, paths)
+        target = paths.scenes / f"{scene.id}.webp"
+        if force or not target.exists() or layouts.get(scene.id, {}).get("made_from") != made_from:
+            changed[scene.id] = (scene, made_from)
+    parallel = Parallel(n_jobs=min(workers, max(1, len(changed))), return_as="generator")
+    pictures = parallel(delayed(_picture_of)(composed, scene, paths) for scene, _ in changed.values())
+    for scene_id, made in tqdm(
+        zip(changed, pictures, strict=True), total=len(changed), desc="scenes", unit="scene", disable=None
+    ):
+        if isinstance(made, str):
+            problems.append(made)
+            continue
+        encoded, layout = made
+        with atomic_file(paths.scenes / f"{scene_id}.webp") as part:
+            part.write_bytes(encoded)
+        layouts[scene_id] = {
+            "made_from": changed[scene_id][1],
+            "size": list(layout.size),
+            "objects": layout.objects,
+            "texts": layout.texts,
+        }
+        _write_layout(paths.layout, layouts)  # each time, so that a killed run is resumed
+    _write_layout(paths.layout, layouts)
+    return problems
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; 1 when a scene could not be composed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--force", action="store_true", help="compose all scenes, changed or not")
+    options = parser.parse_args(arguments)
+    paths = DemoPaths()
+    content = load_content(paths.content, report=lambda line: print(line, file=sys.stderr))
+    # Imported here: the encoder's libraries take seconds, and nothing else of this module needs them.
+    from mini_crag_mm.generator.likeness import compose_alike
+
+    problems = build_scenes(list(content.scenes.values()), paths, options.force, compose_alike, os.cpu_count() or 1)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,367 @@
+"""The written content of the mini CRAG-MM: pydantic models of the YAML files and their loader.
+
+Formats are described in mini_crag_mm/README.md. Numbers called boxes are [left, top, width, height] as fractions of the
+frame unless a name says pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+Split = Literal["validation", "public_test"]
+SPLITS: tuple[Split, ...] = ("validation", "public_test")
+GROUPS = ("mon", "ani", "nat", "obj")
+
+Domain = Literal[
+    "book", "food", "general object recognition", "math and science", "nature (animal)", "pets", "plants and gardening",
+    "shopping", "sightseeing (local)", "sports and games", "style and fashion", "text understanding", "vehicle", "other",
+]  # fmt: skip
+Category = Literal["simple-recognition", "simple-knowledge", "multi-hop", "comparison", "aggregation", "reasoning"]
+Dynamism = Literal["real-time", "fast-changing", "slow-changing", "static"]
+AnswerSource = Literal["kg", "web", "both", "image", "nowhere"]
+PhotoSource = Literal["gcompris", "stamps", "skimage", "sklearn", "gradio"]
+SceneryName = Literal["table", "grass", "wall", "street", "carpet", "sky", "sand", "paper", "shelf"]
+FrameStyle = Literal["none", "postcard", "poster"]
+TextStyle = Literal["sign", "label", "cover", "receipt", "handwritten"]
+
+# The organiser's refusal, and the mark of a question that nothing answers.
+I_DONT_KNOW = "I don't know"
+WIKI_PREFIX = "wiki:"
+
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$")]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+# Objects may stick out of the frame a little, as in any snapshot.
+Box = tuple[
+    Annotated[float, Field(ge=-0.5, le=1.0)],
+    Annotated[float, Field(ge=-0.5, le=1.0)],
+    Annotated[float, Field(gt=0.0, le=1.5)],
+    Annotated[float, Field(gt=0.0, le=1.5)],
+]
+
+
+class ContentError(ValueError):
+    """The YAML does not hold to its format; `problems` has one line for each fault, with file and id."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class _Model(BaseModel):
+    # Unknown keys are refused: a misspelt optional key would otherwise be ignored silently.
+    # Numbers become strings, because authors write `accept: [330]`.
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+
+class _Item(_Model):
+    """An entry of a content file; `origin` is GROUP/FILE, for messages."""
+
+    id: Identifier
+    split: Split
+    origin: str = Field(default="", exclude=True)
+
+    @property
+    def where(self) -> str:
+        """File and id, for messages."""
+        return f"{self.origin}: {self.id}"
+
+
+class Photo(_Model):
+    """Where the photograph of an entity comes from; `file` is a path inside the source."""
+
+    source: PhotoSource
+    file: str
+
+
+class Companion(_Model):
+    """A second entity to be seen in another's photograph; it has no photograph of its own."""
+
+    name: str
+    attributes: dict[str, Any] = Field(default_factory=dict)
+
+
+class Entity(_Item):
+    """A KG entity with its photograph and raw infobox attributes.
+
+    `other_photo` is a second photograph, by another camera, for the scenes: the graph's own is never shown in one.
+    An entity with `in_graph` false is to be seen in scenes and missing from the image KG, with its attributes.
+    """
+
+    name: str
+    photo: Photo
+    other_photo: Photo | None = None
+    in_graph: bool = True
+    wiki: str | None = None
+    attributes: dict[str, Any] = Field(default_factory=dict)
+    also: tuple[Companion, ...] = ()
+
+
+class Page(_Item):
+    """A web page written for the set; `text` is raw and may hold HTML entities."""
+
+    url: str
+    name: str
+    kind: Literal["answer", "background", "hard_negative"]
+    text: str
+
+
+class WikiTitle(_Model):
+    """A Wikipedia summary that joins the pages of a split."""
+
+    split: Split
+    title: str
+    origin: str = Field(default="", exclude=True)
+
+    @property
+    def where(self) -> str:
+        """File and title, for messages."""
+        return f"{self.origin}: {self.title}"
+
+
+class PhotoBackground(_Model):
+    """An entity's photograph that fills the frame."""
+
+    photo: Identifier
+
+
+class PlacedObject(_Model):
+    """An entity's photograph in a scene. `rotate` is in degrees, counter-clockwise."""
+
+    entity: Identifier
+    box: Box
+    rotate: Annotated[float, Field(ge=-180, le=180)] = 0.0
+    flip: bool = False
+    frame: FrameStyle = "none"
+
+
+class PlacedText(_Model):
+    """A printed text in a scene; line breaks in `text` are kept."""
+
+    text: str
+    box: Box
+    style: TextStyle = "sign"
+
+
+class Effects(_Model):
+    """What the camera does to a scene, in this order: rotate, crop, blur, darken, noise."""
+
+    blur: Annotated[float, Field(ge=0.0, le=6.0, description="Gaussian radius in pixels at full size")] = 0.0
+    darken: Annotated[float, Field(gt=0.0, le=1.5, description="brightness factor; 1 leaves it as it is")] = 1.0
+    rotate: Annotated[float, Field(ge=-45.0, le=45.0, description="degrees, counter-clockwise")] = 0.0
+    crop: tuple[Fraction, Fraction, Fraction, Fraction] = (0.0, 0.0, 1.0, 1.0)
+    noise: Annotated[float, Field(ge=0.0, le=0.5, description="standard deviation as a fraction of white")] = 0.0
+
+    @field_validator("crop")
+    @classmethod
+    def _crop_keeps_something(cls, crop: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+        left, top, width, height = crop
+        if min(width, height) < 0.2 or left + width > 1.001 or top + height > 1.001:
+            raise ValueError("crop is [left, top, width, height], inside the frame and at least a fifth of each side")
+        return crop
+
+
+class Scene(_Item):
+    """How one question photo is composed; `size` is (width, height) in pixels."""
+
+    size: tuple[Annotated[int, Field(ge=200, le=2000)], Annotated[int, Field(ge=200, le=2000)]] = (960, 720)
+    egocentric: bool = True
+    background: SceneryName | PhotoBackground
+    objects: tuple[PlacedObject, ...] = ()
+    texts: tuple[PlacedText, ...] = ()
+    effects: Effects = Effects()
+
+    @field_validator("effects", "objects", "texts", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: Any, info: Any) -> Any:
+        # `effects:` with nothing after it is YAML for null.
+        if value is None:
+            return {} if info.field_name == "effects" else ()
+        return value
+
+    def entity_ids(self) -> Iterator[str]:
+        """The entities to be seen, background first, in drawing order."""
+        if isinstance(self.background, PhotoBackground):
+            yield self.background.photo
+        for placed in self.objects:
+            yield placed.entity
+
+
+class Turn(_Model):
+    """A question with its answer, as part of a dialog or alone."""
+
+    entity: Identifier | None = None
+    domain: Domain
+    query_category: Category
+    dynamism: Dynamism
+    query: Annotated[str, Field(min_length=3)]
+    answer: Annotated[str, Field(min_length=2)]
+    accept: tuple[str, ...] = ()
+    source: AnswerSource
+    pages: tuple[str, ...] = ()
+    hops: Annotated[int, Field(ge=0, le=6)] = 1
+
+    @field_validator("accept", "pages", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        return () if value is None else value
+
+    @property
+    def answerable(self) -> bool:
+        """Whether the right reply is anything but the refusal."""
+        return self.answer.strip().rstrip(".").lower() != I_DONT_KNOW.lower()
+
+
+class Question(_Item, Turn):
+    """A single-turn question about a scene."""
+
+    scene: Identifier
+
+
+class Dialog(_Item):
+    """Two to six turns about one scene."""
+
+    scene: Identifier
+    turns: Annotated[tuple[Turn, ...], Field(min_length=2, max_length=6)]
+
+
+@dataclass(frozen=True)
+class Content:
+    """All content by id, in the order of the files."""
+
+    entities: dict[str, Entity] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
+    wiki: list[WikiTitle] = field(default_factory=list)
+    scenes: dict[str, Scene] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=dict)
+    dialogs: dict[str, Dialog] = field(default_factory=dict)
+
+    def turns(self) -> Iterator[tuple[str, Split, str, Turn]]:
+        """All turns as (content id, split, scene id, turn); a dialog's N-th turn has the id DIALOG#N, from 0."""
+        for question in self.questions.values():
+            yield question.id, question.split, question.scene, question
+        for dialog in self.dialogs.values():
+            for number, turn in enumerate(dialog.turns):
+                yield turn_id(dialog.id, number), dialog.split, dialog.scene, turn
+
+    def asking(self) -> list[Question | Dialog]:
+        """Single-turn questions and dialogs, whatever has a scene and asks about it."""
+        return [*self.questions.values(), *self.dialogs.values()]
+
+    def claimed_titles(self) -> dict[str, set[Split]]:
+        """Wikipedia titles -> the splits that claim them, by wiki.yaml or as an entity's own article."""
+        claims: dict[str, set[Split]] = {}
+        for entry in self.wiki:
+            claims.setdefault(entry.title, set()).add(entry.split)
+        for entity in self.entities.values():
+            if entity.wiki:
+                claims.setdefault(entity.wiki, set()).add(entity.split)
+        return claims
+
+
+def turn_id(dialog_id: str, number: int) -> str:
+    """Content id of the `number`-th turn (from 0) of a dialog."""
+    return f"{dialog_id}#{number}"
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without its surprises: dates stay text, only true/false are booleans (yes, no, on and off are words), and a
+    key that is given twice is an error.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping, unless a key occurs twice: the first value would be lost without a word."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag != "tag:yaml.org,2002:timestamp" and not (tag == "tag:yaml.org,2002:bool" and first in "yYnNoO")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+_Entry = TypeVar("_Entry", bound=_Model)
+
+
+def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_Entry]:
+    """Entries of one YAML file; faults are added to `problems` and the faulty entries left out."""
+    origin = f"{path.parent.name}/{path.name}"
+    try:
+        # _PlainLoader is a SafeLoader: nothing is constructed but plain data.
+        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        problems.append(f"{origin}: not readable YAML: {error}")
+        return []
+    if raw is None:
+        return []
+    if not isinstance(raw, list):
+        problems.append(f"{origin}: the file must be a list, not {type(raw).__name__}")
+        return []
+    entries = []
+    for number, item in enumerate(raw):
+        label = (
+            (item.get("id") or item.get("title") or f"entry {number}") if isinstance(item, dict) else f"entry {number}"
+        )
+        if not isinstance(item, dict):
+            problems.append(f"{origin}: {label}: must be a mapping, not {type(item).__name__}")
+            continue
+        try:
+            entries.append(model.model_validate({**item, "origin": origin}))
+        except ValidationError as error:
+            for fault in error.errors():
+                place = ".".join(str(part) for part in fault["loc"])
+                problems.append(f"{origin}: {label}: {place}: {fault['msg']} (got {fault.get('input')!r:.80})")
+    return entries
+
+
+_KeyedEntry = TypeVar("_KeyedEntry", bound=_Item)
+
+
+def _by_id(entries: list[_KeyedEntry], problems: list[str]) -> dict[str, _KeyedEntry]:
+    """Index entries by id; second uses of an id are added to `problems`."""
+    index: dict[str, _KeyedEntry] = {}
+    for entry in entries:
+        if entry.id in index:
+            problems.append(f"{entry.where}: the id is taken already, by {index[entry.id].origin}")
+        else:
+            index[entry.id] = entry
+    return index
+
+
+def load_content(root: Path, report: Callable[[str], None] | None = None) -> Content:
+    """Read all groups below `root`.
+
+    Faulty entries raise ContentError, all of them together; with `report` they are reported and left out instead.
+    """
+    problems: list[str] = []
+
+    def read(name: str, model: type[_Entry]) -> list[_Entry]:
+        return [entry for path in sorted(root.glob(f"*/{name}.yaml")) for entry in _read_file(path, model, problems)]
+
+    content = Content(
+        entities=_by_id(read("entities", Entity), problems),
+        pages=_by_id(read("pages", Page), problems),
+        wiki=read("wiki", WikiTitle),
+        scenes=_by_id(read("scenes", Scene), problems),
+        questions=_by_id(read("single", Question), problems),
+        dialogs=_by_id(read("dialogs", Dialog), problems),
+    )
+    if problems and report is None:
+        raise ContentError(problems)
+    for problem in problems:
+        assert report is not None
+        report(problem)
+    return content

@@ -1,0 +1,80 @@
+"""Replies that the deadline stopped: whole sentences count, torn ones do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.methods.candidates import MOST_READ, candidate_of
+from agents.models.base import ChatReply
+from agents.settings import load_settings
+from agents.stages.cited_answer import long_answer
+from agents.stages.draft import parse_draft
+from agents.stages.understand import Understand
+from agents.texts.cut_replies import whole_sentences
+from agents.turn import IDK
+from tests.agent.scripted import ScriptedChat, context, turn
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("The tower was never", ""),
+        ("", ""),
+        ("It is 330 metres high. It was bui", "It is 330 metres high."),
+        ("It is 330 metres high.", "It is 330 metres high."),
+        ("It is high [1][2].", "It is high [1][2]."),
+        ("It is 3.", ""),
+        ("It stands near Mt.", ""),
+        ("It was made by Dr. Smith in 1887. He", "It was made by Dr. Smith in 1887."),
+        ("It is high.\nIt is ol", "It is high."),
+        ("x" * 1_000_000, ""),
+    ],
+    ids=[
+        "torn",
+        "nothing",
+        "one whole",
+        "ended",
+        "cited",
+        "number",
+        "abbreviation",
+        "title inside",
+        "lines",
+        "endless",
+    ],
+)
+def test_whole_sentences(text: str, kept: str) -> None:
+    assert whole_sentences(text) == kept
+
+
+def test_an_answer_stopped_after_it_was_said_is_one() -> None:
+    said = candidate_of(ChatReply("Reason: [Info 1] says so.\nAnswer: The tower is 330 metres high. It wa", "abort"))
+    assert said is not None
+    assert said.text == "The tower is 330 metres high."
+    assert candidate_of(ChatReply("Reason: it says so.\nAnswer: The tower is", "abort")) is None
+    assert candidate_of(ChatReply("Reason: [Info 1] says so, hence it is high.", "abort")) is None
+
+
+def test_a_torn_draft_keeps_its_steps_and_what_it_had_answered() -> None:
+    torn = parse_draft(ChatReply("1. It is a tower.\n2. It is of iron.\nAnswer: It was not bu", "abort"), 5)
+    assert len(torn.steps) == 2
+    assert torn.answer == IDK
+    assert (
+        parse_draft(ChatReply("Answer: It was built in Paris. And the", "abort"), 5).answer == "It was built in Paris."
+    )
+
+
+def test_of_endless_replies_little_is_read() -> None:
+    endless = ChatReply("tower " * 200_000, "stop")
+    long = long_answer(endless)
+    assert len(parse_draft(endless, 5).answer) <= MOST_READ
+    assert long is not None and len(long.text) <= MOST_READ
+
+
+@pytest.mark.parametrize("finish", ["abort", "length"])
+def test_a_torn_question_is_not_asked(finish: str) -> None:
+    chat = ScriptedChat(lambda _: ChatReply("Where was Gustave", finish))  # type: ignore[arg-type]
+    history = ({"role": "user", "content": "what is this?"}, {"role": "assistant", "content": "i do not know"})
+    asked = turn("Where was he born?", history=history)
+    Understand().run([asked], context(load_settings("best", "gpu"), chat=chat, small_chat=chat))
+    assert chat.requests
+    assert asked.question == "Where was he born?"

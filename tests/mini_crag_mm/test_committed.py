@@ -1,0 +1,137 @@
+"""The committed mini CRAG-MM: complete, consistent, loadable."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mini_crag_mm.generator.attribution import attributed
+from mini_crag_mm.generator.check import check_all, held_out_share
+from mini_crag_mm.generator.compose import read_layout
+from mini_crag_mm.generator.content import SPLITS, Content, load_content
+from mini_crag_mm.generator.datasets import TASKS, BuiltDatasets, build_datasets, cache_name, scene_url
+from mini_crag_mm.generator.kg import index_image, read_kg
+from mini_crag_mm.generator.paths import DEMO_ROOT, DemoPaths
+from mini_crag_mm.generator.wiki import read_pages
+from tests.mini_crag_mm.test_datasets import same_in_both_revisions
+
+PATHS = DemoPaths()
+
+
+@pytest.fixture(scope="module")
+def content() -> Content:
+    return load_content(PATHS.content)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> BuiltDatasets:
+    return build_datasets(tmp_path_factory.mktemp("datasets") / "out")
+
+
+def test_all_rules_hold() -> None:
+    assert [str(finding) for finding in check_all(PATHS) if finding.is_error] == []
+
+
+def test_amounts(content: Content) -> None:
+    assert len(content.entities) >= 200 and len(list(PATHS.photos.glob("*.webp"))) == len(content.entities)
+    assert len(content.questions) >= 150 and len(content.dialogs) >= 40
+    assert len(read_pages(PATHS)) >= 400
+    for split in SPLITS:
+        assert sum(question.split == split for question in content.questions.values()) >= 75
+        assert sum(dialog.split == split for dialog in content.dialogs.values()) >= 20
+
+
+def test_scenes_decode_and_boxes_lie_inside(content: Content) -> None:
+    layouts = read_layout(PATHS.layout)
+    assert set(layouts) == set(content.scenes)
+    for scene_id, layout in layouts.items():
+        with Image.open(PATHS.scenes / f"{scene_id}.webp") as picture:
+            picture.load()
+            assert list(picture.size) == layout["size"]
+        for thing in [*layout["objects"], *layout["texts"]]:
+            left, top, width, height = thing["box"]
+            assert left >= 0 and top >= 0 and width > 0 and height > 0
+            assert left + width <= layout["size"][0] and top + height <= layout["size"][1]
+        scene = content.scenes[scene_id]
+        assert [thing["entity"] for thing in layout["objects"]] == list(scene.entity_ids())
+        assert [thing["text"] for thing in layout["texts"]] == [text.text for text in scene.texts]
+
+
+def test_what_is_asked_about_is_in_sight(content: Content) -> None:
+    layouts = read_layout(PATHS.layout)
+    for content_id, _, scene_id, turn in content.turns():
+        things = [thing for thing in layouts[scene_id]["objects"] if thing["entity"] == turn.entity]
+        for thing in things:
+            assert thing["shown"] >= 0.25 and thing["covered"] <= 0.75, f"{content_id}: {thing}"
+
+
+def test_no_question_shows_the_photograph_of_the_graph(content: Content, made: BuiltDatasets) -> None:
+    for scene_id, layout in read_layout(PATHS.layout).items():
+        for thing in layout["objects"]:
+            has_other = content.entities[thing["entity"]].other_photo is not None
+            assert thing["same_photo"] is not has_other, scene_id
+            assert (thing["strength"] >= 0.25) is thing["same_photo"] and thing["cosine"] < 0.95, f"{scene_id}: {thing}"
+    facts = json.loads(made.content_ids.read_text())
+    groups = Counter(fact["photo_group"] for fact in facts.values())
+    assert min(groups[group] for group in ("other-photo", "altered-copy", "not-in-graph")) >= 30
+    assert all(fact["source"] not in ("kg", "both") for fact in facts.values() if fact["photo_group"] == "not-in-graph")
+
+
+def test_what_is_held_out_is_not_in_the_graph_but_something_like_it_is(content: Content) -> None:
+    for split in SPLITS:
+        names = {entity["entity_name"] for line in read_kg(split) for entity in line["entities"]}
+        held_out = [entity for entity in content.entities.values() if entity.split == split and not entity.in_graph]
+        assert held_out and not names & {entity.name for entity in held_out}
+        # As many again of each group stay in the graph, so that search has something like it to offer.
+        for group in {entity.origin.split("/")[0] for entity in held_out}:
+            kept = [
+                e for e in content.entities.values() if e.split == split and e.in_graph and e.origin.startswith(group)
+            ]
+            assert len(kept) > sum(entity.origin.startswith(group) for entity in held_out)
+        assert min(held_out_share(content, split).values()) >= 1 / 6
+
+
+def test_index_pictures_and_companions() -> None:
+    for split in SPLITS:
+        lines = read_kg(split)
+        assert all(index_image(line).mode == "RGB" for line in lines[:10])
+        assert any(len(line["entities"]) > 1 for line in lines)
+        assert any(entity["entity_attributes"] == {} for line in lines for entity in line["entities"])
+
+
+def test_every_photo_is_attributed(content: Content) -> None:
+    rows = attributed(PATHS.attribution.read_text(encoding="utf-8"))
+    entities = content.entities.values()
+    expected = {f"photos/{e.id}.webp": (e.photo.source, e.photo.file) for e in entities}
+    expected |= {
+        f"other_photos/{e.id}.webp": (e.other_photo.source, e.other_photo.file) for e in entities if e.other_photo
+    }
+    assert rows == expected
+
+
+def test_data_sets_load_in_both_revisions(made: BuiltDatasets, content: Content, tmp_path: Path) -> None:
+    items = {"single-turn": content.questions.values(), "multi-turn": content.dialogs.values()}
+    for task in TASKS:
+        for split in SPLITS:
+            expected = sum(item.split == split for item in items[task])
+            assert same_in_both_revisions(made, task, split, tmp_path) == expected
+    facts = json.loads(made.content_ids.read_text())
+    assert len(facts) == len(list(content.turns()))
+    used = {item.scene for item in content.asking() if not content.scenes[item.scene].egocentric}
+    assert {path.name for path in made.image_cache.iterdir()} == {cache_name(scene_url(scene)) for scene in used}
+
+
+def test_nothing_names_a_machine() -> None:
+    texts = [
+        *DEMO_ROOT.rglob("*.yaml"),
+        *DEMO_ROOT.rglob("*.py"),
+        *DEMO_ROOT.rglob("*.md"),
+        *DEMO_ROOT.rglob("*.json*"),
+    ]
+    for path in texts:
+        text = path.read_text(encoding="utf-8")
+        assert str(DEMO_ROOT.parent) not in text and f"{Path.home()}/" not in text, path
