@@ -22,11 +22,11 @@ from tqdm import tqdm
 
 from agents.search.atomic import write_whole
 from agents.settings import PRESETS, names
-from benchmarks.faulty.faults import FAULTS
-from benchmarks.faulty.plan import Fault
-from benchmarks.faulty.stage_faults import STAGE_FAULTS, in_stage
-from benchmarks.faulty.trial import CALLS, TURNS, trial
-from benchmarks.faulty.variants import SECONDS_PER_TURN, full_settings
+from tests.support.all_faults import FAULTS
+from tests.support.fault_plan import Fault
+from tests.support.fault_trial import CALLS, TURNS, trial
+from tests.support.fault_variants import SECONDS_PER_TURN, full_settings
+from tests.support.stage_faults import STAGE_FAULTS, in_stage
 
 OUT = Path("results/faults.md")
 

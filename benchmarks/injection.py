@@ -24,9 +24,9 @@ from agents.launch import DEFAULT_CACHE, Launch
 from agents.search.hits import SearchError
 from agents.texts.injection import gives_orders
 from agents.texts.text import one_line
-from benchmarks.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
 from evaluation.files.responses import JsonLinesWriter, repair
 from evaluation.records import EvaluationError
+from tests.support.injections import Case, PoisonedSearch, Where, load_cases, mini_pages
 
 _UNHURRIED = ("limits.seconds_per_turn=600", "limits.seconds_per_dialog=600")  # what is measured is not the machine
 

@@ -1,7 +1,7 @@
 """Seconds a turn that presets would take on one NVIDIA L40S, simulated: nothing here runs on a GPU.
 
 Run: ``python -m benchmarks.latency_sim --presets best qa_dragon [--dataset .cache/datasets]``. The calls that each turn of the
-mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/record.py``), kept in
+mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/recorded_calls.py``), kept in
 ``--records``, and replayed in batches through a token-cost model (``benchmarks/latency/cost.py``; its figures and their
 sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the stand-in never says what would end a turn
 early: the figures are upper bounds of the model.
@@ -28,8 +28,8 @@ from agents.search.hits import SearchError
 from agents.settings import PROMPTS, SettingsError
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
-from benchmarks.latency.record import questions, read, record, write
-from benchmarks.latency.replay import placed_models, stage_seconds, turn_seconds
+from benchmarks.latency.recorded_calls import questions, read, record, write
+from benchmarks.latency.replayed_calls import placed_models, stage_seconds, turn_seconds
 from evaluation.records import EvaluationError
 from evaluation.run.options import build_parser
 

@@ -1,7 +1,7 @@
 """A soak test: thousands of mixed turns through one agent; nothing may pile up.
 
 Run: ``python -m benchmarks.soak [--turns 2000] [--preset best] [--profile embedded]``. The search of the profile is the real one, over
-the indices of the mini set; the models are scripted (``benchmarks.faulty.parts``), so that hours become minutes. Batches of 1 to 16,
+the indices of the mini set; the models are scripted (``tests.support.scripted_parts``), so that hours become minutes. Batches of 1 to 16,
 first questions and dialogs, a tenth of the turns broken. Exit status 1 where memory grows by more than 5% after the warm-up, or
 threads, open files or temporary files pile up.
 """
@@ -23,9 +23,9 @@ from rich.table import Table
 from agents.launch import DEFAULT_CACHE, Launch
 from agents.search.hits import SearchError
 from agents.settings import ROOT, Profile, SettingsError
-from benchmarks.faulty.parts import ready
-from benchmarks.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
 from evaluation.records import EvaluationError
+from tests.support.scripted_parts import ready
+from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
 
 MOST_GROWTH = 0.05
 _WARM_UP = 0.25  # of the turns: caches fill, pools of threads and memory are made

@@ -34,7 +34,8 @@ from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import DEFAULT_REVISION, AnsweredTurn, EvaluationError
 from evaluation.run.generate import RUN_LOG
 from evaluation.scores.scoring import JudgedTurn, is_miss
-from training.examples import (
+from training.answer_support import holds_answer
+from training.chat_examples import (
     HELD_OUT,
     IMAGES,
     TRAIN,
@@ -47,7 +48,6 @@ from training.examples import (
 from training.public_test import TestContent, check_split, read_test_content
 from training.recorded_agent import IMAGES as RECORDED_IMAGES
 from training.recorded_agent import RECORD
-from training.support import holds_answer
 
 ABOUT = "about.json"
 RELEVANCE = "relevance"
@@ -219,7 +219,7 @@ def answered_by(example: Example, answer: str) -> AnsweredTurn:
 
 
 def _relevance(record: Record, accept: Mapping[str, tuple[str, ...]], most: int) -> Iterator[Example]:
-    """Yes/no questions made of evidence (see ``support.holds_answer``)."""
+    """Yes/no questions made of evidence (see ``answer_support.holds_answer``)."""
     prompt = Prompt(_RELEVANCE_PROMPT)
     for line in record.lines:
         key = record.key(line) if line["kind"] == "turn" else None

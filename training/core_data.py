@@ -26,6 +26,8 @@ from evaluation.judge.choose_judge import choose_judge
 from evaluation.judge.judging import Judge
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import is_miss
+from training.answer_support import holds_answer
+from training.chat_examples import Example, Message, TrainingDataError
 from training.collect import (
     ABOUT,
     Record,
@@ -37,9 +39,7 @@ from training.collect import (
     read_record,
     write_collection,
 )
-from training.examples import Example, Message, TrainingDataError
 from training.public_test import TestContent
-from training.support import holds_answer
 
 Objective = Literal["prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t"]
 OBJECTIVES: tuple[Objective, ...] = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")

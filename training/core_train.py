@@ -19,12 +19,12 @@ import torch
 from transformers import Trainer
 
 from agents.methods.entry_replies import LETTERS
+from training.adapters import ADAPTER, Trainable, load_trainable
+from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.core_data import OBJECTIVES
 from training.core_losses import choice_log_probabilities, prki_loss, reply_log_probabilities, sft_loss, vtki_loss
 from training.encoding import IGNORED, SampleEncoder
-from training.examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.fit import fit
-from training.lora import ADAPTER, Trainable, load_trainable
 from training.recipes import Recipe, load_recipe
 from training.sft import ABOUT, add_options
 from training.targets import Sample

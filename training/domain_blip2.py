@@ -24,13 +24,13 @@ from agents.models.base import ModelError
 from agents.models.domain_head import DomainHead, HeadMetadata, weights_hash
 from agents.models.encoders.blip2 import Blip2QFormer
 from evaluation.records import DEFAULT_REVISION, EvaluationError
+from training.adapters import run_guarded
+from training.chat_examples import TrainingDataError
 from training.collect import is_held_out
 from training.data_hash import training_hash
 from training.domain_examples import DomainExample, read_examples
 from training.domain_router import TYPES, measure
-from training.examples import TrainingDataError
 from training.fit import CHECKPOINTS, ItemDataset, write_curves
-from training.lora import run_guarded
 from training.public_test import TEST_SPLIT
 from training.reinforce import last_checkpoint
 

@@ -20,10 +20,10 @@ from trl import DPOConfig, DPOTrainer
 from agents.models.chat.transformers_chat import TransformersChat
 from evaluation.judge.choose_judge import choose_judge
 from evaluation.records import EvaluationError
+from training.adapters import ADAPTER, load_base, lora_config, run_guarded
+from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.encoding import IGNORED, SampleEncoder
-from training.examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.fit import write_curves
-from training.lora import ADAPTER, load_base, lora_config, run_guarded
 from training.preferences import Pair, key_of, pairs_of, questions, read_samples, sample_replies, write_samples
 from training.recipes import load_recipe
 from training.reinforce import common_arguments, last_checkpoint

@@ -12,8 +12,8 @@ import torch
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
-from training.examples import TrainingDataError
-from training.lora import ADAPTER, Trainable, run_guarded
+from training.adapters import ADAPTER, Trainable, run_guarded
+from training.chat_examples import TrainingDataError
 from training.recipes import Recipe
 
 CHECKPOINTS = "checkpoints"

@@ -25,9 +25,9 @@ from evaluation.files.turn_table import read_turn_table
 from evaluation.judge.choose_judge import choose_judge
 from evaluation.judge.judging import Judge
 from evaluation.records import EvaluationError
-from training.examples import TRAIN, Example, TrainingDataError, read_examples
+from training.adapters import ADAPTER, load_base, lora_config, run_guarded
+from training.chat_examples import TRAIN, Example, TrainingDataError, read_examples
 from training.fit import write_curves
-from training.lora import ADAPTER, load_base, lora_config, run_guarded
 from training.preferences import REWARDS, Stage, curriculum, judged_replies, questions
 from training.recipes import Recipe, load_recipe
 from training.reinforce import common_arguments, last_checkpoint

@@ -8,8 +8,8 @@ from typing import Any
 from agents.models.base import ChatModel
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.scores.scoring import bootstrap_intervals, score
+from training.chat_examples import Example
 from training.collect import ANSWERING, answer_in, answered_by
-from training.examples import Example
 
 
 def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.transformers_loading import load_checkpoint
-from training.examples import TrainingDataError
+from training.chat_examples import TrainingDataError
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 

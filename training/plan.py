@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agents.models.architecture import Architecture, ArchitectureError, Decoder, architecture_of
-from training.examples import TrainingDataError
+from training.chat_examples import TrainingDataError
 from training.recipes import Recipe, load_recipe, recipe_names
 
 GIB = 2**30

@@ -12,8 +12,8 @@ from pathlib import Path
 from agents.models.base import ChatModel
 from agents.turn import IDK
 from evaluation.judge.judging import Judge, judge_turns
+from training.chat_examples import Example, TrainingDataError, Verdict
 from training.collect import ANSWERING, answer_in, answered_by
-from training.examples import Example, TrainingDataError, Verdict
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
 """The challenge's own scale, which Dianping (arXiv 2508.10337) took for the reward."""

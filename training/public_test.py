@@ -11,7 +11,7 @@ from agents.models.pixels import pixels_digest
 from agents.opening import opened, tidy
 from evaluation.data.crag_dataset import DatasetType, load
 from evaluation.records import DEFAULT_REVISION, EvaluationError
-from training.examples import TrainingDataError
+from training.chat_examples import TrainingDataError
 
 TEST_SPLIT = "public_test"
 TRAINING_SPLITS = frozenset({"validation", "train"})

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from training.examples import TrainingDataError
+from training.chat_examples import TrainingDataError
 
 RECIPES = Path(__file__).parent / "recipes"
 

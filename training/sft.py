@@ -19,9 +19,9 @@ from typing import Any
 from agents.launch import DEFAULT_CACHE
 from evaluation.judge.choose_judge import choose_judge
 from evaluation.records import EvaluationError
+from training.adapters import Trainable, load_trainable
+from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.encoding import Group, SampleEncoder, groups_of
-from training.examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
-from training.lora import Trainable, load_trainable
 from training.recipes import Recipe, load_recipe, recipe_names
 from training.targets import Sample, counts, samples_of
 

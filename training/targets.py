@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agents.turn import IDK
+from training.chat_examples import Example
 from training.collect import ANSWERING, RELEVANCE
-from training.examples import Example
 from training.recipes import DataTable
 
 Kind = Literal["answer", "refusal", "queries", "relevance"]

@@ -13,11 +13,11 @@ from agents.models.base import ChatReply, ChatRequest
 from agents.opening import add_given, open_turns
 from agents.settings import PRESETS, names
 from agents.turn import IDK
-from benchmarks.faulty.parts import Chat
-from benchmarks.faulty.plan import Plan
-from benchmarks.faulty.trial import spoilt_agent
-from benchmarks.faulty.variants import full_settings
 from tests.search.test_given import written
+from tests.support.fault_plan import Plan
+from tests.support.fault_trial import spoilt_agent
+from tests.support.fault_variants import full_settings
+from tests.support.scripted_parts import Chat
 
 SEARCHING = [name for name in names(PRESETS) if name != "vlm_only"]
 _HEIGHT = re.compile(r"\b(111|222|330) metres")

@@ -8,7 +8,7 @@ import pytest
 
 from agents.overrides import overridden
 from agents.settings import Settings
-from benchmarks.coherence import Question, holds, run, table, word_f1
+from benchmarks.coherence_variants import Question, holds, run, table, word_f1
 from evaluation.records import QuestionTurn, Session
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
 

@@ -13,11 +13,11 @@ import pytest
 from agents.settings import PRESETS, names
 from agents.turn import IDK
 from benchmarks.faults import main
-from benchmarks.faulty.faults import FAULTS
-from benchmarks.faulty.plan import Fault, Plan
-from benchmarks.faulty.stage_faults import STAGE_FAULTS, in_stage
-from benchmarks.faulty.trial import Outcome, trial
-from benchmarks.faulty.variants import full_settings
+from tests.support.all_faults import FAULTS
+from tests.support.fault_plan import Fault, Plan
+from tests.support.fault_trial import Outcome, trial
+from tests.support.fault_variants import full_settings
+from tests.support.stage_faults import STAGE_FAULTS, in_stage
 
 ALL = names(PRESETS)
 STAGES = [(variant, stage) for variant in ALL for stage in full_settings(variant).stages]

@@ -13,12 +13,12 @@ from PIL import Image
 from agents.opening import KEPT_PIXELS, MOST_MESSAGES, MOST_PIXELS, MOST_QUERY, open_turn, open_turns, opened
 from agents.settings import PRESETS, names
 from agents.turn import IDK
-from benchmarks.faulty.clock import ScriptedClock
-from benchmarks.faulty.parts import Chat
-from benchmarks.faulty.plan import Plan
-from benchmarks.faulty.trial import spoilt_agent
-from benchmarks.faulty.variants import full_settings, short_settings
 from tests.agent.scripted import ScriptedChat
+from tests.support.fault_plan import Plan
+from tests.support.fault_trial import spoilt_agent
+from tests.support.fault_variants import full_settings, short_settings
+from tests.support.scripted_clock import ScriptedClock
+from tests.support.scripted_parts import Chat
 
 
 def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:

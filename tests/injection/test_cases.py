@@ -16,7 +16,7 @@ from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text
 from agents.turn import Evidence
-from benchmarks.injections import Case, load_cases, mini_entities, mini_pages, poisoned_entity, poisoned_page
+from tests.support.injections import Case, load_cases, mini_entities, mini_pages, poisoned_entity, poisoned_page
 
 CASES = load_cases()
 FOUND = [case for case in CASES if not case.gap]

@@ -9,8 +9,8 @@ from typing import Any
 import datasets as hf
 import numpy as np
 import pytest
-from evaluation.datasets import read_photo_groups
 
+from evaluation.data.crag_dataset import read_photo_groups
 from mini_crag_mm.generator import datasets as demo_datasets
 from mini_crag_mm.generator.content import Content, load_content
 from mini_crag_mm.generator.datasets import (

@@ -12,11 +12,11 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
 from agents.settings import PRESETS, names
-from benchmarks.faulty.parts import Chat
-from benchmarks.faulty.plan import Plan
-from benchmarks.faulty.trial import spoilt_agent
-from benchmarks.faulty.variants import full_settings
 from tests.models.tiny_checkpoints import TEMPLATE, tokenizer
+from tests.support.fault_plan import Plan
+from tests.support.fault_trial import spoilt_agent
+from tests.support.fault_variants import full_settings
+from tests.support.scripted_parts import Chat
 
 HAS_IMAGE = (
     "{% set seen = namespace(image=false) %}{% for m in messages %}{% if m['content'] is not string %}{% for part in m['content'] %}"

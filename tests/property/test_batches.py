@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.settings import PRESETS, Profile, load_settings, names
-from benchmarks.faulty.parts import Search, ready
 from tests.faults.test_hostile_input import HISTORIES, PICTURES, QUERIES, noise
 from tests.property.fuzzing import fuzzed, hostile_text
+from tests.support.scripted_parts import Search, ready
 
 GOOD = "How high is it?"
 DIALOG = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "The Eiffel Tower."}]

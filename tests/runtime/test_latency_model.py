@@ -22,8 +22,8 @@ from benchmarks.latency.cost import (
     text_parameters,
 )
 from benchmarks.latency.meter import Call
-from benchmarks.latency.record import Question, read, record, write
-from benchmarks.latency.replay import CONFIGS, Placed, batches, placed_models, seconds_of, turn_seconds
+from benchmarks.latency.recorded_calls import Question, read, record, write
+from benchmarks.latency.replayed_calls import CONFIGS, Placed, batches, placed_models, seconds_of, turn_seconds
 from benchmarks.latency.stand_in import example
 from tests.agent.scripted import WordOverlapReranker
 

@@ -20,7 +20,7 @@ from agents.preflight.memory import (
     vision_activation_bytes,
 )
 from agents.settings import Profile, SearchModels, Settings
-from benchmarks.latency.replay import CONFIGS, with_configs
+from benchmarks.latency.replayed_calls import CONFIGS, with_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 
 LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")

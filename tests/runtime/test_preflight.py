@@ -21,7 +21,7 @@ from agents.preflight.memory import L40S_BYTES
 from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
 from agents.runtime.weights import cached_revision, loadable, with_found_weights
 from agents.settings import ROOT, LoraSettings, Profile, Settings
-from benchmarks.latency.replay import with_configs
+from benchmarks.latency.replayed_calls import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
 BEST = Launch.read("best", "gpu")

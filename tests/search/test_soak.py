@@ -15,9 +15,9 @@ from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.settings import Profile
 from benchmarks import soak as command
-from benchmarks.faulty.parts import ready
-from benchmarks.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
 from tests.search.conftest import draw
+from tests.support.scripted_parts import ready
+from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
 
 
 @pytest.fixture

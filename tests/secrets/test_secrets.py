@@ -27,13 +27,13 @@ from agents.settings import PRESETS, Profile, TraceSettings, load_settings, name
 from agents.stage import Context, Stage
 from agents.trace import TraceWriter
 from agents.turn import IDK, Turn
-from benchmarks.faulty.parts import ANSWER, Search, ready
 from evaluation.files.manifest import write_manifest
 from evaluation.judge.judging import JudgeError, JudgeItem
 from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.run.generate import generate
 from tests.agent.scripted import context, turn
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions
+from tests.support.scripted_parts import ANSWER, Search, ready
 
 KEY = "k3y-0123456789-abcdefghij"
 PASSWORD = "pa55w0rd-zyxwvu"

@@ -11,6 +11,7 @@ from agents.models.base import ChatRequest
 from tests.training.recorded import record_run, save_data
 from tests.training.tiny_data import SAVE, example
 from training import core_data, core_train
+from training.chat_examples import HELD_OUT, TRAIN, read_examples
 from training.core_data import knowledge_source, modality
 from training.core_losses import (
     choice_log_probabilities,
@@ -21,7 +22,6 @@ from training.core_losses import (
 )
 from training.core_train import letter_scores, objective_loss
 from training.encoding import IGNORED
-from training.examples import HELD_OUT, TRAIN, read_examples
 
 LN = math.log
 

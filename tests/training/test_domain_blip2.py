@@ -10,9 +10,9 @@ from PIL import Image
 from agents.models.domain_head import DomainHead, HeadDomainClassifier
 from agents.models.encoders.blip2 import Blip2QFormer
 from tests.models.tiny_rankers import save_blip2
+from training.chat_examples import TrainingDataError
 from training.domain_blip2 import HEAD, DomainCollator, DomainModel, fine_tune, main
 from training.domain_examples import DomainExample
-from training.examples import TrainingDataError
 
 
 def rows(count: int) -> list[DomainExample]:

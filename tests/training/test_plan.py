@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from agents.models.architecture import Architecture, Decoder, architecture_of
-from benchmarks.latency.replay import CONFIGS
+from benchmarks.latency.replayed_calls import CONFIGS
 from tests.training.tiny_data import SAVE
 from training import plan
-from training.lora import load_trainable
+from training.adapters import load_trainable
 from training.plan import CARDS, GIB, Load, layer_activation_bytes, lora_parameters, need
 from training.recipes import load_recipe
 

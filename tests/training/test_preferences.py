@@ -12,8 +12,8 @@ from agents.models.transformers_loading import load_checkpoint
 from evaluation.judge.rule_judge import RuleJudge
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
+from training.chat_examples import TrainingDataError, Verdict
 from training.encoding import SampleEncoder
-from training.examples import TrainingDataError, Verdict
 from training.preferences import (
     Sampled,
     curriculum,

@@ -17,7 +17,7 @@ from transformers.utils import is_torchvision_available
 
 from tests.models.tiny_checkpoints import save_llama, save_mllama, tokenizer
 from tests.vllm.tiny import TEMPLATE, VISION, _decoder, _save
-from training.examples import HELD_OUT, IMAGES, TRAIN, Example, Message, Verdict, read_examples, write_examples
+from training.chat_examples import HELD_OUT, IMAGES, TRAIN, Example, Message, Verdict, read_examples, write_examples
 
 
 def save_qwen2_vl(folder: Path) -> Path:

@@ -21,10 +21,10 @@ from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.settings import Profile, Settings
 from agents.turn import IDK
-from benchmarks.faulty.clock import ScriptedClock, ScriptedWorker
-from benchmarks.faulty.parts import numbers_in, ready
-from benchmarks.faulty.plan import MARK, Fault, Plan
-from benchmarks.faulty.variants import full_settings, short_settings
+from tests.support.fault_plan import MARK, Fault, Plan
+from tests.support.fault_variants import full_settings, short_settings
+from tests.support.scripted_clock import ScriptedClock, ScriptedWorker
+from tests.support.scripted_parts import numbers_in, ready
 
 TURNS = 3
 CALLS = 2
@@ -86,7 +86,7 @@ def trial(variant: str, fault: Fault | None = None, *, scripted: bool = False) -
     """Two calls of an agent with a fault.
 
     Args:
-        variant: A preset (see ``benchmarks.faulty.variants``).
+        variant: A preset (see ``tests.support.fault_variants``).
         fault: None for none.
         scripted: With the challenge's limits on a scripted clock, instead of short ones on the real one.
     """

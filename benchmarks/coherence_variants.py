@@ -1,6 +1,6 @@
 """Semantic coherence filtering on questions that need one source and on those that need several: the layout of its paper's table 1.
 
-``python -m benchmarks.coherence --dataset .cache/datasets --split validation``
+``python -m benchmarks.coherence_variants --dataset .cache/datasets --split validation``
 
 Every question is searched for once, and each variant filters and reads the same evidence: the paper's fixed corpus. Earlier turns of
 a dialog are answered by the ground truth. Single Modality are the questions whose answer lies in one source (the knowledge graph, a

@@ -1,6 +1,6 @@
 """The metrics of MAVIS over runs that cited: one row a run, in the columns of its table 4.
 
-``python -m benchmarks.attribution --runs results/mavis results/mavis_without_ke --dataset .cache/datasets``
+``python -m benchmarks.mavis_metrics --runs results/mavis results/mavis_without_ke --dataset .cache/datasets``
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.stage import Stage
 from agents.turn import Turn
-from benchmarks.faulty.plan import MARK, Fault, Plan, fail
+from tests.support.fault_plan import MARK, Fault, Plan, fail
 
 _SLOW_SHARE = 0.4  # of a call
 

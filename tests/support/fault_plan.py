@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.stage import Stage
-from benchmarks.faulty.clock import ScriptedClock
-from benchmarks.faulty.parts import Chat, Encoder, Reranker, Search, Sight
+from tests.support.scripted_clock import ScriptedClock
+from tests.support.scripted_parts import Chat, Encoder, Reranker, Search, Sight
 
 MARK = "SPOILT"
 """Stands in the query of the one turn that a fault of a single turn hits."""

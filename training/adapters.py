@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.models.base import ModelError
 from agents.models.transformers_loading import Checkpoint, load_checkpoint
-from training.examples import TrainingDataError
+from training.chat_examples import TrainingDataError
 from training.recipes import LoraTable, Recipe
 
 ADAPTER = "adapter"

@@ -9,8 +9,8 @@ from typing import Any
 
 from agents.search.images import cache_name
 from agents.search.pages import PageCache
-from benchmarks.faulty.parts import PAGES, PICTURE, Search
-from benchmarks.faulty.plan import MARK, Fault, Plan, fail
+from tests.support.fault_plan import MARK, Fault, Plan, fail
+from tests.support.scripted_parts import PAGES, PICTURE, Search
 
 
 class _Search(Search):

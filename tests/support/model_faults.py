@@ -11,8 +11,8 @@ from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, ModelError, TextLine
-from benchmarks.faulty.parts import ANSWER, Chat, Encoder, Reranker, Sight
-from benchmarks.faulty.plan import MARK, Fault, Plan, fail
+from tests.support.fault_plan import MARK, Fault, Plan, fail
+from tests.support.scripted_parts import ANSWER, Chat, Encoder, Reranker, Sight
 
 _JUNK = "}{]['\"\\ \ufffd\u202e \ud800 <|eot_id|> %s {{7*7}} " * 20
 

@@ -1,8 +1,10 @@
 """How many replies to each prompt keep its format, so that the stage that asked can read them.
 
-Run: ``python -m benchmarks.prompts --presets best,cruise --num-conversations 20``. The first sessions of the validation split go through
-each preset with the real models of the profile; every reply is read by the parser of the stage that asked for it. A prompt whose replies
-cannot be read is a fault of the prompt or of its parser: exit status 1 where fewer than ``--least`` percent can.
+    python -m benchmarks.readable_replies --presets best,cruise --num-conversations 20
+
+The first sessions of the validation split go through each preset with the real models of the profile; every reply is read by the parser
+of the stage that asked for it. A prompt whose replies cannot be read is a fault of the prompt or of its parser: exit status 1 where fewer
+than ``--least`` percent can.
 """
 
 from __future__ import annotations
@@ -247,7 +249,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.prompts", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.readable_replies", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--presets", default="all", metavar="A,B", help="presets to run (default: all)")
     parser.add_argument("--profile", default="embedded", help="profile of the models (default: embedded)")
     parser.add_argument("--num-conversations", type=int, default=20, metavar="N", help="questions (default: 20)")
