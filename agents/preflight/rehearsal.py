@@ -172,9 +172,9 @@ def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
         "calls": [],
     }
     size = agent.get_batch_size()
-    given = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
+    given: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
     for way, callee, evidence in (
-        ("with a search pipeline", agent, {}),
+        ("with a search pipeline", agent, dict[str, Any]()),
         ("with given evidence", without_pipeline, given),
     ):
         began = time.perf_counter()
