@@ -12,6 +12,7 @@ from rich.table import Table
 
 from agents.launch import DEFAULT_CACHE, Launch
 from agents.models.architecture import ArchitectureError
+from agents.models.base import ModelError
 from agents.preflight.check import Check, check, guarded
 from agents.preflight.memory import L40S_BYTES, memory_of
 from agents.preflight.rehearsal import check_import, check_rehearsal
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         launch = Launch.read(options.preset, options.profile, cache=options.cache)
         if options.task is not None:
             write(SUBMISSION, options.task, launch)
-    except (SettingsError, ValueError) as error:
+    except (SettingsError, ModelError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     checks = run(launch, capacity=round(1e9 * options.gpu_gb), quick=options.quick)

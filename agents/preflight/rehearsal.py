@@ -76,28 +76,24 @@ def check_rehearsal(launch: Launch, task: int, *, quick: bool = False) -> list[C
 
 def judge(report: dict[str, Any]) -> list[Check]:
     """The checks that a report of the rehearsal allows."""
-    wrong = [f"tried to reach {', '.join(report['attempts'][:3])}"] * bool(report["attempts"])
-    wrong += [*report["failures"], *([f"no search: {report['without_search']}"] if report["without_search"] else [])]
-    checks = [
-        check(
-            "offline",
-            not wrong,
-            "; ".join(wrong) or "no connection was tried, all models loaded",
-            "the evaluator has no network; `make demo` builds the local indices, `make install` brings the weights",
-        )
-    ]
-    limit, taken = report["seconds_per_turn"], f"start-up {report['start_up']:.1f} of {LIMIT_SECONDS:.0f} s"
-    late = report["start_up"] > LIMIT_SECONDS
+    wrong = [f"tried to reach {address}" for address in report["attempts"][:3]] + report["failures"]
+    offline = "; ".join(wrong) or "no connection was tried, all models loaded"
+    fix = "the evaluator has no network; `make demo` builds the local indices, `make install` brings the weights"
+    limit, late = report["seconds_per_turn"], report["start_up"] > LIMIT_SECONDS
+    taken = [f"start-up {report['start_up']:.1f} of {LIMIT_SECONDS:.0f} s"]
+    whole, most = True, 0
     for call in report["calls"]:
         late = late or call["seconds"] > limit * call["turns"]
-        taken += f"; {call['turns']} turns {call['way']} in {call['seconds']:.1f} of {limit * call['turns']:.0f} s"
-    checks.append(check("time", not late, taken, "the log of the start-up and the trace show the slow step"))
-    answers = [answer for call in report["calls"] for answer in call["answers"]]
-    tokens = [count for call in report["calls"] for count in call["tokens"]]
-    whole = len(answers) == sum(call["turns"] for call in report["calls"]) and all(answer.strip() for answer in answers)
-    found = f"{len(answers)}, the longest of {max(tokens, default=0)} tokens by {report['tokenizer']}"
-    fix = f"every turn needs an answer of at most {ANSWER_TOKENS} tokens (limits.answer_tokens), or I don't know"
-    return [*checks, check("answers", whole and max(tokens) <= ANSWER_TOKENS, found, fix)]
+        taken.append(f"{call['turns']} turns {call['way']} in {call['seconds']:.1f} of {limit * call['turns']:.0f} s")
+        whole = whole and len(call["answers"]) == call["turns"] and all(answer.strip() for answer in call["answers"])
+        most = max(most, *call["tokens"])
+    answers = f"{'one' if whole else 'not one'} for each turn, the longest of {most} tokens by {report['tokenizer']}"
+    length = f"every turn needs an answer of at most {ANSWER_TOKENS} tokens (limits.answer_tokens), or I don't know"
+    return [
+        check("offline", not wrong, offline, fix),
+        check("time", not late, "; ".join(taken), "the log of the start-up and the trace show the slow step"),
+        check("answers", whole and most <= ANSWER_TOKENS, answers, length),
+    ]
 
 
 def _python(arguments: list[str]) -> subprocess.CompletedProcess[str]:
@@ -132,14 +128,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     launch.prepare()
     from agents.search.hits import SearchError
 
-    pipeline, without_search = None, ""
+    pipeline, missing = None, []
     try:
         pipeline = launch.pipeline(split="validation", web=options.task != 1)
     except SearchError as error:
-        without_search = str(error)
+        missing = [f"no search: {error}"]
     agent = CragAgent.from_launch(launch, pipeline)
     report = rehearse(agent, CragAgent.from_launch(launch, models=agent.models))
-    print(json.dumps({**report, "attempts": attempts, "without_search": without_search}))
+    print(json.dumps({**report, "failures": missing + report["failures"], "attempts": attempts}))
     return 0
 
 
@@ -186,26 +182,15 @@ def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
 
 
 def turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]]:
-    """Questions, pictures of several kinds, and for every other turn a dialog that came before."""
-    from PIL import Image, ImageDraw
+    """Questions, pictures of several modes and sizes, and for every other turn a dialog that came before."""
+    from PIL import Image
 
     kinds = (("RGB", (960, 1280)), ("P", (1280, 960)), ("CMYK", (800, 600)), ("RGB", (1, 1)))
-    questions = (
-        "How tall is this?",
-        "Who made it, and when?",
-        "What does the sign say?",
-        "Was ist das? 這是什麼？ \U0001f981",
-    )
-    pictures: list[Any] = []
-    for index in range(number):
-        mode, size = kinds[index % len(kinds)]
-        picture = Image.new("RGB", size, (40 + 10 * index, 90, 160))
-        if min(size) > 100:
-            ImageDraw.Draw(picture).text((60, 60), "EIFFEL TOWER", fill="white", font_size=64)
-        pictures.append(picture.convert(mode))
+    questions = ("How tall is this?", "Who made it?", "What does the sign say?", "Was ist das? 這是什麼？ \U0001f981")
     before = [{"role": "user", "content": "What is this?"}, {"role": "assistant", "content": "The Eiffel Tower."}]
-    queries = [questions[index % len(questions)] for index in range(number)]
-    return queries, pictures, [list(before) if index % 2 else [] for index in range(number)]
+    places = [index % len(kinds) for index in range(number)]
+    pictures = [Image.new("RGB", kinds[place][1], (40, 90, 160)).convert(kinds[place][0]) for place in places]
+    return [questions[place] for place in places], pictures, [list(before) if place % 2 else [] for place in places]
 
 
 def token_counter() -> tuple[str, Callable[[str], int]]:

@@ -150,7 +150,7 @@ def test_a_cache_filled_with_a_commit_is_found_without_its_main(
 
 CALL = {"way": "with a search pipeline", "turns": 4, "seconds": 40.0, "answers": ["a"] * 4, "tokens": [7] * 4}
 REPORT: dict[str, Any] = {
-    "start_up": 12.0, "failures": [], "seconds_per_turn": 60.0, "tokenizer": "Llama", "without_search": "", "attempts": [],
+    "start_up": 12.0, "failures": [], "seconds_per_turn": 60.0, "tokenizer": "Llama", "attempts": [],
     "calls": [CALL, {**CALL, "way": "with given evidence"}],
 }  # fmt: skip
 
@@ -161,7 +161,6 @@ REPORT: dict[str, Any] = {
         ({}, None),
         ({"attempts": ["connect ('1.2.3.4', 443)"]}, "offline"),
         ({"failures": ["load reranker: gone"]}, "offline"),
-        ({"without_search": "no index"}, "offline"),
         ({"start_up": 601.0}, "time"),
         ({"calls": [CALL, {**CALL, "seconds": 240.5}]}, "time"),
         ({"calls": [CALL, {**CALL, "answers": ["a"] * 3}]}, "answers"),
@@ -185,7 +184,7 @@ def test_an_agent_is_called_in_both_ways() -> None:
     ways = {call["way"]: call["answers"] for call in report["calls"]}
     assert ways["with a search pipeline"] == ["I don't know"] * 8
     assert "330 m" in ways["with given evidence"]
-    assert {check.state for check in rehearsal.judge({**report, "attempts": [], "without_search": ""})} == {"ok"}
+    assert {check.state for check in rehearsal.judge({**report, "attempts": []})} == {"ok"}
 
 
 def test_importing_the_agent_is_quick_and_loads_nothing() -> None:
