@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agents.base_agent import BaseAgent, Message
-from agents.deadline import NO_DEADLINE, Clock
+from agents.deadline import NO_DEADLINE, Clock, Deadline
 from agents.launch import Launch
 from agents.prompts import PromptLibrary
 from agents.secrets import keep_out_of_logs
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from agents.model_set import ModelSet
     from agents.models.chat.reply_cache import ReplyStore
     from agents.runtime.start_up import StartUp
-    from agents.stage import Stage
     from agents.trace import Listener
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
+_WARM_UP_TOKENS = 2  # of each reply
+_OPENING_SHARE = 0.5  # of a call: for pictures to be decoded
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
 
 
@@ -60,7 +61,8 @@ class CragAgent(BaseAgent):
         clock: Clock = time.monotonic,
         **evaluator: Any,  # noqa: ARG002 - see above
     ) -> None:
-        from agents.latency.guard import Guard
+        from agents.guard import DialogTimes
+        from agents.pipeline import Pipeline
         from agents.search.gateway import SearchGateway
         from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
 
@@ -74,14 +76,15 @@ class CragAgent(BaseAgent):
         self.models = models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
         guarded = settings.guard.injection
-        self._search = SearchGateway(
+        search = SearchGateway(
             search_pipeline,
             each_picture=safe_picture if guarded else None,
             each_page=safe_page if guarded else None,
             each_text=safe_full_text if guarded else None,
         )
-        self._stages = self._make_stages()
-        self._guard = Guard(self._stages, settings.limits, clock)
+        self.pipeline = Pipeline(settings, models, search, self.prompts, clock)
+        self._clock = clock
+        self._dialogs = DialogTimes(settings.limits, clock)
         self._started: StartUp | None = None
         self.trace_to(trace_path)
         if submitted:
@@ -116,11 +119,6 @@ class CragAgent(BaseAgent):
             **options,
         )
 
-    def _make_stages(self) -> list[Stage]:
-        from agents.pipeline import STAGES
-
-        return [STAGES[name]() for name in self.settings.stages]
-
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
         """Write traces to another file from now on, calls counted from 0 again.
 
@@ -131,7 +129,8 @@ class CragAgent(BaseAgent):
         from agents.trace import TraceWriter
 
         wanted = path is not None or listen is not None
-        self._trace = TraceWriter(path, self.settings.trace, listen) if wanted else None
+        of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
+        self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture) if wanted else None
 
     def warm_up(self, *, blank_turn: bool = True) -> StartUp:
         """Load the models of the preset, so that the first call pays for answering alone; further calls do nothing.
@@ -157,15 +156,10 @@ class CragAgent(BaseAgent):
         """The stages of a blank turn with the seconds that each took."""
         from PIL import Image
 
-        from agents.brief_models import BriefModels
         from agents.opening import open_turn
-        from agents.pipeline import run_stage
-        from agents.stage import Context
 
         turns = [open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
-        context = Context(self.settings, BriefModels(self.models), self._search, self.prompts, NO_DEADLINE)
-        for stage in self._stages:
-            run_stage(stage, turns, context)
+        turns = self.pipeline.run(turns, NO_DEADLINE, shorten=lambda _: _WARM_UP_TOKENS)
         return [(entry["stage"], entry["seconds"]) for entry in turns[0].trace]
 
     def get_batch_size(self) -> int:
@@ -188,22 +182,33 @@ class CragAgent(BaseAgent):
             kwargs: ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with;
                 ``domains`` takes the place of the stage ``domain``.
         """
-        from agents.opening import add_given, open_turns, opened
-        from agents.stage import Context
+        from agents.opening import add_given, open_turns
 
-        call = self._guard.start(len(queries))
-        turns = open_turns(
-            queries, images, message_histories, lambda image: self._guard.within(call, lambda: opened(image))
-        )
+        call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
+        turns = open_turns(queries, images, message_histories, lambda image: self._opened(image, call))
         if not turns:
             return []
         add_given(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
-        deadline = self._guard.deadline(call, turns)
-        seconds = deadline.left()
-        context = Context(self.settings, self.models, self._search, self.prompts, deadline)
-        for stage in self._stages:
-            self._guard.run(stage, turns, context, seconds)
-        self._guard.finish(turns, call)
+        turns = self.pipeline.run(turns, self._dialogs.deadline(call, turns))
+        self._dialogs.charge(turns, call.elapsed())
         if self._trace is not None:
             self._trace.write(turns, call.elapsed())
         return [turn.answer for turn in turns]
+
+    def _opened(self, image: Any, call: Deadline) -> Image.Image:
+        """A picture decoded; all pictures of a call may take half of its time.
+
+        Raises:
+            TimeoutError: It did not end in time, or there was none left.
+            ValueError: See ``opened``.
+        """
+        from agents.opening import opened
+        from agents.worker import HungError
+
+        until = _OPENING_SHARE * (call.elapsed() + call.left())
+        if call.elapsed() >= until:
+            raise TimeoutError("no time left")
+        try:
+            return self.pipeline.worker.run(lambda: opened(image), lambda: call.elapsed() >= until)
+        except HungError:
+            raise TimeoutError(f"no end after {call.elapsed():.2f} s") from None

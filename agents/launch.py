@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.overrides import overridden
 from agents.prompts import PromptLibrary
 from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
 
@@ -65,13 +64,13 @@ class Launch:
 
         Args:
             without: Stages, or groups of stages, that are left out.
-            overrides: Settings that are replaced, as ``queries.split=none`` (see ``overrides.overridden``).
+            overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
 
         Raises:
             agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown or malformed.
         """
         chosen = load_profile(profile)
-        settings = overridden(load_settings(preset, chosen), overrides).without(without)
+        settings = load_settings(preset, chosen, overrides=overrides).without(without)
         return cls(preset, chosen.under(preset), settings, cache)
 
     @classmethod

@@ -1,123 +1,184 @@
-"""The stages by name, and how one is run: nothing that a stage does may cost the batch its answers."""
+"""The stages of a preset over a batch of turns: each is planned, watched and recorded, and none can cost the batch its answers."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import math
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from agents.deadline import NO_DEADLINE, Clock, Deadline
+from agents.guard import Estimates, plan
+from agents.model_set import ModelSet
 from agents.models.base import ModelError
+from agents.prompts import PromptLibrary
+from agents.search.gateway import SearchGateway
 from agents.secrets import scrubbed
-from agents.stage import Context, Stage
-from agents.stages.answer import Answer
-from agents.stages.chain_of_verification import VerificationChain
-from agents.stages.choose_entry import ChooseEntry
-from agents.stages.cite import Cite
-from agents.stages.cited_answer import CitedAnswer
-from agents.stages.coherence import CoherenceStage
-from agents.stages.consistency import Consistency
-from agents.stages.documents import DocumentsStage
-from agents.stages.domain import DomainRouter
-from agents.stages.draft import DraftStage
-from agents.stages.dual_answer import DualAnswer
-from agents.stages.entries import EntriesStage
-from agents.stages.entry_answer import EntryAnswer
-from agents.stages.evidence import EvidenceStage
-from agents.stages.finalise import Finalise
-from agents.stages.four_steps import FourStepsStage
-from agents.stages.ground import Ground
-from agents.stages.image_search import ImageSearch
-from agents.stages.image_text import ImageText
-from agents.stages.knowledge import KnowledgeStage
-from agents.stages.objects import Objects
-from agents.stages.parametric_answer import ParametricAnswer
-from agents.stages.queries import Queries
-from agents.stages.reconcile import Reconcile
-from agents.stages.rerank import Rerank
-from agents.stages.route import RouteStage
-from agents.stages.select_entity import SelectEntity
-from agents.stages.summarise import Summarise
-from agents.stages.tools import ToolRouter
-from agents.stages.two_stage_rerank import TwoStageRerank
-from agents.stages.understand import Understand
-from agents.stages.verify import Verify
-from agents.stages.web_search import WebSearch
+from agents.settings import Settings
+from agents.stage import Context, Stage, stage_class
 from agents.turn import Turn
+from agents.worker import HungError, Worker
 
 _log = logging.getLogger(__name__)
+
+_SHORT_REPLIES = 0.5  # of the tokens that a reply may have, where a stage has less time than it would like
+_GRACE_SHARE = 0.5  # of the margin: how long work that should have ended by itself is waited for
+_LAST_SHARE = 0.4  # of the margin: the last stage, which gives the answers, has so long even when all time was spent
 _LONGEST_REASON = 500  # characters; an error may quote megabytes of what it choked on
 
-STAGES: dict[str, type[Stage]] = {
-    stage.name: stage
-    for stage in (
-        Understand, DomainRouter, DraftStage, RouteStage, Summarise, ToolRouter, Objects, Ground, ImageSearch, SelectEntity, ImageText,
-        Queries, WebSearch, EvidenceStage, Rerank, TwoStageRerank, DocumentsStage, CoherenceStage, KnowledgeStage, EntriesStage,
-        FourStepsStage, ParametricAnswer, ChooseEntry, EntryAnswer, Answer, CitedAnswer, DualAnswer, Reconcile, Verify, Consistency,
-        VerificationChain, Cite, Finalise,
-    )
-}  # fmt: skip
-"""Every stage, in the order the data flows."""
+
+def stages_of(settings: Settings) -> list[Stage]:
+    """The stages of a preset with their options, in their order."""
+    return [stage(settings.options(stage)) for stage in map(stage_class, settings.stages)]
 
 
-def run_stage(stage: Stage, turns: Sequence[Turn], context: Context) -> None:
-    """Run one stage over all turns and close its trace entry on each.
+class Pipeline:
+    """The stages of one preset; each agent has one, and learns for itself how long they take.
 
-    Where less time is left than the stage needs at least it is skipped (never one that needs none). A stage that raises is noted, and the
-    batch goes on. Calls of the evaluator go through ``agents.latency.guard``, which plans more finely.
-    """
-    if stage.least_seconds > 0 and not context.deadline.allows(stage.least_seconds):
-        reason = f"{max(0.0, context.deadline.left()):.2f} s left, needs {stage.least_seconds} s"
-        for turn in turns:
-            turn.close_stage(stage.name, 0.0, skipped=reason)
-        return
-    perform(stage, turns, context)
-
-
-def perform(stage: Stage, turns: Sequence[Turn], context: Context, *, reduced: str | None = None) -> bool:
-    """Run one stage, whatever time is left; where it fails for the batch, each turn is tried alone.
+    Each stage runs in a worker thread. When it does not end in time the turns are gone on with as they were before it, so that a thread
+    that wakes up later changes nothing. While such a thread still runs, its stage is left out of further calls.
 
     Args:
-        reduced: Why the stage runs reduced, for the trace; None where it runs whole.
+        settings: The preset as it runs.
+        clock: A monotonic clock in seconds; tests pass a faster one.
+        stages: In place of those of the settings, for tests.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: ModelSet,
+        search: SearchGateway,
+        prompts: PromptLibrary,
+        clock: Clock = time.monotonic,
+        stages: Sequence[Stage] | None = None,
+    ) -> None:
+        self.stages = list(stages_of(settings) if stages is None else stages)
+        self.context = Context(
+            models,
+            search,
+            prompts,
+            NO_DEADLINE,
+            settings.limits,
+            tuple(stage.name for stage in self.stages),
+            settings.fetch,
+        )
+        self.worker = Worker()
+        self.hung: dict[str, threading.Thread] = {}
+        self._clock = clock
+        self._times = Estimates()
+        self._grace = _GRACE_SHARE * settings.limits.margin_seconds
+        self._last_seconds = _LAST_SHARE * settings.limits.margin_seconds
+
+    def run(
+        self, turns: Sequence[Turn], deadline: Deadline = NO_DEADLINE, shorten: Callable[[int], int] | None = None
+    ) -> list[Turn]:
+        """Take the turns through all stages.
+
+        Args:
+            deadline: When they have to be answered.
+            shorten: From the tokens that a reply may have to those it gets; to warm the models up at little cost.
+
+        Returns:
+            The turns as they are in the end, in order; after a stage that hung they are not the objects that were given.
+        """
+        context = dataclasses.replace(self.context, deadline=deadline, shorten=shorten)
+        seconds = deadline.left()
+        done = list(turns)
+        for stage in self.stages:
+            done = self.run_stage(stage, done, context, seconds)
+        return done
+
+    def run_stage(self, stage: Stage, turns: list[Turn], context: Context, seconds: float = math.inf) -> list[Turn]:
+        """Run one stage as far as there is time for it, and close its trace entry on each turn.
+
+        Args:
+            context: With the deadline of the call.
+            seconds: What the call had at its beginning.
+
+        Returns:
+            As for ``run``.
+        """
+        place = self.stages.index(stage)
+        last = stage is self.stages[-1]
+        hung = self.hung.get(stage.name)
+        if hung is not None and hung.is_alive():
+            return _closed(turns, stage, 0.0, "an earlier call still hangs in it")
+        self.hung.pop(stage.name, None)
+        left = context.deadline.left()
+        if not last and left < -self._grace:
+            return _closed(turns, stage, 0.0, "no time left")
+        way = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
+        if way.reason is not None:
+            self._times.doubt(stage.name)
+        if way.way == "skipped":
+            return _closed(turns, stage, 0.0, way.reason)
+        short = way.way == "short"
+        own = dataclasses.replace(context, deadline=context.deadline.sooner(way.reserve), short=short)
+        if short:
+            own = dataclasses.replace(own, shorten=lambda tokens: max(1, math.ceil(_SHORT_REPLIES * tokens)))
+        started = self._clock()
+
+        def over() -> bool:
+            waited = self._clock() - started
+            return own.deadline.left() < -self._grace and (not last or waited >= self._last_seconds)
+
+        before = [turn.snapshot() for turn in turns]
+        try:
+            failures = self.worker.run(partial(attempt, stage, turns, own), over)
+        except HungError as error:
+            self.hung[stage.name] = error.thread
+            took = self._clock() - started
+            self._times.at_least(stage.name, len(turns), took, short=short)
+            reason = f"hung: no end after {took:.2f} s"
+            _log.error("stage %s %s", stage.name, reason)
+            for turn in before:
+                turn.error = turn.error or f"{stage.name}: {reason}"
+            return _closed(before, stage, took, reason)
+        took = self._clock() - started
+        if not any(failures) and math.isfinite(
+            seconds
+        ):  # without a limit nothing is planned, and models may still have been loaded
+            self._times.observe(stage.name, len(turns), took, short=short)
+        for turn, failed in zip(turns, failures, strict=True):
+            if failed is not None:
+                turn.error = turn.error or f"{stage.name}: {failed}"
+            if short:
+                turn.note(reduced=way.reason)
+            turn.close_stage(stage.name, took, skipped=failed and f"failed: {failed}")
+        return turns
+
+
+def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str | None]:
+    """Run a stage; where it fails for the batch each turn is tried alone, for one of them may be to blame.
 
     Returns:
-        Whether it failed for any turn.
+        Why it failed, for each turn; None where it did not.
     """
-    started = time.perf_counter()
-    failures = _failures(stage, turns, context)
-    seconds = time.perf_counter() - started
+    failures: list[str | None] = [None] * len(turns)
+    tries: list[list[int]] = [list(range(len(turns)))]
+    for places in tries:
+        if places != tries[0] and not context.deadline.allows(stage.least_seconds):
+            continue  # what was said of all of them stands
+        try:
+            stage.run([turns[place] for place in places], context)
+            reason = None
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
+            _log.exception("stage %s failed", stage.name)
+            reason = scrubbed(f"{type(error).__name__}: {error}")[:_LONGEST_REASON]
+            if (
+                places is tries[0] and len(places) > 1 and not isinstance(error, ModelError)
+            ):  # that is an engine which can answer no one
+                tries += [[place] for place in places]
+        for place in places:
+            failures[place] = reason
+    return failures
+
+
+def _closed(turns: list[Turn], stage: Stage, seconds: float, reason: str | None) -> list[Turn]:
     for turn in turns:
-        failed = failures.get(id(turn))
-        if failed is not None:
-            turn.error = turn.error or f"{stage.name}: {failed}"
-        if reduced is not None:
-            turn.note(reduced=reduced)
-        turn.close_stage(stage.name, seconds, skipped=failed and f"failed: {failed}")
-    return bool(failures)
-
-
-def _failures(stage: Stage, turns: Sequence[Turn], context: Context) -> dict[int, str]:
-    """What went wrong, by id of the turn."""
-    reason, engine = _attempt(stage, turns, context)
-    if reason is None:
-        return {}
-    if engine or len(turns) == 1:
-        return dict.fromkeys(map(id, turns), reason)
-    alone: dict[int, str] = {}
-    for turn in turns:  # one of them may be to blame
-        if not context.deadline.allows(stage.least_seconds):
-            alone[id(turn)] = reason
-            continue
-        own, engine = _attempt(stage, [turn], context)
-        if own is not None:
-            alone[id(turn)] = own
-    return alone
-
-
-def _attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> tuple[str | None, bool]:
-    """Why a stage failed, None where it did not; and whether an engine said that it cannot answer anyone."""
-    try:
-        stage.run(turns, context)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
-        _log.exception("stage %s failed", stage.name)
-        return scrubbed(f"{type(error).__name__}: {error}")[:_LONGEST_REASON], isinstance(error, ModelError)
-    return None, False
+        turn.close_stage(stage.name, seconds, skipped=reason)
+    return turns

@@ -1,52 +1,184 @@
-"""What every stage is, and what it is given."""
+"""What a stage is, what it is given, and how one is found by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Literal
 
-from agents.deadline import Deadline
+from pydantic import BaseModel, ConfigDict
+
+from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
-from agents.prompts import PromptLibrary
+from agents.models.base import ChatReply, ChatRequest
+from agents.prompts import Prompt, PromptLibrary
 from agents.search.gateway import SearchGateway
-from agents.settings import Settings
+from agents.settings import Limits
 from agents.texts.evidence_text import within_tokens
 from agents.turn import Evidence, Turn
+
+STAGES = Path(__file__).resolve().parent / "stages"
+
+Kind = Literal["ordinary", "answers", "verifies"]
+
+
+class StageError(ValueError):
+    """There is no such stage, or it is not one; the message says which stages there are."""
+
+
+class StageOptions(BaseModel):
+    """The settings of a stage: the table of a preset that has the stage's name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True)
 class Context:
-    """All that a stage may use besides the turns."""
+    """All that a stage may use besides its options and the turns.
 
-    settings: Settings
+    Attributes:
+        deadline: When the stage has to end.
+        limits: Of the profile and the preset.
+        stages: Names of all stages of the preset.
+        fetch: Whether pages and pictures that the caches do not hold may be fetched.
+        short: There is less time than the stage would like: it does less, as its ``when_short`` says.
+        shorten: From the tokens that a reply may have to those it gets; None: as the prompt says.
+    """
+
     models: ModelSet
     search: SearchGateway
     prompts: PromptLibrary
-    deadline: Deadline
+    deadline: Deadline = NO_DEADLINE
+    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    stages: tuple[str, ...] = ()
+    fetch: bool = False
+    short: bool = False
+    shorten: Callable[[int], int] | None = None
+
+    def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
+        """The replies of the chat model that reads ``prompt``, in one batched call; none is made where there is nothing to ask.
+
+        Args:
+            deadline: When the replies have to be there; None: when the stage has to end.
+
+        Raises:
+            agents.models.base.ModelError: The model cannot be loaded, or its engine is out of order.
+        """
+        if not requests:
+            return []
+        if self.shorten is not None:
+            requests = [dataclasses.replace(each, max_tokens=self.shorten(each.max_tokens)) for each in requests]
+        return list(self.models.chat(prompt.settings.model).chat(requests, deadline or self.deadline))
 
     def evidence(self, turn: Turn, most: int) -> tuple[Evidence, ...]:
         """The best chunks of a turn that a prompt shows: at most ``most``, within the profile's budget of tokens."""
-        return within_tokens(turn.best_evidence(most), self.settings.limits.evidence_tokens)
+        return within_tokens(turn.best_evidence(most), self.limits.evidence_tokens)
 
 
-class Stage(Protocol):
-    """One step of the way of a question.
-
-    ``run`` gets all turns of the batch, picks those that concern it, makes one batched call to each model it needs and
-    fills its own fields of the turns. What fails for one turn alone is noted on that turn; an exception means that the
-    stage could not work at all, and the agent goes on without it.
+class Stage(ABC):
+    """One step of the way of a question; all that is known of it stands in its class.
 
     Attributes:
-        name: The name used in presets and traces.
-        least_seconds: The stage is skipped when less time than this is left for a batch; 0 for one that is never skipped.
-        wanted_seconds: Below this it runs reduced. Both count until its own times are known (``agents.latency.estimates``).
+        name: Its name in presets and traces: that of the module that defines it.
+        Options: Its settings; ``options`` holds those of the preset.
+        fills: The fields of ``Turn`` that it fills or replaces.
+        kind: ``answers``: without it there is nothing to give, so the stages before it leave it its least time. ``verifies``: without it
+            the preset's rule may not let the answer pass, so a share of every call is kept for it.
+        least_seconds: It is skipped when less time than this is left for a batch; 0 for one that is never skipped.
+        wanted_seconds: With less it does less. Both count until its own times are known (``agents.guard.Estimates``).
+        when_short: What it does with less time, besides shorter replies.
+        picture_notes: Keys of its trace that may tell of the picture, for traces without pictures.
     """
 
+    Options: ClassVar[type[StageOptions]] = StageOptions
     name: ClassVar[str]
-    least_seconds: ClassVar[float]
-    wanted_seconds: ClassVar[float]
+    fills: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[Kind] = "ordinary"
+    least_seconds: float = 0.0
+    wanted_seconds: float = 0.0
+    when_short: ClassVar[str] = ""
+    picture_notes: ClassVar[frozenset[str]] = frozenset()
 
+    options: StageOptions
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in cls.__dict__:
+            cls.name = cls.__module__.rpartition(".")[2]
+
+    def __init__(self, options: StageOptions | None = None) -> None:
+        self.options = options if options is not None else self.Options()
+
+    @abstractmethod
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Work on the turns of one batch."""
-        ...
+        """Work on the turns of one batch.
+
+        A stage picks the turns that concern it, makes one batched call to each model it needs and fills its own fields of the turns.
+        What fails for one turn alone is noted on that turn; an exception means that the stage could not work at all, and the agent
+        goes on without it.
+        """
+
+    def needs(self) -> tuple[str, ...]:
+        """Stages that have to run before it; the ones that a preset does not name are put right before it."""
+        return ()
+
+    def prompts(self) -> tuple[str, ...]:
+        """Names of the templates that it may ask chat models with; the front matter of each names the role that reads it."""
+        return ()
+
+    def roles(self) -> tuple[str, ...]:
+        """Roles of the models that it uses besides chat models."""
+        return ()
+
+    def pictures(self) -> int:
+        """Most pictures that one prompt shows because of it, besides the question's own."""
+        return 0
+
+
+def stage_names() -> list[str]:
+    """The stages of this project: the modules of ``agents/stages``."""
+    return sorted(path.stem for path in STAGES.glob("[!_]*.py"))
+
+
+@cache
+def stage_class(reference: str) -> type[Stage]:
+    """The class of a stage.
+
+    Args:
+        reference: The name of a module of ``agents/stages``, or ``package.module:ClassName`` for a stage from elsewhere.
+
+    Raises:
+        StageError: There is no such stage, or what the reference names is none.
+    """
+    path, _, name = reference.partition(":")
+    if not name:
+        if reference not in stage_names():
+            raise StageError(f"there is no stage {reference!r}{_suggestion(reference)}")
+        path = f"agents.stages.{reference}"
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is None or not path.startswith(error.name):
+            raise  # the stage is there, but not a library that it needs
+        raise StageError(f"there is no stage {reference!r}: no module {path!r} can be imported") from error
+    found = [
+        value
+        for key, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path and name in ("", key)
+    ]
+    if len(found) != 1:
+        raise StageError(
+            f"stage {reference!r}: {path} defines {len(found)} stages{f' named {name}' if name else ''}, not one"
+        )
+    return found[0]
+
+
+def _suggestion(name: str) -> str:
+    near = get_close_matches(name, stage_names(), 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{meant}; known: {', '.join(stage_names())}; or write package.module:ClassName"

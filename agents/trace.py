@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,6 @@ Listener = Callable[[list[dict[str, Any]]], None]
 _log = logging.getLogger(__name__)
 
 _LONGEST = 2_000  # characters of one text; a note may quote a page
-_OF_THE_PICTURE = frozenset(
-    {"image_text", "boxes", "hits", "entity", "entities", "summary", "objects", "target", "entries", "chosen"}
-)
 _NO_TEXT = frozenset({"stage", "finish_reason", "branch", "reduced", "domain", "route"})
 """Fields whose words are ours, not the user's."""
 
@@ -32,6 +29,7 @@ class TraceWriter:
         path: The file; its folder is made. None to write none.
         settings: What may be written.
         listen: Called with the records of each batch; None for nobody.
+        of_the_picture: Notes of stages that may tell of the picture (``Stage.picture_notes``).
     """
 
     def __init__(
@@ -39,12 +37,14 @@ class TraceWriter:
         path: Path | None,
         settings: TraceSettings = TraceSettings(),  # noqa: B008 - it is frozen
         listen: Listener | None = None,
+        of_the_picture: Collection[str] = (),
     ) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._settings = settings
         self._listen = listen
+        self._of_the_picture = frozenset(of_the_picture)
         self._batch = 0
 
     def write(self, turns: Sequence[Turn], seconds: float) -> None:
@@ -77,7 +77,7 @@ class TraceWriter:
         return scrubbed(json.dumps(_short(record), ensure_ascii=False, default=_other))
 
     def _stage(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {key: value for key, value in entry.items() if self._settings.images or key not in _OF_THE_PICTURE}
+        kept = {key: value for key, value in entry.items() if self._settings.images or key not in self._of_the_picture}
         if self._settings.queries and self._settings.images:
             return kept  # else no text at all: replies, queries and evidence may each tell of question and picture
         return {

@@ -1,7 +1,8 @@
-"""A Turn: all that is known of one question. Each stage fills its own fields, once."""
+"""A Turn: all that is known of one question. The classes of the stages say which fields each of them fills (``Stage.fills``)."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from agents.base_agent import Message
 from agents.methods.citations import CheckedSentence
 from agents.methods.object_phrases import Position
 from agents.methods.verification_chain import ChainOfVerification
-from agents.models.base import Detection, TextLine
+from agents.models.base import Detection
 from agents.search.given import GivenContext
 from agents.search.hits import Entity, ImageHit, WebHit
 
@@ -29,7 +30,7 @@ class Evidence:
 
     Attributes:
         text: The chunk as the models read it, free of markup.
-        source: Where it comes from: the image knowledge graph, a web page, or text read in the image.
+        source: Where it comes from: the image knowledge graph, or a web page.
         title: Entity or page name.
         url: Of the page or of the entity's picture; empty for the image itself.
         retrieval: Cosine of the search that found it, 0 to 1; 1 for the image itself.
@@ -174,7 +175,8 @@ class KnowledgeEntry:
 class Turn:
     """One question of a batch, from the evaluator's three arguments to the answer.
 
-    The first block is given, the rest is filled by the stage named beside it. ``trace`` holds one entry a stage.
+    The first block is given, the rest is filled by the stages (``python -m agents.stages`` lists them). ``trace`` holds one entry a stage.
+    A stage replaces fields and never changes their values in place, so that a snapshot stays as it is.
     """
 
     query: str
@@ -182,49 +184,49 @@ class Turn:
     history: tuple[Message, ...] = ()
     given: GivenContext | None = None  # what the evaluator searched for itself (research release)
 
-    question: str = ""  # understand: the query made to stand alone
-    needs_image: bool = True  # understand
-    domain: str | None = None  # domain, where the evaluator does not say it
-    draft: Draft | None = None  # draft
-    route: Route = "rag"  # route
-    needs_external: bool | None = None  # route
-    real_time: bool | None = None  # route
-    tools: Tools = Tools()  # tools; route, where it skips the searches of what needs none
-    summary: str = ""  # summarise: a sentence on the picture with the question in mind
-    target: Target = Target()  # objects
-    regions: tuple[Detection, ...] = ()  # ground: boxes worth a search of their own, best first
-    views: tuple[View, ...] = ()  # image_search: the whole image and each region
-    image_hits: tuple[ImageHit, ...] = ()  # image_search: fused over the views
-    entity: Entity | None = None  # image_search, select_entity: the entity the question is taken to be about
-    entity_score: float = 0.0  # image_search, select_entity: cosine of the hit that named the entity
-    entities: tuple[
-        Entity, ...
-    ] = ()  # select_entity: those recognised, best first, where the question is about several objects
-    image_text: tuple[TextLine, ...] = ()  # image_text
-    hops: tuple[
-        str, ...
-    ] = ()  # queries: the question with the thing it goes through named, where it is a multi-hop one
-    queries: tuple[str, ...] = ()  # queries
-    web_hits: tuple[WebHit, ...] = ()  # web_search
-    evidence: tuple[Evidence, ...] = ()  # evidence
-    ranked: tuple[Evidence, ...] | None = None  # rerank, two_stage_rerank, documents: None where no reranking was done
-    knowledge: Mapping[Evidence, str] = field(default_factory=dict)  # knowledge: what a document says taken by itself
-    coherent: tuple[Evidence, ...] | None = None  # coherence: None where it was not looked at
-    entries: tuple[KnowledgeEntry, ...] = ()  # entries: best picture first
-    chosen: KnowledgeEntry | None = None  # choose_entry, four_steps: the entry that picture and text together point to
-    parametric: Candidate | None = None  # dual_answer, parametric_answer, four_steps: the answer without any evidence
-    candidate: Candidate | None = (
-        None  # answer, cited_answer, dual_answer, entry_answer, four_steps; reconcile replaces it
-    )
-    consistent: bool | None = None  # consistency: whether candidate and parametric answer agree
-    chain: ChainOfVerification | None = None  # chain_of_verification
-    verification: Verification = Verification()  # verify
-    cited: tuple[CheckedSentence, ...] | None = None  # cite: the sentences that are given; None where none were checked
-    answer: str = IDK  # finalise
+    question: str = ""  # the query made to stand alone
+    needs_image: bool = True
+    domain: str | None = None  # given where the evaluator says it
+    draft: Draft | None = None
+    route: Route = "rag"
+    needs_external: bool | None = None
+    real_time: bool | None = None
+    tools: Tools = Tools()
+    summary: str = ""  # a sentence on the picture with the question in mind
+    target: Target = Target()
+    regions: tuple[Detection, ...] = ()  # boxes worth a search of their own, best first
+    views: tuple[View, ...] = ()  # the whole image and each region
+    image_hits: tuple[ImageHit, ...] = ()  # fused over the views
+    entity: Entity | None = None  # the entity the question is taken to be about
+    entity_score: float = 0.0  # cosine of the hit that named the entity
+    entities: tuple[Entity, ...] = ()  # those recognised, best first, where the question is about several objects
+    hops: tuple[str, ...] = ()  # a multi-hop question with the thing it goes through named
+    queries: tuple[str, ...] = ()
+    web_hits: tuple[WebHit, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    ranked: tuple[Evidence, ...] | None = None  # None where no reranking was done
+    knowledge: Mapping[Evidence, str] = field(default_factory=dict)  # what a document says taken by itself
+    coherent: tuple[Evidence, ...] | None = None  # None where it was not looked at
+    entries: tuple[KnowledgeEntry, ...] = ()  # best picture first
+    chosen: KnowledgeEntry | None = None  # the entry that picture and text together point to
+    shown: tuple[Evidence, ...] = ()  # the chunks that the candidate was made from, which verifiers read too
+    parametric: Candidate | None = None  # the answer without any evidence
+    candidate: Candidate | None = None
+    consistent: bool | None = None  # whether candidate and parametric answer agree
+    chain: ChainOfVerification | None = None
+    verification: Verification = Verification()
+    cited: tuple[CheckedSentence, ...] | None = None  # the sentences that are given; None where none were checked
+    answer: str = IDK
 
     error: str | None = None
     trace: list[dict[str, Any]] = field(default_factory=list)
     _notes: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def snapshot(self) -> Turn:
+        """The turn as it is now; what is set on one of them does not change the other. Pictures and evidence are shared."""
+        made = copy.copy(self)
+        made.trace, made._notes = list(self.trace), dict(self._notes)
+        return made
 
     @property
     def grounded_question(self) -> str:

@@ -19,7 +19,6 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from agents.deadline import NO_DEADLINE
 from agents.launch import Launch
 from agents.models.base import ModelError
 from agents.models.chat.composed_vision import Describe
@@ -104,7 +103,7 @@ class Question:
     history: tuple[dict[str, str], ...] = ()
 
 
-def count_calls(questions: Sequence[Question], launch: Launch, pipeline: Any) -> list[Call]:
+def count_calls(questions: Sequence[Question], launch: Launch, search_pipeline: Any) -> list[Call]:
     """Run a batch through the stages of a preset and return the calls it took, without a time limit.
 
     Raises:
@@ -112,26 +111,25 @@ def count_calls(questions: Sequence[Question], launch: Launch, pipeline: Any) ->
         ModelError: A stage could not be run; a table without it would be too good.
     """
     from agents.models.pixels import to_rgb
-    from agents.pipeline import STAGES, run_stage
-    from agents.stage import Context
+    from agents.pipeline import Pipeline
     from agents.turn import Turn
 
     log = CallLog()
-    settings, models = launch.settings, launch.models(partial(CountingRegistry, log))
-    search = cast(SearchGateway, Counted(SearchGateway(pipeline), "search", log))
-    context = Context(settings, models, search, launch.prompts, NO_DEADLINE)
+    models = launch.models(partial(CountingRegistry, log))
+    search = cast(SearchGateway, Counted(SearchGateway(search_pipeline), "search", log))
+    pipeline = Pipeline(launch.settings, models, search, launch.prompts)
     turns = [
         Turn(question.query, to_rgb(question.image) if question.image is not None else None, question.history)
         for question in questions
     ]
     for turn in turns:
         turn.question = turn.query
-    for name in settings.stages:
-        log.stage = name
-        run_stage(STAGES[name](), turns, context)
+    for stage in pipeline.stages:
+        log.stage = stage.name
+        turns = pipeline.run_stage(stage, turns, pipeline.context)
         failed = turns[0].trace[-1]["skipped"]
         if failed:
-            raise ModelError(f"stage {name}: {failed}")
+            raise ModelError(f"stage {stage.name}: {failed}")
     return log.calls
 
 

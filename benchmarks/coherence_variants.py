@@ -114,39 +114,37 @@ def run(
     Args:
         asked: Questions with fresh turns.
         settings: Of each variant, by label; all have the same stages before the one that is compared.
-        parts: The other fields of ``agents.stage.Context``.
+        parts: Models, search and prompts of ``agents.pipeline.Pipeline``.
     """
-    from agents.pipeline import STAGES, run_stage
-    from agents.stage import Context
+    from agents.pipeline import Pipeline
 
     names = next(made.stages for made in settings.values() if STAGE in made.stages)
-    before, after = names[: names.index(STAGE)], names[names.index(STAGE) + 1 :]
-    turns = [turn for _, turn in asked]
-    for name in before:
-        run_stage(STAGES[name](), turns, Context(settings=next(iter(settings.values())), **parts))
+    before, after = names[: names.index(STAGE)], names[names.index(STAGE) :]
+
+    def through(turns: Sequence[Turn], made: Settings, stages: Sequence[str]) -> list[Turn]:
+        kept = tuple(name for name in made.stages if name in stages)
+        return Pipeline(made.model_copy(update={"stages": kept}), **parts).run(turns)
+
+    turns = through([turn for _, turn in asked], next(iter(settings.values())), before)
     found = {}
     for label, made in settings.items():
-        own = [dataclasses.replace(turn, trace=[], _notes={}) for turn in turns]
-        for name in (STAGE, *after) if STAGE in made.stages else after:
-            run_stage(STAGES[name](), own, Context(settings=made, **parts))
+        own = through([dataclasses.replace(turn, trace=[], _notes={}) for turn in turns], made, after)
         replies = [
             answered(question.session, question.turn, turn.answer)
             for (question, _), turn in zip(asked, own, strict=True)
         ]
-        shown = made.answer.evidence
         for turn in own:
             if turn.error is not None:
                 print(f"{label}: {turn.error}", file=sys.stderr)
         found[label] = [
-            _measured(question, turn, reply, shown)
-            for (question, _), turn, reply in zip(asked, own, replies, strict=True)
+            _measured(question, turn, reply) for (question, _), turn, reply in zip(asked, own, replies, strict=True)
         ]
     return found
 
 
-def _measured(question: Question, turn: Turn, reply: AnsweredTurn, shown: int) -> Measured:
+def _measured(question: Question, turn: Turn, reply: AnsweredTurn) -> Measured:
     [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
-    evidence = "\n".join(chunk.text for chunk in turn.best_evidence(shown))
+    evidence = "\n".join(chunk.text for chunk in turn.shown)
     return Measured(
         judged,
         question.source,
@@ -198,7 +196,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
     # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
-    from agents.deadline import NO_DEADLINE
     from agents.models.pixels import to_rgb
     from agents.search.gateway import SearchGateway
     from agents.turn import Turn
@@ -223,7 +220,6 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
         "models": launch.models(),
         "search": SearchGateway(launch.pipeline(split=options.split)),
         "prompts": launch.prompts,
-        "deadline": NO_DEADLINE,
     }
     rows: dict[str, list[Measured]] = {label: [] for label in settings}
     for kind in ("single-turn", "multi-turn"):

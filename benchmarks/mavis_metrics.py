@@ -77,9 +77,9 @@ def smollm2_features(cache: Path) -> Features:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from agents.models.chat.smollm2 import NAME, converted
+    from agents.models.chat.smollm2 import smollm2_checkpoint
 
-    folder = converted(cache / "models" / NAME)
+    folder = smollm2_checkpoint(cache)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer.padding_side = "left"  # so that the last place of each row is the last token of its text

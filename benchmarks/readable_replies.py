@@ -10,6 +10,7 @@ than ``--least`` percent can.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ Readable = Callable[[str], bool]
 
 MOST_SHORT_WORDS = 12
 """Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
+
+_NO_LIMIT = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000")  # no reply is to be cut by the clock
 
 MOST_QUESTION_WORDS = 60
 """Words of a question that stands alone; a longer reply has explained itself."""
@@ -183,7 +186,7 @@ class _ReadChat:
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
-    """Ask the first sessions of validation, one at a time, and read every reply; first turns alone, for dialogs depend on answers.
+    """Ask the first sessions of validation and read every reply; first turns alone, for dialogs depend on answers.
 
     Raises:
         agents.settings.SettingsError: There is no such preset or profile.
@@ -193,7 +196,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     from agents.models.chat.reply_cache import ReplyStore
     from evaluation.data import crag_dataset
 
-    launch = Launch.read(preset, options.profile, cache=options.cache)
+    launch = Launch.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)
     replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     agent = CragAgent.from_launch(launch, launch.pipeline(split="validation"), replies=replies)
     counts: dict[str, Count] = {}
@@ -212,10 +215,15 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         elif len(seen.examples) < options.examples:
             seen.examples.append(reply.text)
 
-    agent.prompts, agent.models = prompts, ReadModels(agent.models, read)
+    own = agent.pipeline.context
+    agent.pipeline.context = dataclasses.replace(own, prompts=prompts, models=ReadModels(agent.models, read))
     dataset = crag_dataset.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
-    for session in dataset.sessions[: options.num_conversations]:
-        agent.batch_generate_response([session.turns[0].query], [dataset.image(session).image], [[]])
+    sessions = dataset.sessions[: options.num_conversations]
+    for start in range(0, len(sessions), agent.get_batch_size()):
+        batch = sessions[start : start + agent.get_batch_size()]
+        agent.batch_generate_response(
+            [session.turns[0].query for session in batch], [dataset.image(session).image for session in batch]
+        )
     console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)
     return [counts[name] for name in sorted(counts)]
 

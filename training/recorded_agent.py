@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from PIL import Image
 
@@ -227,27 +227,25 @@ class RecordingRegistry(ModelRegistry):
         return self._recorded.setdefault(id(model), RecordedChat(model, self._recorder))
 
 
-class _RecordedStage:
-    """A stage that says for whom it asks."""
+def _recorded(stage: Stage, agent: RecordedAgent) -> Stage:
+    """The stage, saying for whom it asks; a turn that is tried once more by itself, after a failure, is not recorded."""
+    own = stage.run
 
-    def __init__(self, stage: Stage, agent: RecordedAgent) -> None:
-        self.name, self.least_seconds, self.wanted_seconds = stage.name, stage.least_seconds, stage.wanted_seconds
-        self._stage = stage
-        self._agent = agent
-
-    def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """As the stage's own; a turn that is tried once more by itself, after a failure, is not recorded."""
-        if len(turns) != self._agent.asked:
-            return self._stage.run(turns, context)
-        asking = Asking(self.name, self._agent.batch, tuple(turns))
+    def run(turns: Sequence[Turn], context: Context) -> None:
+        if len(turns) != agent.asked:
+            return own(turns, context)
+        asking = Asking(stage.name, agent.batch, tuple(turns))
         token = _asking.set(asking)
         try:
-            self._stage.run(turns, context)
-            if self.name == _LAST:
-                self._agent.recorder.turns(asking)
+            own(turns, context)
+            if stage.name == _LAST:
+                agent.recorder.turns(asking)
         finally:
             _asking.reset(token)
         return None
+
+    stage.run = run  # type: ignore[method-assign]
+    return stage
 
 
 class RecordedAgent(CragAgent):
@@ -263,9 +261,7 @@ class RecordedAgent(CragAgent):
         self.recorder = recorder
         self.batch, self.asked = -1, 0
         super().__init__(search_pipeline, **options)
-
-    def _make_stages(self) -> list[Stage]:
-        return [cast(Stage, _RecordedStage(stage, self)) for stage in super()._make_stages()]
+        self.pipeline.stages = [_recorded(stage, self) for stage in self.pipeline.stages]
 
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
         """As the agent's own; a record beside a trace that is begun anew is begun anew too."""

@@ -12,6 +12,9 @@ import sentencex
 
 from agents.texts.text import without_controls
 
+MOST_DOCUMENTS = 15
+"""Documents shown for one answer: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents each bring no more."""
+
 _LONGEST = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
 _WIDEST = 50  # documents that one [1-50] may stand for
 _MARKER = re.compile(r"[\[【]([^\[\]【】\n]{1,60})[\]】]")

@@ -65,6 +65,6 @@ def vtki(titles: Sequence[str], visual: Sequence[float], textual: Sequence[float
     return titles[by_picture] != titles[by_text]
 
 
-def joint_choice(visual: Sequence[float], textual: Sequence[float], text_weight: float) -> int | None:
-    """Eq. 5 for models that cannot be asked: argmax over the entries of visual + text_weight * textual; None without entries."""
-    return preferred([sight + text_weight * text for sight, text in zip(visual, textual, strict=True)])
+def joint_choice(visual: Sequence[float], textual: Sequence[float]) -> int | None:
+    """Eq. 5 where the model names no entry: argmax over the entries of visual + textual; None without entries."""
+    return preferred([sight + text for sight, text in zip(visual, textual, strict=True)])

@@ -45,16 +45,22 @@ def _llama_cpp(
 
 def _transformers(
     registry: ModelRegistry,
-    path: str,
+    path: str | None = None,
     device: str = "cpu",
     dtype: str = "auto",
+    int8: bool = False,
     max_batch: int = 8,
     max_image_side: int = 1120,
 ) -> Any:
-    del registry
+    """``path`` is a checkpoint or a GGUF file; no path: the file of ``agents.models.chat.gguf``. A GGUF file is converted once."""
+    from agents.models.chat.gguf import find
+    from agents.models.chat.gguf_checkpoint import converted
     from agents.models.chat.transformers_chat import TransformersChat
 
-    return TransformersChat.load(path, device, dtype, max_batch=max_batch, max_image_side=max_image_side)
+    source = str(find(registry.cache)) if path is None else path
+    if source.endswith(".gguf"):
+        source = str(converted(Path(source), registry.cache / "models" / Path(source).stem))
+    return TransformersChat.load(source, device, dtype, int8, max_batch=max_batch, max_image_side=max_image_side)
 
 
 def _vllm(

@@ -1,28 +1,44 @@
-"""Stage 12: the chat model answers, from the evidence where there is any."""
+"""The chat model answers, from the evidence where there is any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+
+from pydantic import Field
 
 from agents.methods.candidates import candidate_of
 from agents.methods.white_box import token_probabilities
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.turn import IDK, Candidate, Turn
 
 
-class Answer:
-    """One batched call for all turns; a question that is answered directly gets its draft."""
+class Answer(Stage):
+    """The chat model, from the chunks where there are any; one batched call. What is answered directly gets its draft."""
 
-    name: ClassVar[str] = "answer"
-    least_seconds: ClassVar[float] = 1.0
-    wanted_seconds: ClassVar[float] = 2.0
+    class Options(StageOptions):
+        """The answer of the chat model."""
+
+        prompt: str = Field("answer_with_evidence", description="template in prompts/")
+        prompt_without_evidence: str = Field(
+            "answer_without_evidence", description="template where no evidence was kept"
+        )
+        evidence: int = Field(5, ge=0, description="chunks shown")
+
+    options: Options
+    fills = ("candidate", "shown")
+    kind = "answers"
+
+    least_seconds = 1.0
+    wanted_seconds = 2.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """With evidence and without."""
+        return self.options.prompt, self.options.prompt_without_evidence
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
-        settings = context.settings.answer
-        with_evidence = context.prompts[settings.prompt]
-        without = context.prompts[settings.prompt_without_evidence]
+        with_evidence = context.prompts[self.options.prompt]
+        without = context.prompts[self.options.prompt_without_evidence]
         asked = []
         for turn in turns:
             if turn.route == "direct" and turn.draft is not None:
@@ -35,20 +51,18 @@ class Answer:
                 asked.append(turn)
         requests = []
         for turn in asked:
-            chunks = context.evidence(turn, settings.evidence)
-            prompt = with_evidence if chunks else without
+            turn.shown = context.evidence(turn, self.options.evidence)
+            prompt = with_evidence if turn.shown else without
             requests.append(
                 prompt.request(
                     image=turn.image,
                     question=turn.question,
                     history=turn.history,
                     entity=turn.entity.name if turn.entity is not None else None,
-                    evidence=chunks,
+                    evidence=turn.shown,
                 )
             )
-        if not requests:
-            return
-        replies = context.models.chat(with_evidence.settings.model).chat(requests, context.deadline)
+        replies = context.ask(with_evidence, requests)
         for turn, reply in zip(asked, replies, strict=True):
             if reply.finish_reason == "error":
                 turn.error = f"answer: {reply.error}"

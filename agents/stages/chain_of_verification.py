@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from agents.methods.knowledge_conflict import says_something
-from agents.methods.verification_chain import ChainOfVerification, parse_chain
-from agents.stage import Context
+from agents.methods.verification_chain import parse_chain
+from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
-class VerificationChain:
-    """One batched call; both phases are one prompt, and the reply says its confidence first so that a cut one has it too.
+class VerificationChain(Stage):
+    """Confidence in the candidate, checked as a whole and by sub-questions (CRUISE), in one batched call.
 
-    Where no model can do that, the confidence of the answer itself stands in for the verifier's.
+    Both phases are one prompt, and the reply says its confidence first so that a cut one has it too.
     """
 
-    name: ClassVar[str] = "chain_of_verification"
-    least_seconds: ClassVar[float] = 1.0
-    wanted_seconds: ClassVar[float] = 2.0
+    fills = ("chain",)
+    kind = "verifies"
+
+    least_seconds = 1.0
+    wanted_seconds = 2.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of both phases."""
+        return ("chain_of_verification",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""
@@ -28,22 +33,12 @@ class VerificationChain:
             for turn in turns
             if turn.candidate is not None and says_something(turn.candidate.text)
         ]
-        if context.settings.chain_of_verification.by == "candidate":
-            for turn, _ in concerned:
-                turn.chain = ChainOfVerification(turn.candidate.confidence if turn.candidate else None)
-                turn.note(cov_confidence=turn.chain.confidence)
-            return
-        if not concerned:
-            return
         prompt = context.prompts["chain_of_verification"]
-        most = context.settings.answer.evidence
         requests = [
-            prompt.request(
-                image=turn.image, question=turn.question, evidence=context.evidence(turn, most), answer=answer
-            )
+            prompt.request(image=turn.image, question=turn.question, evidence=turn.shown, answer=answer)
             for turn, answer in concerned
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for (turn, _), reply in zip(concerned, replies, strict=True):
             if reply.finish_reason != "error":
                 turn.chain = parse_chain(reply.text)

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from agents.methods.entry_replies import LETTERS, entry_letter
 from agents.methods.knowledge_conflict import joint_choice
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
-class ChooseEntry:
-    """A model looks at pictures and texts of all entries, in one batched call; without a model their scores are added."""
+class ChooseEntry(Stage):
+    """The entry that picture and text together point to: the model looks at all of them; both scores where it names none."""
 
-    name: ClassVar[str] = "choose_entry"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+    fills = ("chosen", "entity", "entity_score")
+    picture_notes = frozenset({"entity", "chosen"})
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the choice."""
+        return ("entry_choice",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chosen`` and, from it, ``entity`` and ``entity_score``; a reply that names no entry leaves it to the scores."""
-        settings = context.settings.choose_entry
         concerned = [turn for turn in turns if turn.entries]
-        named: dict[int, int] = {}
-        if settings.by == "model" and concerned:
-            named = self._ask(concerned, context)
+        named = self._ask(concerned, context)
         for turn in concerned:
             index = named.get(id(turn))
             if index is None:
                 index = joint_choice(
-                    [entry.visual for entry in turn.entries],
-                    [entry.textual for entry in turn.entries],
-                    settings.text_weight,
+                    [entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries]
                 )
             if index is not None:
                 turn.choose(index)
@@ -50,7 +49,7 @@ class ChooseEntry:
             )
             for turn in turns
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         named = {}
         for turn, reply in zip(turns, replies, strict=True):
             index = entry_letter(reply.text, len(turn.entries)) if reply.finish_reason != "error" else None

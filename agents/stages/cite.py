@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Literal
 
 import sentencex
+from pydantic import Field
 
-from agents.methods.citations import CitedSentence, check, figures_supported, marked, parse_cited, said_once, stands_in
+from agents.methods.citations import (
+    MOST_DOCUMENTS,
+    CitedSentence,
+    check,
+    figures_supported,
+    marked,
+    parse_cited,
+    said_once,
+    stands_in,
+)
 from agents.methods.knowledge_conflict import says_something
-from agents.settings import CiteSettings
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of, passage_of
 from agents.turn import Candidate, Evidence, Turn
 
@@ -26,22 +35,41 @@ class Answered:
     documents: tuple[Evidence, ...]
 
 
-class Cite:
-    """All pairs of a sentence and a part of a document go through the reranker in one call."""
+class Cite(Stage):
+    """Citations that name no document, or one that does not support the sentence, are dropped (``agents/methods/citations.py``).
 
-    name: ClassVar[str] = "cite"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    All pairs of a sentence and a part of a document go through the reranker in one call.
+    """
+
+    class Options(StageOptions):
+        """The check of citations; what is left without one is cited afterwards, kept or dropped."""
+
+        threshold: float = Field(
+            0.5, description="support, as the reranker scores it, below which a citation is dropped"
+        )
+        attribute: bool = Field(True, description="find the document of a sentence that is left without citation")
+        unsupported: Literal["keep", "drop"] = Field("keep", description="what becomes of a sentence without citation")
+
+    options: Options
+    fills = ("cited",)
+    kind = "verifies"
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def roles(self) -> tuple[str, ...]:
+        """The reranker."""
+        return ("reranker",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``cited`` of the turns that have an answer."""
-        settings = context.settings.cite
+        options = self.options
         concerned = [
             Answered(
                 turn,
                 turn.candidate,
                 said_once(parse_cited(turn.candidate.text)),
-                turn.best_evidence(settings.documents),
+                turn.best_evidence(MOST_DOCUMENTS),
             )
             for turn in turns
             if turn.candidate is not None and says_something(turn.candidate.text)
@@ -51,14 +79,14 @@ class Cite:
         for answered in concerned:
             support = [
                 {
-                    number: supported(sentence, answered, document, scores, settings)
+                    number: supported(sentence, answered, document, scores)
                     for number, document in enumerate(answered.documents, start=1)
                 }
                 for sentence in answered.sentences
             ]
-            checked = check(answered.sentences, support, threshold=settings.threshold, attribute=settings.attribute)
+            checked = check(answered.sentences, support, threshold=options.threshold, attribute=options.attribute)
             answered.turn.cited = tuple(
-                sentence for sentence in checked if sentence.citations or settings.unsupported == "keep"
+                sentence for sentence in checked if sentence.citations or options.unsupported == "keep"
             )
             answered.turn.note(
                 cited=" ".join(marked(sentence) for sentence in answered.turn.cited),
@@ -119,7 +147,6 @@ def supported(
     answered: Answered,
     document: Evidence,
     scores: Mapping[tuple[str, str], float],
-    settings: CiteSettings,
 ) -> float:
     """How far a document supports a sentence.
 
@@ -128,6 +155,6 @@ def supported(
     whole = passage_of(document)
     if stands_in(sentence.text, whole):
         return 1.0
-    if settings.figures and not figures_supported(sentence.text, [whole, answered.turn.question]):
+    if not figures_supported(sentence.text, [whole, answered.turn.question]):
         return 0.0
     return max((score for part in parts(document) if (score := scores[sentence.text, part]) == score), default=0.0)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Literal
 
 from PIL import Image
+from pydantic import Field
 
 from agents.methods.candidates import MOST_READ, candidate_from
+from agents.methods.citations import MOST_DOCUMENTS
 from agents.models.base import ChatReply, ChatRequest
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
 from agents.texts.replies import labelled
 from agents.turn import Candidate, Turn
@@ -20,28 +22,44 @@ _STEPS = ("relevant documents", "information")
 """Labels of the steps before the answer in the prompt that reasons."""
 
 
-class CitedAnswer:
-    """One batched call; documents are numbered from 1 in the order of ``Turn.best_evidence``."""
+class CitedAnswer(Stage):
+    """A long answer with ``[n]`` after each sentence (MAVIS); documents are numbered from 1 in the order of ``Turn.best_evidence``."""
 
-    name: ClassVar[str] = "cited_answer"
-    least_seconds: ClassVar[float] = 2.0
-    wanted_seconds: ClassVar[float] = 4.0
+    class Options(StageOptions):
+        """A long answer with a citation for each sentence (MAVIS, section 5.2)."""
+
+        method: Literal["vanilla", "chain_of_thought"] = Field("vanilla", description="how the model is asked")
+        pictures: bool = Field(True, description="show the pictures of image documents, where there are any")
+
+    options: Options
+    fills = ("candidate",)
+    kind = "answers"
+
+    least_seconds = 2.0
+    wanted_seconds = 4.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the method."""
+        return (PROMPTS[self.options.method],)
+
+    def pictures(self) -> int:
+        """One of each document at most."""
+        return MOST_DOCUMENTS if self.options.pictures else 0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``, with its markers."""
-        settings = context.settings.cited_answer
-        prompt = context.prompts[PROMPTS[settings.method]]
+        prompt = context.prompts[PROMPTS[self.options.method]]
         urls = [
             chunk.url
             for turn in turns
-            for chunk in turn.best_evidence(settings.documents)
+            for chunk in turn.best_evidence(MOST_DOCUMENTS)
             if modality_of(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
-        pictures = context.search.pictures(urls, settings.fetch, context.deadline) if settings.pictures and urls else {}
+        pictures = (
+            context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures and urls else {}
+        )
         requests = [self._request(turn, context, pictures) for turn in turns]
-        if not requests:
-            return
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             if reply.finish_reason == "error":
                 turn.error = turn.error or f"cited_answer: {reply.error}"
@@ -49,10 +67,8 @@ class CitedAnswer:
                 turn.candidate = long_answer(reply)
             turn.note(reply=reply.text, finish_reason=reply.finish_reason)
 
-    @staticmethod
-    def _request(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> ChatRequest:
-        settings = context.settings.cited_answer
-        chunks = turn.best_evidence(settings.documents)
+    def _request(self, turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> ChatRequest:
+        chunks = turn.best_evidence(MOST_DOCUMENTS)
         texts = [dataclasses.replace(chunk, text=turn.knowledge.get(chunk, chunk.text)) for chunk in chunks]
         shown = [
             (number, picture)
@@ -63,7 +79,7 @@ class CitedAnswer:
         for number, picture in shown:  # attributes of one entity share its picture
             numbers.setdefault(id(picture), []).append(number)
         distinct = tuple({id(picture): picture for _, picture in shown}.values())
-        return context.prompts[PROMPTS[settings.method]].request(
+        return context.prompts[PROMPTS[self.options.method]].request(
             image=turn.image,
             images=distinct,
             question=turn.question,

@@ -1,25 +1,27 @@
-"""Stage 11: the evidence that agrees with the rest of the evidence (semantic coherence filtering, section 3)."""
+"""The evidence that agrees with the rest of the evidence (semantic coherence filtering, section 3)."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from agents.methods.coherence_scores import Matrix, mean_pairwise, similarities, top
 from agents.methods.entity_graph import Source, entity_graph, item_degrees, pruned
 from agents.search.hits import ImageHit, WebHit
-from agents.settings import CoherenceSettings
-from agents.stage import Context
-from agents.texts.evidence_chunks import attribute_chunks, cutter, each_once, page_chunks
+from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, page_chunks
 from agents.texts.evidence_text import evidence_for_trace, passage_of
 from agents.turn import Evidence, Turn
 
 Modality = Literal["image", "text", "table"]
 MODALITIES: tuple[Modality, ...] = ("image", "text", "table")
+
+_WIDEN = 3  # how much larger each further search is
 
 
 @dataclass(frozen=True)
@@ -47,25 +49,55 @@ class Pool:
         self.items = list(reversed(known.values()))
 
 
-class CoherenceStage:
-    """Two stages over the whole batch: one encoder call, and one search for whatever modality was short."""
+class CoherenceOptions(ChunkOptions, StageOptions):
+    """Semantic coherence filtering: evidence that agrees with the rest (section 3 of the paper).
 
-    name: ClassVar[str] = "coherence"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    What further searches bring is cut by the options that the stage ``evidence`` has too.
+    """
+
+    k: int = Field(5, ge=1, description="chunks kept for each modality in stage 1, and altogether in stage 2")
+    candidates: int = Field(10, ge=1, description="chunks of a modality that stage 1 chooses from")
+    metric: Literal["l1", "euclidean", "cosine"] = Field("cosine", description="likeness of two embeddings")
+    second: Literal["none", "pairwise", "graph"] = Field(
+        "pairwise", description="stage 2: none, mean pairwise likeness (algorithm 1), or the entity graph (algorithm 2)"
+    )
+    rounds: int = Field(1, ge=0, description="larger searches made at most where a modality has fewer than k chunks")
+    pictures: int = Field(10, ge=1, description="pictures that the search before fetched; further ones fetch more")
+    pages: int = Field(
+        10, ge=1, description="pages that the search before fetched for a query; further ones fetch more"
+    )
+
+
+class CoherenceStage(Stage):
+    """Of each modality the chunks most like the question, then those that agree with each other or hang together by their entities.
+
+    ``agents/methods/coherence_scores.py``, ``agents/methods/entity_graph.py``; one encoder call for the batch. A modality that is short
+    is searched for again.
+    """
+
+    Options = CoherenceOptions
+    options: CoherenceOptions
+    fills = ("coherent",)
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def roles(self) -> tuple[str, ...]:
+        """The encoder, and what finds names for the graph."""
+        return ("text_encoder", "entity_finder") if self.options.second == "graph" else ("text_encoder",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``coherent``, the most coherent chunk first."""
-        settings = context.settings.coherence
+        options = self.options
         pools = [Pool(turn) for turn in turns]
         for pool in pools:
             pool.add([*pictures(pool.turn.image_hits, pool.turn), *known_chunks(pool.turn)])
         searched = self._repeat_retrieval(pools, context)
         chosen = self._most_relevant(pools, context)
-        if settings.second == "graph":
+        if options.second == "graph":
             kept = self._by_graph(chosen, context)
-        elif settings.second == "pairwise":
-            kept = [self._by_likeness(items, vectors, settings) for items, vectors in chosen]
+        elif options.second == "pairwise":
+            kept = [self._by_likeness(items, vectors) for items, vectors in chosen]
         else:
             kept = [[(item, None) for item in items] for items, _ in chosen]
         for pool, (items, _), ranking, rounds in zip(pools, chosen, kept, searched, strict=True):
@@ -79,31 +111,28 @@ class CoherenceStage:
                 evidence=evidence_for_trace(turn.coherent),
             )
 
-    @staticmethod
-    def _repeat_retrieval(pools: Sequence[Pool], context: Context) -> list[int]:
+    def _repeat_retrieval(self, pools: Sequence[Pool], context: Context) -> list[int]:
         """Larger searches for the pools in which a modality is short, all together; how many each pool took part in."""
-        settings = context.settings.coherence
         rounds = [0] * len(pools)
-        for number in range(1, settings.rounds + 1):
-            factor = settings.widen**number
-            short = [(pool, shortage(pool, settings.k, context)) for pool in pools]
+        for number in range(1, self.options.rounds + 1):
+            factor = _WIDEN**number
+            short = [(pool, shortage(pool, self.options.k, context)) for pool in pools]
             by_image = [pool for pool, modalities in short if modalities & {"image", "table"}]
             by_text = [pool for pool, modalities in short if "text" in modalities]
-            if not (by_image or by_text) or not context.deadline.allows(CoherenceStage.least_seconds):
+            if not (by_image or by_text) or not context.deadline.allows(self.least_seconds):
                 break
-            _search_images(by_image, context, factor)
-            _search_pages(by_text, context, factor)
+            _search_images(by_image, context, self.options, factor)
+            _search_pages(by_text, context, self.options, factor)
             rounds = [number if modalities else before for (_, modalities), before in zip(short, rounds, strict=True)]
         return rounds
 
-    @staticmethod
-    def _most_relevant(pools: Sequence[Pool], context: Context) -> list[tuple[list[Item], Matrix]]:
+    def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Item], Matrix]]:
         """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept."""
-        settings = context.settings.coherence
+        options = self.options
         candidates = [
-            [item for modality in MODALITIES for item in pool.of(modality, settings.candidates)] for pool in pools
+            [item for modality in MODALITIES for item in pool.of(modality, options.candidates)] for pool in pools
         ]
-        questions = [pool.turn.grounded_question if settings.fuse_entity else pool.turn.question for pool in pools]
+        questions = [pool.turn.question for pool in pools]
         texts = [passage_of(item.chunk) for items in candidates for item in items]
         if not texts:
             return [([], np.zeros((0, 0))) for _ in pools]
@@ -112,26 +141,22 @@ class CoherenceStage:
         found = []
         for question, items in zip(encoded, candidates, strict=False):
             vectors, rest = rest[: len(items)], rest[len(items) :]
-            relevance = similarities(question[None], vectors, settings.metric)[0]
+            relevance = similarities(question[None], vectors, options.metric)[0]
             places: list[int] = []
             for modality in MODALITIES:
                 own = [place for place, item in enumerate(items) if item.modality == modality]
-                places += [own[best] for best in top(relevance[own], settings.k)]
+                places += [own[best] for best in top(relevance[own], options.k)]
             places = [places[best] for best in top(relevance[places], len(places))]
             found.append(([items[place] for place in places], vectors[places]))
         return found
 
-    @staticmethod
-    def _by_likeness(
-        items: Sequence[Item], vectors: Matrix, settings: CoherenceSettings
-    ) -> list[tuple[Item, float | None]]:
+    def _by_likeness(self, items: Sequence[Item], vectors: Matrix) -> list[tuple[Item, float | None]]:
         """Stage 2, method A: the k items with the highest mean likeness to all others."""
-        scores = mean_pairwise(similarities(vectors, vectors, settings.metric))
-        return [(items[place], float(scores[place])) for place in top(scores, settings.k)]
+        scores = mean_pairwise(similarities(vectors, vectors, self.options.metric))
+        return [(items[place], float(scores[place])) for place in top(scores, self.options.k)]
 
-    @staticmethod
     def _by_graph(
-        chosen: Sequence[tuple[list[Item], Matrix]], context: Context
+        self, chosen: Sequence[tuple[list[Item], Matrix]], context: Context
     ) -> list[list[tuple[Item, float | None]]]:
         """Stage 2, method B: the k items with the highest degree in the pruned graph; of equals the more relevant one.
 
@@ -144,16 +169,15 @@ class CoherenceStage:
             degrees = item_degrees(pruned(entity_graph(sources)), len(items))
             tied = [place for place, degree in enumerate(degrees) if degree is not None] or list(range(len(items)))
             scores = np.asarray([degrees[place] or 0 for place in tied], dtype=np.float64)
-            best = top(scores, context.settings.coherence.k)
+            best = top(scores, self.options.k)
             kept.append([(items[tied[place]], float(scores[place])) for place in best])
         return kept
 
 
 def known_chunks(turn: Turn) -> Iterator[Item]:
     """What the stages before kept as evidence."""
-    modality_of: dict[str, Modality] = {"web": "text", "kg": "table", "image": "image"}
     for chunk in turn.best_evidence(len(turn.evidence) + len(turn.ranked or ())):
-        yield Item(chunk, modality_of[chunk.source])
+        yield Item(chunk, "text" if chunk.source == "web" else "table")
 
 
 def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
@@ -188,15 +212,14 @@ def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     return {modality for modality in MODALITIES if possible[modality] and len(pool.of(modality, k)) < k}
 
 
-def _search_images(pools: Sequence[Pool], context: Context, factor: int) -> None:
+def _search_images(pools: Sequence[Pool], context: Context, options: CoherenceOptions, factor: int) -> None:
     """Further pictures, and the attributes of what they show."""
-    settings = context.settings
     images = [pool.turn.image for pool in pools if pool.turn.image is not None]
-    cut = cutter(settings.evidence)
+    cut = cutter(options)
     if not images:
         return
     given = [pool.turn.given for pool in pools if pool.turn.image is not None]
-    found = context.search.search_images(images, settings.image_search.k * factor, given)
+    found = context.search.search_images(images, options.pictures * factor, given)
     for pool, results in zip(pools, found, strict=True):
         pool.add(list(pictures(results.hits, pool.turn)))
         named = [(entity, hit) for hit in results.hits for entity in hit.entities]
@@ -204,31 +227,28 @@ def _search_images(pools: Sequence[Pool], context: Context, factor: int) -> None
             [
                 Item(chunk, "table")
                 for entity, hit in named
-                for chunk in each_once(list(attribute_chunks(entity, hit, settings.evidence, cut)))
-                if chunk.key != "name"
+                for chunk in each_once(list(attribute_chunks(entity, hit, options, cut)))
+                if chunk.key != "name"  # the picture's own sentence says it
             ]
         )
         if results.error is not None:
             pool.turn.note(image_search_error=results.error)
 
 
-def _search_pages(pools: Sequence[Pool], context: Context, factor: int) -> None:
+def _search_pages(pools: Sequence[Pool], context: Context, options: CoherenceOptions, factor: int) -> None:
     """Further pages for all queries of the turns."""
-    settings = context.settings
     asked = [(pool, query) for pool in pools for query in (pool.turn.queries or (pool.turn.question,)) if query]
     if not asked:
         return
-    k = settings.web_search.k * factor
+    k = options.pages * factor
     given = [pool.turn.given for pool, _ in asked]
-    found = context.search.search_web([query for _, query in asked], k, k * settings.web_search.overfetch, given)
+    found = context.search.search_web([query for _, query in asked], k, k, given)
     hits: dict[int, list[WebHit]] = {id(pool): [] for pool in pools}
     for (pool, _), results in zip(asked, found, strict=True):
         hits[id(pool)].extend(results.hits)
         if results.error is not None:
             pool.turn.note(web_search_error=results.error)
-    cut = cutter(settings.evidence)
+    cut = cutter(options)
     for pool in pools:
-        chunks = each_once(
-            [chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut, settings.evidence.page_characters)]
-        )
+        chunks = each_once([chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut)])
         pool.add([Item(chunk, "text") for chunk in chunks])

@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field
 
 from agents.methods.fusion import fuse
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import evidence_for_trace, modality_of, passage_of
 from agents.turn import Evidence, Turn
 
+_CHUNKS_WHEN_SHORT = 24
 
-class DocumentsStage:
-    """Every pair of a query and a document of the batch goes through the reranker in one call.
+
+class DocumentsStage(Stage):
+    """The top K of each query, text and image documents together (MAVIS); all pairs of the batch through the reranker at once.
 
     The organiser searches pictures by a picture and pages by a text; what both found is one collection here, ranked against each
     query, as the paper's retriever ranks its collection of both.
     """
 
-    name: ClassVar[str] = "documents"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    class Options(StageOptions):
+        """Documents for an answer with citations (MAVIS, section 3.1)."""
+
+        k: int = Field(5, ge=1, description="documents kept for each query (K)")
+        modality: Literal["both", "text", "image"] = Field(
+            "both", description="documents to choose from: Multi-RAG, Text-RAG or Image-RAG (section 5.2)"
+        )
+
+    options: Options
+    fills = ("ranked",)
+    when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def roles(self) -> tuple[str, ...]:
+        """The reranker."""
+        return ("reranker",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most K documents for each query, each once, best first."""
-        settings = context.settings.documents
+        options = self.options
         asked = [
             (turn, query, chunk)
             for turn in turns
             for query in queries_of(turn)
-            for chunk in turn.evidence[: context.settings.evidence.most_chunks]
-            if settings.modality in ("both", modality_of(chunk))
+            for chunk in turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]
+            if options.modality in ("both", modality_of(chunk))
         ]
         scores = context.models.reranker.score([(query, passage_of(chunk)) for _, query, chunk in asked])
         lists: dict[int, dict[str, list[Evidence]]] = {id(turn): {} for turn in turns}
@@ -38,7 +56,7 @@ class DocumentsStage:
             if score == score:  # no NaN
                 lists[id(turn)].setdefault(query, []).append(chunk.scored(float(score)))
         for turn in turns:
-            best = [sorted(found, key=_by_score)[: settings.k] for found in lists[id(turn)].values()]
+            best = [sorted(found, key=_by_score)[: options.k] for found in lists[id(turn)].values()]
             fused = fuse(best, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
             turn.ranked = tuple(entry.item for entry in fused)
             modalities = [modality_of(chunk) for chunk in turn.ranked]

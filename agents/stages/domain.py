@@ -1,20 +1,23 @@
-"""Stage 2: the domain of a question and its picture (QA-Dragon, section 3.1.1)."""
+"""The domain of a question and its picture (QA-Dragon, section 3.1.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
-class DomainRouter:
-    """One call of the domain classifier for the batch."""
+class DomainRouter(Stage):
+    """A classifier of question and picture: a trained head, or zero-shot from the descriptions in ``prompts/domains/``."""
 
-    name: ClassVar[str] = "domain"
-    least_seconds: ClassVar[float] = 0.3
-    wanted_seconds: ClassVar[float] = 0.6
+    least_seconds = 0.3
+    wanted_seconds = 0.6
+    fills = ("domain",)
+
+    def roles(self) -> tuple[str, ...]:
+        """The classifier."""
+        return ("domain_classifier",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``domain`` of the turns whose domain the evaluator does not say."""

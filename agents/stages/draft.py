@@ -1,17 +1,17 @@
-"""Stage 3: a provisional answer by domain chain of thought (QA-Dragon, section 3.1.2)."""
+"""A provisional answer by domain chain of thought (QA-Dragon, section 3.1.2)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
 
 import sentencex
+from pydantic import Field
 
 from agents.methods.candidates import MOST_READ
 from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.cut_replies import was_cut, whole_sentences
 from agents.texts.replies import json_object, labelled
 from agents.texts.text import one_line
@@ -61,16 +61,28 @@ def _object_name(said: str) -> str | None:
     return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_LONGEST_NAME] or None
 
 
-class DraftStage:
-    """One batched call; each turn sees the examples of its own domain."""
+class DraftStage(Stage):
+    """Domain chain of thought with the domain's worked examples, in one batched call."""
 
-    name: ClassVar[str] = "draft"
-    least_seconds: ClassVar[float] = 2.0
-    wanted_seconds: ClassVar[float] = 4.0
+    class Options(StageOptions):
+        """What the prompt shows."""
+
+        examples: int = Field(2, ge=0, description="worked examples of the domain shown")
+        most_steps: int = Field(5, ge=1, description="reasoning steps (appendix A: at most 5)")
+
+    options: Options
+    fills = ("draft",)
+    when_short = "no examples"
+
+    least_seconds = 2.0
+    wanted_seconds = 4.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the draft."""
+        return ("draft",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""
-        settings = context.settings.draft
         domains = load_domains()
         prompt = context.prompts["draft"]
         requests = [
@@ -78,15 +90,15 @@ class DraftStage:
                 image=turn.image,
                 question=turn.question,
                 domain=domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN]),
-                most_examples=settings.examples,
-                most_steps=settings.most_steps,
+                most_examples=0 if context.short else self.options.examples,
+                most_steps=self.options.most_steps,
             )
             for turn in turns
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             if reply.finish_reason != "error":
-                turn.draft = parse_draft(reply, settings.most_steps)
+                turn.draft = parse_draft(reply, self.options.most_steps)
             turn.note(
                 steps=list(turn.draft.steps) if turn.draft else [],
                 object=turn.draft.object_name if turn.draft else None,

@@ -4,30 +4,52 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
+
+from pydantic import Field
 
 from agents.methods.candidates import candidate_of
 from agents.models.base import ChatRequest
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
 
+_SEED = 0  # of the second answer where there is no evidence
 
-class DualAnswer:
-    """Both answers of all turns in one batched call."""
 
-    name: ClassVar[str] = "dual_answer"
-    least_seconds: ClassVar[float] = 1.0
-    wanted_seconds: ClassVar[float] = 2.0
+class DualAnswer(Stage):
+    """Answers with and without evidence of all turns in one batched call (CRUISE)."""
+
+    class Options(StageOptions):
+        """Answers with and without evidence (CRUISE, section 3.3)."""
+
+        prompt: str = Field("answer_with_evidence", description="template in prompts/")
+        prompt_without_evidence: str = Field(
+            "answer_without_evidence", description="template of the answer without evidence"
+        )
+        evidence: int = Field(5, ge=0, description="chunks shown")
+        probe_temperature: float = Field(
+            0.0,
+            ge=0,
+            description="temperature of the second answer where there is no evidence and both prompts are alike",
+        )
+
+    options: Options
+    fills = ("candidate", "parametric", "shown")
+    kind = "answers"
+
+    least_seconds = 1.0
+    wanted_seconds = 2.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """With evidence and without."""
+        return self.options.prompt, self.options.prompt_without_evidence
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""
-        if not turns:
-            return
         requests: list[ChatRequest] = []
         for turn in turns:
             requests += self._pair(turn, context)
-        model = context.models.chat(context.prompts[context.settings.answer.prompt].settings.model)
-        replies = iter(model.chat(requests, context.deadline))
+        replies = iter(context.ask(context.prompts[self.options.prompt], requests))
         for turn in turns:
             with_evidence, without = next(replies), next(replies)
             turn.candidate, turn.parametric = candidate_of(with_evidence), candidate_of(without)
@@ -36,22 +58,16 @@ class DualAnswer:
                 turn.error = turn.error or f"dual_answer: {errors[0]}"
             turn.note(from_evidence=_said(turn.candidate), without_evidence=_said(turn.parametric))
 
-    @staticmethod
-    def _pair(turn: Turn, context: Context) -> tuple[ChatRequest, ChatRequest]:
+    def _pair(self, turn: Turn, context: Context) -> tuple[ChatRequest, ChatRequest]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
-        settings = context.settings
-        chunks = context.evidence(turn, settings.answer.evidence)
-        plain = context.prompts[settings.answer.prompt_without_evidence]
+        turn.shown = context.evidence(turn, self.options.evidence)
+        plain = context.prompts[self.options.prompt_without_evidence]
         entity = turn.entity.name if turn.entity is not None else None
         asked: dict[str, Any] = {"image": turn.image, "question": turn.question, "history": turn.history}
         without = plain.request(**asked, entity=None, evidence=())
-        if not chunks:
-            probe = dataclasses.replace(
-                without, temperature=settings.dual_answer.probe_temperature, seed=settings.dual_answer.seed
-            )
-            return without, probe
-        prompt = context.prompts[settings.answer.prompt]
-        informed = prompt.request(**asked, entity=entity, evidence=chunks)
+        if not turn.shown:
+            return without, dataclasses.replace(without, temperature=self.options.probe_temperature, seed=_SEED)
+        informed = context.prompts[self.options.prompt].request(**asked, entity=entity, evidence=turn.shown)
         return informed, without
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+
+from pydantic import Field
 
 from agents.methods.knowledge_conflict import preferred, vtki
 from agents.search.hits import ImageHit
-from agents.settings import Entries as EntriesSettings
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import attribute_sentence
 from agents.texts.infobox import facts
 from agents.turn import KnowledgeEntry, Turn
 
+_CHARACTERS = 800  # longest text of an entry
+_ENTRIES_WHEN_SHORT = 2
 
-def entry_text(hit: ImageHit, characters: int) -> str:
+
+def entry_text(hit: ImageHit, characters: int = _CHARACTERS) -> str:
     """The text T of an entry: the attributes of its entities as sentences, cut at a word."""
     sentences = [
         attribute_sentence(key, entity.name, value)
@@ -25,20 +28,39 @@ def entry_text(hit: ImageHit, characters: int) -> str:
     return text if len(text) <= characters else text[:characters].rsplit(" ", 1)[0] + " ..."
 
 
-class EntriesStage:
-    """Texts of all entries of the batch go through the reranker together; their pictures come from the picture cache."""
+class EntriesStage(Stage):
+    """What image search found as pictures with texts (CoRe-MMRAG), the texts reranked; the pictures come from the picture cache."""
 
-    name: ClassVar[str] = "entries"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    class Options(StageOptions):
+        """Knowledge entries, each a picture and a text (CoRe-MMRAG, section 3.1)."""
+
+        most: int = Field(5, ge=1, le=16, description="entries looked at (k)")
+        pictures: bool = Field(True, description="show the pictures of entries to the model, where there are any")
+
+    options: Options
+    fills = ("entries",)
+    when_short = f"{_ENTRIES_WHEN_SHORT} entries, nothing fetched"
+    picture_notes = frozenset({"entries"})
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def roles(self) -> tuple[str, ...]:
+        """The reranker."""
+        return ("reranker",)
+
+    def pictures(self) -> int:
+        """A prompt shows those of all entries."""
+        return self.options.most if self.options.pictures else 0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entries``, best picture first, and note whether picture and text point to different ones (VTKI, eq. 4)."""
-        settings = context.settings.entries
-        hits = {id(turn): [hit for hit in turn.image_hits if hit.entities][: settings.most] for turn in turns}
+        most = min(self.options.most, _ENTRIES_WHEN_SHORT) if context.short else self.options.most
+        fetch = context.fetch and not context.short
+        hits = {id(turn): [hit for hit in turn.image_hits if hit.entities][:most] for turn in turns}
         urls = [hit.url for turn in turns for hit in hits[id(turn)]]
-        pictures = context.search.pictures(urls, settings.fetch, context.deadline) if settings.pictures else {}
-        found = {id(turn): [self._entry(hit, settings) for hit in hits[id(turn)]] for turn in turns}
+        pictures = context.search.pictures(urls, fetch, context.deadline) if self.options.pictures else {}
+        found = {id(turn): [self._entry(hit) for hit in hits[id(turn)]] for turn in turns}
         pairs = [(turn.question, f"{entry.title}: {entry.text}") for turn in turns for entry in found[id(turn)]]
         scores = iter(context.models.reranker.score(pairs) if pairs else ())
         for turn in turns:
@@ -48,10 +70,8 @@ class EntriesStage:
             self._note(turn)
 
     @staticmethod
-    def _entry(hit: ImageHit, settings: EntriesSettings) -> KnowledgeEntry:
-        return KnowledgeEntry(
-            hit.entities[0].name, entry_text(hit, settings.characters), hit.url, hit.entities[0], visual=hit.score
-        )
+    def _entry(hit: ImageHit) -> KnowledgeEntry:
+        return KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
 
     @staticmethod
     def _note(turn: Turn) -> None:

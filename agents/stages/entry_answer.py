@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from agents.methods.candidates import candidate_of
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
-class EntryAnswer:
-    """One batched call for the turns that have an entry."""
+class EntryAnswer(Stage):
+    """The chat model, from text and picture of the chosen entry; one batched call."""
 
-    name: ClassVar[str] = "entry_answer"
-    least_seconds: ClassVar[float] = 1.0
-    wanted_seconds: ClassVar[float] = 2.0
+    least_seconds = 1.0
+    wanted_seconds = 2.0
+    fills = ("candidate",)
+    kind = "answers"
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the answer."""
+        return ("entry_answer",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
         concerned = [(turn, turn.chosen) for turn in turns if turn.chosen is not None]
-        if not concerned:
-            return
         prompt = context.prompts["entry_answer"]
         requests = [
             prompt.request(
@@ -33,7 +35,7 @@ class EntryAnswer:
             )
             for turn, entry in concerned
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for (turn, _), reply in zip(concerned, replies, strict=True):
             turn.candidate = candidate_of(reply)
             turn.note(retrieved=turn.candidate.text if turn.candidate else None, error=reply.error)

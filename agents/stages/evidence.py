@@ -1,52 +1,57 @@
-"""Stage 9: attributes become sentences, pages become chunks (QA-Dragon, section 3.6.1)."""
+"""Attributes become sentences, pages become chunks (QA-Dragon, section 3.6.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
-from agents.stage import Context
-from agents.texts.evidence_chunks import attribute_chunks, cutter, each_once, entities_of, in_turn, page_chunks
-from agents.texts.printed import entry, rows
-from agents.texts.text import clean
-from agents.turn import Evidence, Turn
+from pydantic import Field
 
-PRINTED = "text in the image"
-"""Title of evidence that was read in the picture."""
+from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_chunks import (
+    ChunkOptions,
+    attribute_chunks,
+    cutter,
+    each_once,
+    entities_of,
+    in_turn,
+    page_chunks,
+)
+from agents.turn import Turn
+
+_CHUNKS_WHEN_SHORT = 24
 
 
-class EvidenceStage:
-    """What the searches found, cut into chunks that a reranker can score one by one."""
+class EvidenceStage(Stage):
+    """Attributes to sentences, pages to chunks, full texts around the part that was found (``agents/texts/evidence_chunks.py``)."""
 
-    name: ClassVar[str] = "evidence"
-    least_seconds: ClassVar[float] = 0.2
-    wanted_seconds: ClassVar[float] = 0.4
+    class Options(ChunkOptions, StageOptions):
+        """Cutting what was found into chunks."""
+
+        entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
+        most_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
+
+    options: Options
+    fills = ("evidence",)
+    when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
+
+    least_seconds = 0.2
+    wanted_seconds = 0.4
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""
-        settings = context.settings.evidence
-        cut = cutter(settings)
+        options = self.options
+        cut = cutter(options)
+        most = min(options.most_chunks, _CHUNKS_WHEN_SHORT) if context.short else options.most_chunks
         for turn in turns:
             ordered = each_once(
                 [
-                    *self._image_text(turn),
                     *(
                         chunk
-                        for entity, hit in entities_of(turn, settings.entities)
-                        for chunk in attribute_chunks(entity, hit, settings, cut)
+                        for entity, hit in entities_of(turn, options.entities)
+                        for chunk in attribute_chunks(entity, hit, options, cut)
                     ),
-                    *(chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, settings.page_characters)),
+                    *(chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut)),
                 ]
             )
-            turn.evidence = tuple(in_turn(turn, ordered)[: settings.most_chunks])
+            turn.evidence = tuple(in_turn(turn, ordered)[:most])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
-
-    @staticmethod
-    def _image_text(turn: Turn) -> Iterator[Evidence]:
-        """The text as a whole, and its rows one by one: a sign answers with one of them."""
-        printed = [clean(row) for row in rows(turn.image_text)]
-        if len(printed) > 1:
-            yield Evidence("\n".join(printed), "image", PRINTED, retrieval=1.0)
-        for row in printed:
-            key, value = entry(row) or (None, None)
-            yield Evidence(row, "image", PRINTED, retrieval=1.0, key=key, value=value)

@@ -1,22 +1,61 @@
-"""Stage 14: the answer that is given, or "I don't know"."""
+"""The answer that is given, or "I don't know"."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field, field_validator
 
 from agents.methods.citations import written
 from agents.methods.final_verification import Signals, final_branch, stands
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.white_box import token_probabilities
-from agents.settings import ROOT, FinalVerification
-from agents.settings import Finalise as FinaliseSettings
-from agents.stage import Context
+from agents.settings import ROOT
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line
 from agents.turn import IDK, Candidate, Turn
+
+
+class FinalVerification(StageOptions):
+    """Algorithm 1 of CRUISE; see ``agents/methods/final_verification.py``. Thresholds have no default: they belong to a model."""
+
+    least_retrieval: float = Field(description="tau_ret: least score of the best chunk for questions about the present")
+    low: float = Field(description="tau_low: confidence that suffices with context")
+    high: float = Field(description="tau_high: confidence needed without context")
+
+
+class FinaliseOptions(StageOptions):
+    """When an answer is given and when the agent abstains."""
+
+    gate: str | None = Field(
+        None,
+        description="fitted gate (JSON of python -m evaluation.studies.calibrate), a path below the repository; None: no gate",
+    )
+    most_idk: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description='without a gate: abstain where the reply would have begun with "I don\'t know" with more than this probability; '
+        "None: never",
+    )
+    verified_by: tuple[Literal["white_box", "model"], ...] = Field((), description="verifiers that all have to approve")
+    algorithm1: FinalVerification | None = Field(
+        None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"
+    )
+    abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
+    cite: bool = Field(False, description="answers carry [n]; the stage cite runs before this one, whatever the preset")
+
+    @field_validator("gate")
+    @classmethod
+    def _can_be_read(cls, path: str | None) -> str | None:
+        """Read the gate at once: without it every turn would end as an abstention."""
+        if path is not None:
+            Gate.load(ROOT / path)
+        return path
 
 
 def algorithm1_signals(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Signals:
@@ -37,7 +76,7 @@ def algorithm1_signals(turn: Turn, stages: Sequence[str], rule: FinalVerificatio
     )
 
 
-def ruled_out(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()) -> str | None:
+def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = ()) -> str | None:
     """Why a turn should not be answered, by the rules that have nothing to fit; ``stages`` are those of the preset."""
     if turn.candidate is None:
         return "no answer was found"
@@ -45,14 +84,14 @@ def ruled_out(turn: Turn, settings: FinaliseSettings, stages: Sequence[str] = ()
         return "the model does not know"
     if turn.cited is not None and not turn.cited:
         return "no sentence of the answer is supported"
-    if settings.abstain_real_time and turn.real_time:
+    if options.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
     if turn.route != "direct":
-        for verifier in settings.verified_by:
+        for verifier in options.verified_by:
             if not getattr(turn.verification, verifier):
                 return f"the {verifier.replace('_', '-')} verifier does not approve"
-    if settings.algorithm1 is not None:
-        rule = settings.algorithm1
+    if options.algorithm1 is not None:
+        rule = options.algorithm1
         branch = final_branch(
             algorithm1_signals(turn, stages, rule), least_retrieval=rule.least_retrieval, low=rule.low, high=rule.high
         )
@@ -97,38 +136,42 @@ def _gate(path: Path) -> Gate:
     return Gate.load(path)
 
 
-def doubt(candidate: Candidate, probability: float | None, gate: Gate | None, settings: FinaliseSettings) -> str | None:
+def doubt(candidate: Candidate, probability: float | None, gate: Gate | None, options: FinaliseOptions) -> str | None:
     """Why a candidate that no rule forbids is not sure enough: by the gate, or where there is none by P(idk)."""
     if gate is not None and probability is not None:
         if probability < gate.threshold:
             return f"the gate holds it for right with {probability:.3f}, below {gate.threshold:.3f}"
         return None
-    if settings.most_idk is not None and candidate.idk is not None and candidate.idk > settings.most_idk:
-        return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {settings.most_idk}"
+    if options.most_idk is not None and candidate.idk is not None and candidate.idk > options.most_idk:
+        return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {options.most_idk}"
     return None
 
 
-class Finalise:
-    """Applies the preset's rules, the gate and the length limit.
+class Finalise(Stage):
+    """The preset's rules, the calibrated gate (``agents/methods/gate.py``), the length limit, or "I don't know".
 
     The trace holds the candidate, whether it is given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
     """
 
-    name: ClassVar[str] = "finalise"
-    least_seconds: ClassVar[float] = 0.0
-    wanted_seconds: ClassVar[float] = 0.0
+    Options = FinaliseOptions
+    options: FinaliseOptions
+    fills = ("answer",)
+
+    def needs(self) -> tuple[str, ...]:
+        """Answers with markers take the stage that checks them."""
+        return ("cite",) if self.options.cite else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``answer``."""
-        settings, stages = context.settings.finalise, context.settings.stages
-        gate = _gate(ROOT / settings.gate) if settings.gate is not None else None
+        options = self.options
+        gate = _gate(ROOT / options.gate) if options.gate is not None else None
         for turn in turns:
             candidate, signals = turn.candidate, signals_of(turn)
             probability = gate.probability(signals) if gate is not None and candidate is not None else None
-            forbidden = ruled_out(turn, settings, stages)
+            forbidden = ruled_out(turn, options, context.stages)
             reason = forbidden
             if reason is None and candidate is not None:
-                reason = doubt(candidate, probability, gate, settings)
+                reason = doubt(candidate, probability, gate, options)
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None:
                 turn.answer = text or IDK
@@ -141,10 +184,9 @@ class Finalise:
                 decision="answered" if reason is None else f"abstained: {reason}",
             )
 
-    @staticmethod
-    def _given(turn: Turn, candidate: Candidate, context: Context) -> str:
+    def _given(self, turn: Turn, candidate: Candidate, context: Context) -> str:
         """The answer within the limit; one whose citations were checked is cut at a sentence, with its markers or without."""
-        tokens = context.settings.limits.answer_tokens
+        tokens = context.limits.answer_tokens
         if turn.cited is not None:
-            return written(turn.cited, tokens, markers=context.settings.finalise.cite)
+            return written(turn.cited, tokens, markers=self.options.cite)
         return cut_words(one_line(candidate.text), tokens)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from agents.methods.entry_replies import LETTERS, parse_four_steps, whole_lines
 from agents.methods.knowledge_conflict import prki
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.texts.cut_replies import was_cut
 from agents.turn import Candidate, Turn
 
 
-class FourStepsStage:
-    """One batched call: own answer, choice of an entry, answer from it, and which of both is given."""
+class FourStepsStage(Stage):
+    """All of CoRe-MMRAG in one prompt: own answer, choice of an entry, answer from it, and which of both is given."""
 
-    name: ClassVar[str] = "four_steps"
-    least_seconds: ClassVar[float] = 1.0
-    wanted_seconds: ClassVar[float] = 2.0
+    least_seconds = 1.0
+    wanted_seconds = 2.0
+    fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
+    kind = "answers"
+    picture_notes = frozenset({"entity"})
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of all steps."""
+        return ("four_steps",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""
-        if not turns:
-            return
         prompt = context.prompts["four_steps"]
         requests = [
             prompt.request(
@@ -37,7 +40,7 @@ class FourStepsStage:
             )
             for turn in turns
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             if reply.finish_reason == "error":
                 turn.error = turn.error or f"four_steps: {reply.error}"

@@ -1,29 +1,46 @@
-"""Stage 6: search of the image knowledge graph with the whole picture and every crop of it (QA-Dragon, section 3.4.3)."""
+"""Search of the image knowledge graph with the whole picture and every crop of it (QA-Dragon, section 3.4.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field
 
 from agents.methods.boxes import crop
 from agents.methods.fusion import fuse
 from agents.models.base import Detection
 from agents.search.hits import ImageHit
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
+_CROPS_WHEN_SHORT = 1
 
-class ImageSearch:
-    """One search of all pictures and crops of the batch, fused for each turn; the best hit above the threshold names the entity."""
 
-    name: ClassVar[str] = "image_search"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+class ImageSearch(Stage):
+    """One search of all pictures and crops of the batch, fused for each turn; the best hit above ``min_score`` names the entity."""
+
+    class Options(StageOptions):
+        """Search of the image knowledge graph."""
+
+        k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
+        fusion: Literal["score", "reciprocal_rank"] = Field("score", description="how the lists of the crops are fused")
+        min_score: float = Field(
+            0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
+        )
+
+    options: Options
+    fills = ("views", "image_hits", "entity", "entity_score")
+    when_short = f"{_CROPS_WHEN_SHORT} crop"
+    picture_notes = frozenset({"hits", "entity"})
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
-        settings = context.settings.image_search
-        crops = context.settings.ground.most_crops  # fewer where time is short
+        options = self.options
+        crops = _CROPS_WHEN_SHORT if context.short else None
         asked: list[tuple[Turn, Detection | None]] = [
             (turn, region)
             for turn in with_image(turns)
@@ -37,7 +54,7 @@ class ImageSearch:
         ]
         views: dict[int, list[View]] = {}
         errors: dict[int, str] = {}
-        found = context.search.search_images(images, settings.k, [turn.given for turn, _ in asked]) if asked else []
+        found = context.search.search_images(images, options.k, [turn.given for turn, _ in asked]) if asked else []
         for (turn, region), results in zip(asked, found, strict=True):
             views.setdefault(id(turn), []).append(View(region, results.hits))
             if results.error is not None:
@@ -48,11 +65,10 @@ class ImageSearch:
                 [view.hits for view in turn.views],
                 key=lambda hit: hit.index,
                 score=lambda hit: hit.score,
-                method=settings.fusion,
-                rank_constant=settings.rank_constant,
+                method=options.fusion,
             )
             turn.image_hits = tuple(entry.item for entry in fused)
-            self._name_entity(turn, settings.min_score)
+            self._name_entity(turn, options.min_score)
             turn.note(
                 hits=hits_for_trace(turn.image_hits),
                 entity=turn.entity.name if turn.entity else None,

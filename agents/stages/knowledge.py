@@ -3,40 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+
+from pydantic import Field
 
 from agents.methods.candidates import MOST_READ
+from agents.methods.citations import MOST_DOCUMENTS
 from agents.models.base import ChatReply
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.cut_replies import was_cut, whole_sentences
 from agents.texts.evidence_text import modality_of
 from agents.texts.text import clean, one_line
 from agents.turn import Evidence, Turn
 
+_ANSWER_SECONDS = 3.0  # for each turn, left to the answer
 
-class KnowledgeStage:
-    """One batched call for all documents of the batch, each distinct one once; the model sees neither question nor its picture."""
 
-    name: ClassVar[str] = "knowledge"
-    least_seconds: ClassVar[float] = 2.0
-    wanted_seconds: ClassVar[float] = 4.0
+class KnowledgeStage(Stage):
+    """What each document says taken by itself, without question and photo (MAVIS); one batched call, each distinct document once."""
+
+    class Options(StageOptions):
+        """What the model sees of a document."""
+
+        pictures: bool = Field(True, description="show the pictures of image documents, where there are any")
+
+    options: Options
+    fills = ("knowledge",)
+
+    least_seconds = 2.0
+    wanted_seconds = 4.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the extraction."""
+        return ("knowledge_extraction",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words."""
-        settings = context.settings.cited_answer
-        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(settings.documents)]
+        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(MOST_DOCUMENTS)]
         distinct = {(chunk.title, chunk.text): chunk for _, chunk in shown}
-        if not distinct or not context.deadline.allows(settings.answer_seconds * len(turns)):
+        if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
         urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
-        pictures = context.search.pictures(urls, settings.fetch, context.deadline) if settings.pictures else {}
+        pictures = context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures else {}
         prompt = context.prompts["knowledge_extraction"]
         requests = [
             prompt.request(image=pictures.get(chunk.url), document=chunk, modality=modality_of(chunk))
             for chunk in distinct.values()
         ]
-        deadline = context.deadline.sooner(settings.answer_seconds * len(turns))
-        replies = context.models.chat(prompt.settings.model).chat(requests, deadline)
+        deadline = context.deadline.sooner(_ANSWER_SECONDS * len(turns))
+        replies = context.ask(prompt, requests, deadline)
         said = {key: extracted(reply) for key, reply in zip(distinct, replies, strict=True)}
         found: dict[int, dict[Evidence, str]] = {id(turn): {} for turn in turns}
         for turn, chunk in shown:

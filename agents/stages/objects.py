@@ -1,12 +1,14 @@
-"""Stage 5a: the objects that could matter, and the one that the question is about (QA-Dragon, section 3.4.1)."""
+"""The objects that could matter, and the one that the question is about (QA-Dragon, section 3.4.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field
 
 from agents.methods.object_phrases import object_phrases, position_in
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import json_object, strings
 from agents.turn import Target, Turn, with_image
 
@@ -18,31 +20,45 @@ def short(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.lower() for name in names if 0 < len(name.split()) <= _MOST_WORDS))
 
 
-class Objects:
-    """Extraction, then selection, each one batched call; or the rules of ``agents/methods/object_phrases.py``."""
+class Objects(Stage):
+    """The objects that could matter and the one asked about: the model, or the words of the question.
 
-    name: ClassVar[str] = "objects"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    The model in two batched calls, extraction and selection; the words by ``agents/methods/object_phrases.py``.
+    """
+
+    class Options(StageOptions):
+        """The objects a question could be about (QA-Dragon, section 3.4.1)."""
+
+        by: Literal["model", "rules"] = Field("rules", description="who names them")
+        most: int = Field(5, ge=1, description="objects listed")
+
+    options: Options
+    fills = ("target",)
+    picture_notes = frozenset({"objects"})
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the model that lists objects and chooses one."""
+        return ("object_list", "object_choice") if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``target`` of the turns whose picture is to be searched."""
-        settings = context.settings.objects
         concerned = [turn for turn in with_image(turns) if turn.tools.image]
         for turn in concerned:
-            phrases = short(object_phrases(turn.question, settings.most))
+            phrases = short(object_phrases(turn.question, self.options.most))
             turn.target = Target(phrases, phrases[0] if phrases else None, position_in(turn.question))
-        if settings.by == "model" and concerned:
+        if self.options.by == "model":
             self._ask(concerned, context)
         for turn in concerned:
             turn.note(objects=list(turn.target.objects), object=turn.target.phrase, position=turn.target.position)
 
-    @staticmethod
-    def _ask(turns: Sequence[Turn], context: Context) -> None:
-        most = context.settings.objects.most
+    def _ask(self, turns: Sequence[Turn], context: Context) -> None:
+        most = self.options.most
         listing, choice = context.prompts["object_list"], context.prompts["object_choice"]
-        listed = context.models.chat(listing.settings.model).chat(
-            [listing.request(image=turn.image, question=turn.question, most=most) for turn in turns], context.deadline
+        listed = context.ask(
+            listing, [listing.request(image=turn.image, question=turn.question, most=most) for turn in turns]
         )
         several: list[Turn] = []
         for turn, reply in zip(turns, listed, strict=True):
@@ -51,11 +67,9 @@ class Objects:
                 turn.target = Target(names, names[0], turn.target.position)
             if len(names) > 1:
                 several.append(turn)
-        if not several:
-            return
-        chosen = context.models.chat(choice.settings.model).chat(
+        chosen = context.ask(
+            choice,
             [choice.request(image=turn.image, question=turn.question, objects=turn.target.objects) for turn in several],
-            context.deadline,
         )
         for turn, reply in zip(several, chosen, strict=True):
             names = short(strings((json_object(reply.text) or {}).get("object"), 1))

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from agents.methods.candidates import candidate_of
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
-class ParametricAnswer:
-    """One batched call for all turns."""
+class ParametricAnswer(Stage):
+    """The chat model, without any evidence; one batched call."""
 
-    name: ClassVar[str] = "parametric_answer"
-    least_seconds: ClassVar[float] = 1.0
-    wanted_seconds: ClassVar[float] = 2.0
+    least_seconds = 1.0
+    wanted_seconds = 2.0
+    fills = ("parametric",)
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the answer."""
+        return ("parametric_answer",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``."""
-        if not turns:
-            return
         prompt = context.prompts["parametric_answer"]
         requests = [prompt.request(image=turn.image, question=turn.question, history=turn.history) for turn in turns]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             turn.parametric = candidate_of(reply)
             turn.note(parametric=turn.parametric.text if turn.parametric else None, error=reply.error)

@@ -1,57 +1,80 @@
-"""Stage 7: what is asked of the web (QA-Dragon, sections 3.5.1 and 3.5.2)."""
+"""What is asked of the web (QA-Dragon, sections 3.5.1 and 3.5.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field
 
 from agents.methods.bridging import hop_questions
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import json_object, strings
 from agents.turn import Turn
 
+_QUERIES_WHEN_SHORT = 1
 
-class Queries:
-    """The question as it stands or with the entity's name; split into one query for each inference step where asked for."""
 
-    name: ClassVar[str] = "queries"
-    least_seconds: ClassVar[float] = 0.0
-    wanted_seconds: ClassVar[float] = 0.0
+class Queries(Stage):
+    """The question, with the name of the entity; split by the model, or by the rules of ``agents/methods/bridging.py``."""
+
+    class Options(StageOptions):
+        """Web queries."""
+
+        fuse_entity: bool = Field(
+            True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)"
+        )
+        fuse_summary: bool = Field(False, description="put the summary of the picture into the query (CRUISE, eq. 2)")
+        split: Literal["none", "rules", "model"] = Field(
+            "none", description="who splits a question into its steps (section 3.5.1)"
+        )
+        prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
+        keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
+        most: int = Field(4, ge=1, description="queries of a turn")
+
+    options: Options
+    fills = ("queries", "hops")
+    when_short = f"{_QUERIES_WHEN_SHORT} query, unsplit"
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the model that splits."""
+        return (self.options.prompt,) if self.options.split == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
-        settings = context.settings.queries
+        options = self.options
+        split = "none" if context.short else options.split
+        most = _QUERIES_WHEN_SHORT if context.short else options.most
         concerned = [turn for turn in turns if turn.tools.text]
         for turn in concerned:
-            main = turn.search_text(entity=settings.fuse_entity, summary=settings.fuse_summary)
-            if settings.split == "rules" and turn.needs_image:
+            main = turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary)
+            if split == "rules" and turn.needs_image:
                 shown = turn.entities or (turn.entity,)
                 turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
-            turn.queries = _unique([main, *turn.hops], settings.most)
-        if settings.split == "model" and concerned:
+            turn.queries = _unique([main, *turn.hops], most)
+        if split == "model":
             self._ask(concerned, context)
         for turn in concerned:
             turn.note(queries=list(turn.queries), hops=list(turn.hops))
 
-    @staticmethod
-    def _ask(turns: Sequence[Turn], context: Context) -> None:
-        settings = context.settings.queries
-        prompt = context.prompts[settings.prompt]
+    def _ask(self, turns: Sequence[Turn], context: Context) -> None:
+        options = self.options
+        prompt = context.prompts[options.prompt]
         requests = [
             prompt.request(
                 image=turn.image,
                 question=turn.question,
                 reasoning=turn.draft.reasoning if turn.draft else "",
-                entity=turn.entity.name if turn.entity and settings.fuse_entity else None,
-                most=settings.most,
+                entity=turn.entity.name if turn.entity and options.fuse_entity else None,
+                most=options.most,
             )
             for turn in turns
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
-            found = strings((json_object(reply.text) or {}).get("queries"), settings.most)
+            found = strings((json_object(reply.text) or {}).get("queries"), options.most)
             turn.queries = _unique(
-                [*turn.queries, *found] if settings.keep_question else found or turn.queries, settings.most
+                [*turn.queries, *found] if options.keep_question else found or turn.queries, options.most
             )
 
 

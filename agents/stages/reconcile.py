@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from agents.methods.candidates import candidate_of
 from agents.methods.knowledge_conflict import prki, says_something
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.turn import Candidate, Turn
 
 
-class Reconcile:
-    """Where both agree, or only one says something, nothing is asked; the others go to the model in one batched call."""
+class Reconcile(Stage):
+    """Where own and retrieved answer differ the model decides (CoRe-MMRAG), in one batched call; else nothing is asked."""
 
-    name: ClassVar[str] = "reconcile"
-    least_seconds: ClassVar[float] = 0.0
-    wanted_seconds: ClassVar[float] = 0.0
+    fills = ("candidate",)
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the decision."""
+        return ("reconcile",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``candidate``, the retrieved answer, by the reconciled one."""
@@ -34,11 +35,7 @@ class Reconcile:
                 and says_something(own.text)
                 and not says_something(retrieved.text if retrieved else None)
             ):
-                turn.candidate = own if context.settings.reconcile.parametric_alone else turn.candidate
-        if not disagreeing:
-            return
-        if context.settings.reconcile.by == "retrieved":
-            return  # what was retrieved stands already
+                turn.candidate = own
         prompt = context.prompts["reconcile"]
         requests = [
             prompt.request(
@@ -48,11 +45,11 @@ class Reconcile:
                 own=own.text,
                 retrieved=retrieved.text,
                 entry=turn.chosen,
-                evidence=context.evidence(turn, context.settings.answer.evidence) if turn.chosen is None else (),
+                evidence=turn.shown if turn.chosen is None else (),
             )
             for turn, own, retrieved in disagreeing
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for (turn, _, retrieved), reply in zip(disagreeing, replies, strict=True):
             turn.candidate = candidate_of(reply) or retrieved
             turn.note(reconciled=turn.candidate.text, error=reply.error)

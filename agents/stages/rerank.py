@@ -1,51 +1,79 @@
-"""Stage 10: the chunks that speak to the question."""
+"""The chunks that speak to the question."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+
+from pydantic import Field
 
 from agents.methods.chunk_scores import ToScore, best_scores
 from agents.methods.thresholds import mad_threshold
-from agents.settings import Rerank as RerankSettings
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import evidence_for_trace
 from agents.turn import Evidence, Turn
 
+_CHUNKS_WHEN_SHORT = 24
 
-class Rerank:
-    """All pairs of the batch go through the reranker together."""
 
-    name: ClassVar[str] = "rerank"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+class Rerank(Stage):
+    """All pairs of the batch through the reranker at once; a fixed threshold, or one that follows the scores (MAD, CRUISE).
+
+    Where the question is about several objects chunks are kept in turn: the best of each object and of the rest, then the second best ...
+    """
+
+    class Options(StageOptions):
+        """Reranking of the chunks."""
+
+        k: int = Field(6, ge=1, description="chunks kept")
+        threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
+        mad_lambda: float | None = Field(
+            None,
+            ge=0,
+            description="chunks below median - lambda * MAD of the best scores are dropped too (eq. 5); None: none",
+        )
+        mad_top: int = Field(10, ge=1, description="best scores whose median and MAD are taken")
+        fuse_entity: bool = Field(True, description="chunks are scored against the question with the entity's name")
+        fuse_summary: bool = Field(
+            False, description="chunks are scored against the question with the summary (eq. 2 and 4)"
+        )
+
+    options: Options
+    fills = ("ranked",)
+    when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def roles(self) -> tuple[str, ...]:
+        """The reranker."""
+        return ("reranker",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most k chunks that reach the threshold, best first; those of several objects in turn."""
-        settings, most = context.settings.rerank, context.settings.evidence.most_chunks
+        options, most = self.options, _CHUNKS_WHEN_SHORT if context.short else None
         asked_of = [(turn, turn.evidence[:most]) for turn in turns]
 
         def asked(turn: Turn) -> Sequence[str]:
-            return turn.hops or (turn.search_text(entity=settings.fuse_entity, summary=settings.fuse_summary),)
+            return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
         def score(items: Sequence[ToScore]) -> Sequence[float]:
             return [float(value) for value in context.models.reranker.score([item.pair for item in items])]
 
         for turn, scored in best_scores(asked_of, asked, score):
             chunks = [chunk.scored(value) for chunk, value in scored]
-            threshold = self._threshold(chunks, settings)
+            threshold = self._threshold(chunks)
             passing = [
                 chunk for chunk in chunks if chunk.score is not None and chunk.score >= threshold
             ]  # False for NaN
             best = sorted(passing, key=lambda chunk: -(chunk.score or 0.0))
-            turn.ranked = tuple((in_turn(turn, best) if settings.by_entity else best)[: settings.k])
+            turn.ranked = tuple(in_turn(turn, best)[: options.k])
             turn.note(threshold=round(threshold, 4), evidence=evidence_for_trace(turn.ranked))
 
-    @staticmethod
-    def _threshold(chunks: Sequence[Evidence], settings: RerankSettings) -> float:
+    def _threshold(self, chunks: Sequence[Evidence]) -> float:
         """The fixed threshold, or theta of CRUISE (eq. 5) over the scores of this turn."""
-        if settings.mad_lambda is None:
-            return settings.threshold
+        options = self.options
+        if options.mad_lambda is None:
+            return options.threshold
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
-        return mad_threshold(scores, tau=settings.threshold, lam=settings.mad_lambda, top=settings.mad_top)
+        return mad_threshold(scores, tau=options.threshold, lam=options.mad_lambda, top=options.mad_top)

@@ -1,18 +1,19 @@
-"""Stage 4a: the branch of a turn (QA-Dragon, section 3.2), and whether it needs external or present knowledge (CRUISE, section 3.1)."""
+"""The branch of a turn (QA-Dragon, section 3.2), and whether it needs external or present knowledge (CRUISE, section 3.1)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field
 
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import Router, RuleRouter, trace_features
 from agents.methods.trained_router import TrainedRouter
-from agents.settings import ROOT, RouteSettings
-from agents.stage import Context
+from agents.settings import ROOT
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Tools, Turn
 
@@ -21,15 +22,13 @@ _NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
 _trained = lru_cache(maxsize=4)(TrainedRouter.load)
 
 
-def open_router(settings: RouteSettings) -> Router:
-    """The trained router where the settings name one, else the rules.
+def open_router(trained: str | None) -> Router:
+    """The trained router of a file, relative to the repository root; the rules where there is none.
 
     Raises:
-        agents.methods.trained_router.RouterError: The file that the settings name is missing or malformed.
+        agents.methods.trained_router.RouterError: The file is missing or malformed.
     """
-    if settings.trained is not None:
-        return _trained(ROOT / Path(settings.trained))
-    return RuleRouter(settings.least_mean_probability)
+    return RuleRouter() if trained is None else _trained(ROOT / trained)
 
 
 def rule_flags(question: str) -> tuple[bool, bool]:
@@ -53,26 +52,42 @@ def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
     return external, now
 
 
-class RouteStage:
-    """The branch by rules or by the trained router; the flags by rules or by one batched call to a small text model."""
+class RouteStage(Stage):
+    """The branch by rules or a trained router; flags (external or present knowledge needed) by rules or a small model."""
 
-    name: ClassVar[str] = "route"
-    least_seconds: ClassVar[float] = 0.0
-    wanted_seconds: ClassVar[float] = 0.0
+    class Options(StageOptions):
+        """The branch of a turn (QA-Dragon, section 3.2) and the flags of CRUISE (section 3.1)."""
+
+        trained: str | None = Field(
+            None,
+            description="weights of a trained router (JSON), relative to the repository root; None: the rules of table 1",
+        )
+        flags: Literal["model", "rules"] = Field(
+            "rules", description="who says whether external or present knowledge is needed"
+        )
+        skip_search: bool = Field(
+            False, description="do not search for what needs no external knowledge (CRUISE: e = 0)"
+        )
+
+    options: Options
+    fills = ("route", "needs_external", "real_time", "tools")
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the small model that gives the flags."""
+        return ("query_flags",) if self.options.flags == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""
-        settings = context.settings.route
-        router = open_router(settings)
+        router = open_router(self.options.trained)
         for turn in turns:
             features = trace_features(turn.question, turn.draft, turn.domain)
             turn.route = router.route(features)
             turn.needs_external, turn.real_time = rule_flags(turn.question)
             turn.note(route=turn.route, features=features.as_dict())
-        if settings.flags == "model":
+        if self.options.flags == "model":
             self._ask(turns, context)
         for turn in turns:
-            if settings.skip_search and turn.needs_external is False:
+            if self.options.skip_search and turn.needs_external is False:
                 turn.tools = Tools(image=False, text=False)
             turn.note(needs_external=turn.needs_external, real_time=turn.real_time)
 
@@ -80,9 +95,7 @@ class RouteStage:
     def _ask(turns: Sequence[Turn], context: Context) -> None:
         """What the model does not say stays as the rules have it."""
         prompt = context.prompts["query_flags"]
-        replies = context.models.chat(prompt.settings.model).chat(
-            [prompt.request(question=turn.question) for turn in turns], context.deadline
-        )
+        replies = context.ask(prompt, [prompt.request(question=turn.question) for turn in turns])
         for turn, reply in zip(turns, replies, strict=True):
             external, now = parse_flags(reply.text)
             if external is not None:

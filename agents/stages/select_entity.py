@@ -1,4 +1,4 @@
-"""Stage 6b: which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
+"""Which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
 
 A question about several objects keeps the entities of all of them besides.
 """
@@ -8,19 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from agents.methods.object_phrases import Position, offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Detection
 from agents.search.hits import Entity
-from agents.settings import SelectEntity as SelectEntitySettings
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.texts.replies import json_object
 from agents.turn import Turn, with_image
+
+_MOST_CHOICES = 6  # entities to choose from
+_ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
+# Ours, looked at on validation: the paper leaves the choice to a model.
+_PLACE_WEIGHT = (
+    1.0  # added for the candidate at the place that the question names: more than picture and words can outweigh
+)
+_PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
+_PLACE_TOLERANCE = (
+    0.12  # of the picture: candidates so much farther from the place than the nearest one lie about as near
+)
 
 
 @dataclass(frozen=True)
@@ -70,37 +81,67 @@ def of_all_objects(turn: Turn, choices: Sequence[Found], most: int) -> tuple[Ent
     return tuple(ordered[: named_number(turn.question) or most])
 
 
-def describe(entity: Entity, most_attributes: int) -> str:
+def describe(entity: Entity) -> str:
     """An entity in one line: its name and its first attributes."""
-    pairs = islice(facts(entity.attributes), most_attributes)
+    pairs = islice(facts(entity.attributes), _ATTRIBUTES)
     return "; ".join([entity.name, *(f"{key}: {value}" for key, value in pairs)])
 
 
-class SelectEntity:
-    """A model confirms one entity or none; without a model the rules weigh place, kind and likeness."""
+class SelectEntity(Stage):
+    """The model confirms one entity or none, or rules weigh likeness of picture and words and the place that the question names.
 
-    name: ClassVar[str] = "select_entity"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    Where the question is about several objects (``agents/methods/question_kinds.py``) the best entity of each view is kept in ``entities``.
+    """
+
+    class Options(StageOptions):
+        """Which entity, if any, is shown and asked about (QA-Dragon, section 3.4.4)."""
+
+        by: Literal["model", "rules"] = Field("rules", description="who chooses")
+        several: int = Field(
+            4,
+            ge=1,
+            description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
+        )
+        min_score: float = Field(
+            0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
+        )
+        word_weight: float = Field(
+            0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
+        )
+
+    options: Options
+    fills = ("entity", "entity_score", "entities")
+    picture_notes = frozenset({"entity", "entities"})
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the model that chooses."""
+        return ("entity_selection",) if self.options.by == "model" else ()
+
+    def roles(self) -> tuple[str, ...]:
+        """The encoder by which the rules compare words."""
+        return ("text_encoder",) if self.options.by == "rules" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, and ``entities``."""
-        settings = context.settings.select_entity
+        options = self.options
         found = [
-            (turn, candidates(turn, settings.min_score)[: settings.most]) for turn in with_image(turns) if turn.views
+            (turn, candidates(turn, options.min_score)[:_MOST_CHOICES]) for turn in with_image(turns) if turn.views
         ]
         for turn, _ in found:
             turn.entity, turn.entity_score, turn.entities = None, 0.0, ()
         named = [(turn, choices) for turn, choices in found if choices]
         if not named:
             return
-        if settings.by == "model":
+        if options.by == "model":
             self._ask(named, context)
         else:
             self._weigh(named, context)
         for turn, choices in found:
-            if settings.several > 1 and about_several(turn.question):
-                turn.entities = of_all_objects(turn, choices, settings.several)
+            if options.several > 1 and about_several(turn.question):
+                turn.entities = of_all_objects(turn, choices, options.several)
             turn.note(
                 entity=turn.entity.name if turn.entity else None,
                 entities=[entity.name for entity in turn.entities],
@@ -110,43 +151,40 @@ class SelectEntity:
     @staticmethod
     def _ask(found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
         prompt = context.prompts["entity_selection"]
-        most = context.settings.select_entity.attributes
         requests = [
             prompt.request(
                 image=turn.image,
                 question=turn.question,
                 target=turn.target.phrase,
                 position=turn.target.position,
-                entities=[describe(choice.entity, most) for choice in choices],
+                entities=[describe(choice.entity) for choice in choices],
             )
             for turn, choices in found
         ]
-        replies = context.models.chat(prompt.settings.model).chat(requests, context.deadline)
+        replies = context.ask(prompt, requests)
         for (turn, choices), reply in zip(found, replies, strict=True):
             number = (json_object(reply.text) or {}).get("entity")
             if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(choices):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
-    @staticmethod
-    def _weigh(found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
+    def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
         """Likeness of the pictures plus likeness of the words; a place named in the question outweighs both."""
-        settings = context.settings.select_entity
-        texts = [describe(choice.entity, settings.attributes) for _, choices in found for choice in choices]
+        texts = [describe(choice.entity) for _, choices in found for choice in choices]
         questions = [turn.target.phrase or turn.question for turn, _ in found]
         vectors = context.models.text_encoder.encode([*questions, *texts])  # one pass for both
         described = iter(vectors[len(questions) :])
         for (turn, choices), question in zip(found, vectors[: len(questions)], strict=True):
             words = [float(np.dot(question, next(described))) for _ in choices]
-            placed = _placed(turn, choices, settings)
+            placed = _placed(turn, choices)
             totals = [
-                choice.score + settings.word_weight * likeness + (settings.place_weight if choice is placed else 0.0)
+                choice.score + self.options.word_weight * likeness + (_PLACE_WEIGHT if choice is placed else 0.0)
                 for choice, likeness in zip(choices, words, strict=True)
             ]
             best = choices[int(np.argmax(totals))]
             turn.entity, turn.entity_score = best.entity, best.score
 
 
-def _placed(turn: Turn, choices: Sequence[Found], settings: SelectEntitySettings) -> Found | None:
+def _placed(turn: Turn, choices: Sequence[Found]) -> Found | None:
     """The candidate that the question points at by its place.
 
     Only the best boxes count: lesser ones are often parts of objects. Of those that lie about as near to the place as the nearest one,
@@ -155,12 +193,10 @@ def _placed(turn: Turn, choices: Sequence[Found], settings: SelectEntitySettings
     position: Position | None = turn.target.position
     if position is None or turn.image is None:
         return None
-    best_regions = turn.regions[: settings.place_regions]
+    best_regions = turn.regions[:_PLACE_REGIONS]
     cropped = [choice for choice in choices if choice.region is not None and choice.region in best_regions]
     if not cropped:
         return None
     offsets = [offset(choice.region.box, position, *turn.image.size) for choice in cropped if choice.region is not None]
-    near = [
-        choice for choice, away in zip(cropped, offsets, strict=True) if away <= min(offsets) + settings.place_tolerance
-    ]
+    near = [choice for choice, away in zip(cropped, offsets, strict=True) if away <= min(offsets) + _PLACE_TOLERANCE]
     return max(near, key=lambda choice: choice.score)

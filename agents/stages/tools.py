@@ -1,14 +1,15 @@
-"""Stage 4b: which searches a question needs (QA-Dragon, section 3.3 and appendix A)."""
+"""Which searches a question needs (QA-Dragon, section 3.3 and appendix A)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field
 
 from agents.methods.question_kinds import question_kind
-from agents.settings import ToolSettings
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import json_object
 from agents.turn import Tools, Turn
 
@@ -19,7 +20,20 @@ _PACKAGED = re.compile(
 )
 
 
-def rule_tools(turn: Turn, settings: ToolSettings) -> Tools:
+class ToolOptions(StageOptions):
+    """Which searches to make (QA-Dragon, section 3.3)."""
+
+    by: Literal["model", "rules"] = Field("rules", description="who decides")
+    skip_image_domains: tuple[str, ...] = Field(
+        ("book", "plants and gardening"),
+        description="domains whose objects image search does not find (appendix A, rule 4)",
+    )
+    skip_packaged: bool = Field(
+        True, description="nor packaged goods with a logo, by the words of the question (rule 4)"
+    )
+
+
+def rule_tools(turn: Turn, options: ToolOptions) -> Tools:
     """The paper's decision logic without a model: rules 1 to 4 of its prompt.
 
     1. An object that the draft names exactly needs no image search. 2. What cannot be seen needs text search. 3. Calculation
@@ -30,41 +44,46 @@ def rule_tools(turn: Turn, settings: ToolSettings) -> Tools:
     if kind.text or kind.calculation:
         return Tools(image=False, text=False)
     named = turn.draft is not None and turn.draft.object_name is not None
-    skipped = turn.domain in settings.skip_image_domains or (
-        settings.skip_packaged and _PACKAGED.search(turn.question) is not None
+    skipped = turn.domain in options.skip_image_domains or (
+        options.skip_packaged and _PACKAGED.search(turn.question) is not None
     )
     return Tools(image=turn.needs_image and not named and not skipped, text=turn.needs_external is not False)
 
 
-class ToolRouter:
-    """A model decides, held to a schema; the rules decide where it cannot be asked or does not say."""
+class ToolRouter(Stage):
+    """Which searches to make: the model under a schema, or the paper's rules, also where the model does not say."""
 
-    name: ClassVar[str] = "tools"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+    Options = ToolOptions
+    options: ToolOptions
+    fills = ("tools",)
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the model that decides."""
+        return ("tool_router",) if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``tools`` of the turns that are not answered directly."""
-        settings = context.settings.tools
         concerned = [turn for turn in turns if turn.route != "direct"]
         for turn in turns:
-            turn.tools = Tools(image=False, text=False) if turn.route == "direct" else rule_tools(turn, settings)
-        if settings.by == "model" and concerned:
+            turn.tools = Tools(image=False, text=False) if turn.route == "direct" else rule_tools(turn, self.options)
+        if self.options.by == "model":
             self._ask(concerned, context)
         for turn in turns:
             turn.note(image_search=turn.tools.image, text_search=turn.tools.text)
 
-    def _ask(self, turns: Sequence[Turn], context: Context) -> None:
+    @staticmethod
+    def _ask(turns: Sequence[Turn], context: Context) -> None:
         prompt = context.prompts["tool_router"]
-        replies = context.models.chat(prompt.settings.model).chat(
-            [
-                prompt.request(
-                    image=turn.image, question=turn.question, reasoning=turn.draft.reasoning if turn.draft else ""
-                )
-                for turn in turns
-            ],
-            context.deadline,
-        )
+        requests = [
+            prompt.request(
+                image=turn.image, question=turn.question, reasoning=turn.draft.reasoning if turn.draft else ""
+            )
+            for turn in turns
+        ]
+        replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             found = json_object(reply.text) or {}
             image, text = found.get("need_image_search"), found.get("need_text_search")

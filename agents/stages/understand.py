@@ -1,26 +1,41 @@
-"""Stage 1: a question of a dialog is made to stand alone, and it is settled whether it still needs the picture."""
+"""A question of a dialog is made to stand alone, and it is settled whether it still needs the picture."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Literal
+
+from pydantic import Field
 
 from agents.methods.references import resolve
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.text import clean, one_line
 from agents.turn import Turn
 
+_HISTORY_MESSAGES = 6  # latest ones, shown to the model that rewrites
 
-class Understand:
-    """Rules first; a model rewrites what the rules are not sure of, where the preset says so."""
 
-    name: ClassVar[str] = "understand"
-    least_seconds: ClassVar[float] = 0.0
-    wanted_seconds: ClassVar[float] = 0.0
+class Understand(Stage):
+    """Rules over the dialog (``agents/methods/references.py``); a model rewrites what they are unsure of, where the preset says so."""
+
+    class Options(StageOptions):
+        """Who rewrites."""
+
+        rewrite: Literal["rules", "model"] = Field(
+            "rules", description="who rewrites: rules alone, or the model where rules are unsure"
+        )
+
+    options: Options
+    fills = ("question", "needs_image")
+    when_short = "rules alone"
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the model that rewrites."""
+        return ("standalone_question",) if self.options.rewrite == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``question`` and ``needs_image``."""
-        settings = context.settings.understand
+        by_model = self.options.rewrite == "model" and not context.short
         unsure: list[Turn] = []
         for turn in turns:
             resolved = resolve(one_line(clean(turn.query)), turn.history)
@@ -28,22 +43,20 @@ class Understand:
             turn.needs_image = resolved.needs_image
             if turn.history and not resolved.sure:
                 unsure.append(turn)
-        if settings.rewrite == "model" and unsure:
+        if by_model:
             self._rewrite(unsure, context)
         for turn in turns:
             turn.note(
                 question=turn.question,
                 needs_image=turn.needs_image,
-                by_model=turn in unsure and settings.rewrite == "model",
+                by_model=turn in unsure and by_model,
             )
 
-    def _rewrite(self, turns: Sequence[Turn], context: Context) -> None:
-        most = context.settings.understand.history_messages
+    @staticmethod
+    def _rewrite(turns: Sequence[Turn], context: Context) -> None:
         prompt = context.prompts["standalone_question"]
-        replies = context.models.chat(prompt.settings.model).chat(
-            [prompt.request(query=turn.query, history=turn.history[-most:] if most else ()) for turn in turns],
-            context.deadline,
-        )
+        requests = [prompt.request(query=turn.query, history=turn.history[-_HISTORY_MESSAGES:]) for turn in turns]
+        replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             first_line = reply.text.strip().split("\n", 1)[0].strip()
             if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not torn

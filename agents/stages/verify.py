@@ -1,30 +1,39 @@
-"""Stage 13: dual verification (QA-Dragon, section 3.7.2): the answer's own token probabilities, and a model that reads the evidence."""
+"""Dual verification (QA-Dragon, section 3.7.2): the answer's own token probabilities, and a model that reads the evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+
+from pydantic import Field
 
 from agents.methods.first_token import yes_probability
 from agents.methods.white_box import accepts, token_probabilities
 from agents.models.base import ChatReply
-from agents.settings import Verify as VerifySettings
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
 from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Candidate, Turn, Verification
 
 
-def white_box(candidate: Candidate, settings: VerifySettings) -> bool | None:
+class VerifyOptions(StageOptions):
+    """Dual verification (QA-Dragon, section 3.7.2)."""
+
+    prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
+    weight_least: float = Field(0.5, description="weight of the least token probability in g_white")
+    weight_mean: float = Field(0.5, description="weight of the mean token probability in g_white")
+    white_box_threshold: float = Field(0.5, description="tau_white")
+
+
+def white_box(candidate: Candidate, options: VerifyOptions) -> bool | None:
     """What the token probabilities say; None for an answer that no model generated."""
     statistics = token_probabilities(candidate.logprobs)
     if statistics is None:
         return None
     return accepts(
         statistics,
-        weight_least=settings.weight_least,
-        weight_mean=settings.weight_mean,
-        threshold=settings.white_box_threshold,
+        weight_least=options.weight_least,
+        weight_mean=options.weight_mean,
+        threshold=options.white_box_threshold,
     )
 
 
@@ -36,41 +45,44 @@ def verdict(reply: ChatReply) -> tuple[bool | None, str]:
     return yes_or_no(said if said is not None else reply.text), labelled(reply.text, "reason") or ""
 
 
-class Verify:
-    """Both verifiers, each over the whole batch; what they say is judged by ``finalise``."""
+class Verify(Stage):
+    """Token probabilities (``agents/methods/white_box.py``) and a model that reads the evidence (QA-Dragon); ``finalise`` judges both."""
 
-    name: ClassVar[str] = "verify"
-    least_seconds: ClassVar[float] = 1.0
-    wanted_seconds: ClassVar[float] = 2.0
+    Options = VerifyOptions
+    options: VerifyOptions
+    fills = ("verification",)
+    kind = "verifies"
+
+    least_seconds = 1.0
+    wanted_seconds = 2.0
+
+    def prompts(self) -> tuple[str, ...]:
+        """Of the model that judges."""
+        return (self.options.prompt,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
-        settings = context.settings.verify
         concerned = [
-            turn
+            (turn, turn.candidate)
             for turn in turns
             if turn.candidate is not None and not refuses(turn.candidate.text) and turn.route != "direct"
         ]
-        replies: list[ChatReply | None] = [None] * len(concerned)
-        if settings.model and concerned:
-            prompt = context.prompts[settings.prompt]
-            requests = [
-                prompt.request(
-                    image=turn.image,
-                    question=turn.question,
-                    history=turn.history,
-                    entity=turn.entity.name if turn.entity is not None else None,
-                    evidence=context.evidence(turn, settings.evidence),
-                    answer=turn.candidate.text if turn.candidate else "",
-                )
-                for turn in concerned
-            ]
-            replies = list(context.models.chat(prompt.settings.model).chat(requests, context.deadline))
-        for turn, reply in zip(concerned, replies, strict=True):
-            if turn.candidate is None:
-                continue
-            by_tokens = white_box(turn.candidate, settings) if settings.white_box else None
-            by_model, reason = verdict(reply) if reply is not None else (None, "")
-            p_yes = yes_probability(reply.opening) if reply is not None else None
+        prompt = context.prompts[self.options.prompt]
+        requests = [
+            prompt.request(
+                image=turn.image,
+                question=turn.question,
+                history=turn.history,
+                entity=turn.entity.name if turn.entity is not None else None,
+                evidence=turn.shown,
+                answer=candidate.text,
+            )
+            for turn, candidate in concerned
+        ]
+        replies = context.ask(prompt, requests)
+        for (turn, candidate), reply in zip(concerned, replies, strict=True):
+            by_tokens = white_box(candidate, self.options)
+            by_model, reason = verdict(reply)
+            p_yes = yes_probability(reply.opening)
             turn.verification = Verification(by_tokens, by_model, reason, p_yes)
             turn.note(white_box=by_tokens, model=by_model, reason=reason, p_yes=p_yes)

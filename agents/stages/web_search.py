@@ -1,4 +1,4 @@
-"""Stage 8: web search with all queries of all turns at once."""
+"""Web search with all queries of all turns at once."""
 
 from __future__ import annotations
 
@@ -6,36 +6,52 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from math import isfinite
-from typing import ClassVar
+
+from pydantic import Field
 
 from agents.search.hits import WebHit
-from agents.stage import Context
+from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
 
+_QUERIES_WHEN_SHORT = 1
+_FULL_TEXT_SECONDS = 0.5  # a turn, for reading whole pages; what is not read by then counts by the part that was found
 
-class WebSearch:
-    """One search for the whole batch; pages found by several queries of a turn are kept once, with their best score."""
 
-    name: ClassVar[str] = "web_search"
-    least_seconds: ClassVar[float] = 0.5
-    wanted_seconds: ClassVar[float] = 1.0
+class WebSearch(Stage):
+    """One search of all queries of the batch; pages found by several queries of a turn are kept once, with their best score.
+
+    The full text of a page comes with the result (``page_content``), or from ``page_cache/`` below the cache folder or the organiser's page
+    cache (``$CRAG_WEBSEARCH_CACHE_DIR``, else ``~/.cache/crag/web_search_results``) under the SHA-256 of its URL.
+    """
+
+    class Options(StageOptions):
+        """Web search."""
+
+        k: int = Field(10, ge=1, description="pages wanted for a query")
+
+    options: Options
+    fills = ("web_hits",)
+    when_short = f"{_QUERIES_WHEN_SHORT} query"
+
+    least_seconds = 0.5
+    wanted_seconds = 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""
-        settings = context.settings.web_search
+        most = _QUERIES_WHEN_SHORT if context.short else None
         asked = [
             (turn, query)
             for turn in turns
             if turn.tools.text and context.search.reads(turn.given)
-            for query in (turn.queries[: context.settings.queries.most] or (turn.question,))
+            for query in (turn.queries[:most] or (turn.question,))
             if query
         ]
         if not asked:
             return
         found = context.search.search_web(
             [query for _, query in asked],
-            settings.k,
-            settings.k * settings.overfetch,
+            self.options.k,
+            self.options.k,
             [turn.given for turn, _ in asked],
         )
         best: dict[int, dict[str, WebHit]] = {}
@@ -52,7 +68,7 @@ class WebSearch:
         for turn in turns:
             pages = best.get(id(turn), {})
             turn.web_hits = tuple(
-                replace(hit, page_text=self._text(hit, texts, context))
+                replace(hit, page_text=hit.page_text if hit.page_text is not None else texts.get(hit.page_url))
                 for hit in sorted(pages.values(), key=lambda hit: -hit.score)
             )
             turn.note(
@@ -67,21 +83,10 @@ class WebSearch:
     @staticmethod
     def _full_texts(found: Sequence[dict[str, WebHit]], turns: int, context: Context) -> dict[str, str]:
         """The whole pages behind the hits of each turn, the best of every turn first."""
-        settings = context.settings.web_search
-        if not settings.full_text:
-            return {}
         ranked = [sorted(pages.values(), key=lambda hit: -hit.score) for pages in found]
         by_rank = [hit for rank in zip_longest(*ranked) for hit in rank if hit is not None and hit.page_text is None]
         left = context.deadline.left()
         deadline = (
-            context.deadline.sooner(max(0.0, left - settings.full_text_seconds * turns))
-            if isfinite(left)
-            else context.deadline
+            context.deadline.sooner(max(0.0, left - _FULL_TEXT_SECONDS * turns)) if isfinite(left) else context.deadline
         )
-        return context.search.page_texts([hit.page_url for hit in by_rank], settings.fetch, deadline)
-
-    @staticmethod
-    def _text(hit: WebHit, texts: dict[str, str], context: Context) -> str | None:
-        if not context.settings.web_search.full_text:
-            return None
-        return hit.page_text if hit.page_text is not None else texts.get(hit.page_url)
+        return context.search.page_texts([hit.page_url for hit in by_rank], context.fetch, deadline)

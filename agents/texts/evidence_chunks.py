@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
+from typing import Literal
 
+from pydantic import BaseModel, ConfigDict, Field
 from semantic_text_splitter import TextSplitter
 
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings import EvidenceSettings
 from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts
 from agents.texts.page_text import main_content
@@ -20,13 +21,34 @@ _WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
 _LEAST_WORDS = 4  # fewer would be found anywhere
 
+PAGE_CHARACTERS = 4000
+"""Of a page's full text so much around the part that was found is read."""
+
 Cut = Callable[[str], Sequence[str]]
 """How a text becomes chunks."""
 
 
-def cutter(settings: EvidenceSettings) -> Cut:
+class ChunkOptions(BaseModel):
+    """How attributes and pages are cut."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
+    chunking: Literal["semantic", "paragraph"] = Field(
+        "semantic",
+        description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2)",
+    )
+    attribute_words: tuple[str, ...] = Field(
+        (), description="only attributes whose name holds one of these words become evidence; none named: all of them"
+    )
+    attribute_chunks: Literal["each", "joined"] = Field(
+        "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
+    )
+
+
+def cutter(options: ChunkOptions) -> Cut:
     """How the preset cuts texts."""
-    return paragraphs if settings.chunking == "paragraph" else TextSplitter(settings.chunk_characters).chunks
+    return paragraphs if options.chunking == "paragraph" else TextSplitter(options.chunk_characters).chunks
 
 
 def wanted(key: str, words: Sequence[str]) -> bool:
@@ -56,13 +78,11 @@ def entities_of(turn: Turn, most: int) -> Iterator[tuple[Entity, ImageHit]]:
                 yield entity, hit
 
 
-def attribute_chunks(entity: Entity, hit: ImageHit, settings: EvidenceSettings, cut: Cut) -> Iterator[Evidence]:
+def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
     """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
-    if settings.name_sentence:
-        yield Evidence(f"This is {entity.name}.", "kg", entity.name, hit.url, hit.score, key="name", value=entity.name)
-    pairs = [(key, value) for key, value in facts(entity.attributes) if wanted(key, settings.attribute_words)]
+    pairs = [(key, value) for key, value in facts(entity.attributes) if wanted(key, options.attribute_words)]
     sentences = [attribute_sentence(key, entity.name, value) for key, value in pairs]
-    if settings.attribute_chunks == "each":
+    if options.attribute_chunks == "each":
         for sentence, (key, value) in zip(sentences, pairs, strict=True):
             yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key, value=value)
     else:
@@ -70,11 +90,11 @@ def attribute_chunks(entity: Entity, hit: ImageHit, settings: EvidenceSettings, 
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
 
 
-def page_chunks(hit: WebHit, cut: Cut, page_characters: int) -> Iterator[Evidence]:
+def page_chunks(hit: WebHit, cut: Cut) -> Iterator[Evidence]:
     """The chunks of a page: of its full text around what was found, where there is one, else of what was found alone."""
     found = clean(visible_text(hit.page_snippet))
-    page = clean(main_content(hit.page_text)) if hit.page_text and page_characters else ""
-    for text in surroundings(page, found, page_characters) if page else (found,):
+    page = clean(main_content(hit.page_text)) if hit.page_text else ""
+    for text in surroundings(page, found, PAGE_CHARACTERS) if page else (found,):
         for chunk in cut(text):
             yield Evidence(chunk, "web", clean(hit.page_name), hit.page_url, hit.score)
 

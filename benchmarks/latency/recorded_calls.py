@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from agents.deadline import NO_DEADLINE
 from agents.model_set import ModelSet
 from agents.models.base import ModelError
 from agents.models.pixels import to_rgb
-from agents.pipeline import STAGES
+from agents.pipeline import Pipeline
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
-from agents.stage import Context
 from agents.turn import Turn
 from benchmarks.latency.meter import Call, CallLog, Metered, MeteredModels
 from benchmarks.latency.stand_in import StandInChat
@@ -83,17 +81,15 @@ def record(asked: Iterable[Question], settings: Settings, pipeline: Any, models:
     metered = MeteredModels(StandInModels(models), log)
     search = cast(SearchGateway, Metered(SearchGateway(pipeline), "search", log))
     prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
-    context = Context(settings, metered, search, prompts, NO_DEADLINE)
-    stages = [(name, STAGES[name]()) for name in settings.stages]
+    stages = Pipeline(settings, metered, search, prompts)
     for question in asked:
         turn = Turn(question.query, to_rgb(question.image) if question.image is not None else None, question.history)
         turn.question = turn.query
-        for name, stage in stages:
-            log.stage = name
-            try:
-                stage.run([turn], context)
-            except Exception as error:  # whatever it is, figures without this stage are no figures
-                raise ModelError(f"stage {name}: {type(error).__name__}: {error}") from error
+        for stage in stages.stages:
+            log.stage = stage.name
+            [turn] = stages.run_stage(stage, [turn], stages.context)
+            if failed := turn.trace[-1]["skipped"]:  # figures without this stage are no figures
+                raise ModelError(f"stage {stage.name}: {failed}")
         yield log.take()
 
 

@@ -12,10 +12,11 @@ from PIL import Image
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest, Detection, FloatArray, TextLine
+from agents.pipeline import Pipeline
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Profile, Settings
-from agents.stage import Context
+from agents.stage import Context, Stage
 from agents.turn import Turn
 
 Say = Callable[[ChatRequest], str | ChatReply]
@@ -116,18 +117,43 @@ class ScriptedPipeline:
         ]
 
 
-def context(settings: Settings, pipeline: Any = None, seconds: float = float("inf"), **models: Any) -> Context:
+@dataclass(frozen=True)
+class Scripted(Context):
+    """A context that knows the settings from which ``run`` takes the options of a stage."""
+
+    settings: Settings = field(kw_only=True)
+
+
+def context(settings: Settings, pipeline: Any = None, seconds: float = float("inf"), **models: Any) -> Scripted:
     """A context over scripted parts."""
     from pathlib import Path
 
-    profile = Profile(name="scripted", models={})
-    return Context(
-        settings,
-        ModelSet(profile, Path("unused"), ready=models),
+    return Scripted(
+        ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=models),
         SearchGateway(pipeline),
         PromptLibrary(PROMPTS),
         Deadline(seconds),
+        settings.limits,
+        settings.stages,
+        settings.fetch,
+        settings=settings,
     )
+
+
+def run(stage: type[Stage], turns: Sequence[Turn], parts: Scripted) -> None:
+    """A stage by itself, so that whatever it raises is seen."""
+    stage(parts.settings.options(stage)).run(turns, parts)
+
+
+def pipeline_of(parts: Scripted, *stages: type[Stage]) -> Pipeline:
+    """The stages of the settings, or the given ones, as production runs them."""
+    made = [stage(parts.settings.options(stage)) for stage in stages]
+    return Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=made or None)
+
+
+def run_stages(turns: Sequence[Turn], parts: Scripted, *stages: type[Stage]) -> None:
+    """Take turns through the stages of the settings, or through the given ones, as production does."""
+    pipeline_of(parts, *stages).run(turns, parts.deadline)
 
 
 def turn(query: str, size: tuple[int, int] | None = (64, 48), **fields: Any) -> Turn:

@@ -23,9 +23,7 @@ from agents.methods.citations import (
     written,
 )
 from agents.models.base import ChatReply, ChatRequest
-from agents.overrides import overridden
-from agents.pipeline import STAGES, run_stage
-from agents.settings import Settings, load_settings
+from agents.settings import Settings, load_settings, settings_from
 from agents.stages.cite import Cite
 from agents.stages.cited_answer import CitedAnswer, long_answer
 from agents.stages.documents import DocumentsStage
@@ -33,7 +31,7 @@ from agents.stages.finalise import Finalise
 from agents.stages.knowledge import KnowledgeStage
 from agents.stages.queries import Queries
 from agents.turn import IDK, Candidate, Evidence, Turn
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
 
 
 @pytest.mark.parametrize(
@@ -116,7 +114,7 @@ def test_an_answer_ends_with_a_whole_sentence_within_the_limit() -> None:
 
 
 def settings(**tables: Any) -> Settings:
-    return Settings.model_validate({"stages": ["finalise"], **tables})
+    return settings_from({"stages": ["finalise"], **tables})
 
 
 def document(text: str, source: Any = "web", title: str = "T", **fields: Any) -> Evidence:
@@ -129,7 +127,7 @@ TOWER = (document("The tower is 330 m tall. Soup is hot."), document("height 330
 def cited(answer: str, **cite: Any) -> Turn:
     asked = turn("How tall is it?", ranked=TOWER, candidate=Candidate(answer, None))
     reranker = WordOverlapReranker()
-    Cite().run([asked], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
+    run(Cite, [asked], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
     assert reranker.calls == 1
     return asked
 
@@ -149,29 +147,29 @@ def test_a_wrong_figure_is_not_supported_however_alike_the_words() -> None:
     asked = cited("The tower is 331 m tall. [1]", attribute=False, unsupported="drop")
     assert asked.cited == ()
     asked.route = "rag"
-    Finalise().run([asked], context(settings()))
+    run(Finalise, [asked], context(settings()))
     assert asked.answer == IDK
     assert "no sentence" in asked._notes["decision"]
 
 
 def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> None:
     asked = cited("The tower is 330 m tall. Nobody knows why.")
-    Finalise().run([asked], context(settings()))
+    run(Finalise, [asked], context(settings()))
     assert asked.answer == "The tower is 330 m tall. Nobody knows why."
-    Finalise().run([asked], context(settings(finalise={"cite": True})))
+    run(Finalise, [asked], context(settings(finalise={"cite": True})))
     assert asked.answer == "The tower is 330 m tall [1]. Nobody knows why."
 
 
 def test_who_does_not_know_cites_nothing() -> None:
     asked = turn("q", ranked=TOWER, candidate=Candidate("I don't know", None))
-    Cite().run([asked, turn("q")], context(settings(), reranker=WordOverlapReranker()))
+    run(Cite, [asked, turn("q")], context(settings(), reranker=WordOverlapReranker()))
     assert asked.cited is None
 
 
 @pytest.mark.parametrize("preset", ["best", "direct_rag", "cruise", "core_mmrag", "coherence", "vlm_only", "mavis"])
 @pytest.mark.filterwarnings("error")
 def test_the_switch_works_with_every_preset(preset: str) -> None:
-    made = overridden(load_settings(preset, "embedded"), ["finalise.cite=true"])
+    made = load_settings(preset, "embedded", overrides=["finalise.cite=true"])
     assert made.stages[-2:] == ("cite", "finalise")
     assert "cite" not in made.without(["cite"]).stages
     if preset != "mavis":
@@ -182,9 +180,9 @@ def test_queries_may_be_the_models_alone() -> None:
     chat = ScriptedChat(lambda _: '{"queries": ["height of the Eiffel Tower", "who built it"]}')
     asked, silent = turn("How tall is this?"), turn("Why?")
     table = {"split": "model", "prompt": "search_queries", "keep_question": False, "most": 1}
-    Queries().run([asked], context(settings(queries=table), chat=chat))
+    run(Queries, [asked], context(settings(queries=table), chat=chat))
     assert asked.queries == ("height of the Eiffel Tower",)
-    Queries().run([silent], context(settings(queries=table), chat=ScriptedChat(lambda _: "no idea")))
+    run(Queries, [silent], context(settings(queries=table), chat=ScriptedChat(lambda _: "no idea")))
     assert silent.queries == ("Why?",)
 
 
@@ -194,10 +192,10 @@ def test_documents_are_the_top_k_of_each_query_over_both_modalities() -> None:
     )  # fmt: skip
     asked = turn("q", evidence=evidence, queries=("tall tower", "old stone"))
     reranker = WordOverlapReranker()
-    DocumentsStage().run([asked], context(settings(documents={"k": 1}), reranker=reranker))
+    run(DocumentsStage, [asked], context(settings(documents={"k": 1}), reranker=reranker))
     assert reranker.calls == 1
     assert [chunk.text for chunk in asked.ranked or ()] == ["tall tower", "old stone"]
-    DocumentsStage().run([asked], context(settings(documents={"k": 4, "modality": "image"}), reranker=reranker))
+    run(DocumentsStage, [asked], context(settings(documents={"k": 4, "modality": "image"}), reranker=reranker))
     assert {chunk.source for chunk in asked.ranked or ()} == {"kg"}
 
 
@@ -221,7 +219,7 @@ def test_knowledge_is_extracted_without_question_or_photo_and_each_document_once
     url = "https://i.example/t.png"
     ranked = (TOWER[0], document("height 330 m", "kg", url=url), document("soup"))
     first, second = turn("A very particular question?", ranked=ranked), turn("Another?", ranked=ranked[:1])
-    KnowledgeStage().run([first, second], context(settings(), pictured(tmp_path, url), chat=chat))
+    run(KnowledgeStage, [first, second], context(settings(), pictured(tmp_path, url), chat=chat))
     assert chat.batches == [3]
     assert not any("particular" in message.content for request in chat.requests for message in request.messages)
     shown = [picture.size for request in chat.requests for message in request.messages for picture in message.images]
@@ -233,7 +231,7 @@ def test_knowledge_is_extracted_without_question_or_photo_and_each_document_once
 def test_extraction_leaves_the_answer_its_time() -> None:
     chat = ScriptedChat(lambda _: "fact")
     asked = turn("q", ranked=TOWER)
-    KnowledgeStage().run([asked], context(settings(), seconds=2.5, chat=chat))
+    run(KnowledgeStage, [asked], context(settings(), seconds=2.5, chat=chat))
     assert (chat.batches, dict(asked.knowledge)) == ([], {})
 
 
@@ -245,7 +243,7 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
     def ask(method: str, **fields: Any) -> ChatRequest:
         chat = ScriptedChat(lambda _: "It is 330 m tall [1].")
         asked = turn("How tall?", ranked=ranked, **fields)
-        CitedAnswer().run([asked], context(settings(cited_answer={"method": method}), search, chat=chat))
+        run(CitedAnswer, [asked], context(settings(cited_answer={"method": method}), search, chat=chat))
         assert asked.candidate is not None
         assert asked.candidate.text == "It is 330 m tall [1]."
         return chat.requests[0]
@@ -288,9 +286,8 @@ def test_mavis_from_end_to_end_with_a_model_that_can(tmp_path: Any) -> None:
     chat = ScriptedChat(say)
     asked = turn("How tall is this?", evidence=TOWER)
     made = load_settings("mavis", "gpu")
-    run = context(made, ScriptedPipeline({}, {}), chat=chat, reranker=WordOverlapReranker())
-    for name in ("queries", "documents", "knowledge", "cited_answer", "cite", "finalise"):
-        run_stage(STAGES[name](), [asked], run)
+    made = made.without(["understand", "image_search", "web_search", "evidence"])
+    run_stages([asked], context(made, ScriptedPipeline({}, {}), chat=chat, reranker=WordOverlapReranker()))
     assert asked.error is None
     assert asked.answer == "The tower is 330 m tall [1]."
     assert chat.batches == [1, 3, 1]
@@ -304,7 +301,7 @@ def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
             return np.asarray([1.0 if passage == "T: Soup is hot." else 0.1 for _, passage in pairs], dtype=np.float32)
 
     asked = turn("q", ranked=TOWER, candidate=Candidate("Soups are hot [1].", None))
-    Cite().run([asked], context(settings(cite={"attribute": False}), reranker=Exact()))
+    run(Cite, [asked], context(settings(cite={"attribute": False}), reranker=Exact()))
     assert asked.cited is not None
     assert asked.cited[0].citations == (1,)
 

@@ -15,10 +15,10 @@ from agents.methods.entity_graph import Source, entity_graph, item_degrees, node
 from agents.models.base import ModelError
 from agents.models.entities import SpacyEntities
 from agents.search.hits import Entity, ImageHit
-from agents.settings import Settings
+from agents.settings import Settings, settings_from
 from agents.stages.coherence import CoherenceStage
 from agents.turn import Evidence, Turn
-from tests.agent.scripted import ScriptedPipeline, context, turn
+from tests.agent.scripted import ScriptedPipeline, context, run, turn
 
 METRICS: tuple[Metric, ...] = ("l1", "euclidean", "cosine")
 
@@ -177,7 +177,7 @@ class Axes:
 
 
 def settings(**coherence: Any) -> Settings:
-    return Settings.model_validate({"stages": ["finalise"], "coherence": {"rounds": 0, **coherence}})
+    return settings_from({"stages": ["finalise"], "coherence": {"rounds": 0, **coherence}})
 
 
 def page(text: str, score: float = 0.5) -> Evidence:
@@ -195,7 +195,7 @@ def test_what_disagrees_with_the_rest_is_dropped_although_it_is_relevant() -> No
     encoder = Axes(q=(1.0, 0.0), heart=(1.0, 0.0), hand=(0.6, 0.8), fingers=(0.55, 0.835), palm=(0.5, 0.866))
     table = tuple(Evidence(word, "kg", "t", key="k", value=word) for word in ("fingers", "palm"))
     asked = turn("q", None, evidence=(page("heart"), page("hand"), *table))
-    CoherenceStage().run([asked], context(settings(k=2), text_encoder=encoder))
+    run(CoherenceStage, [asked], context(settings(k=2), text_encoder=encoder))
     assert texts(asked) == ["hand", "fingers"]
 
 
@@ -206,7 +206,7 @@ def test_stage_1_keeps_the_best_of_each_modality_and_one_call_serves_the_batch()
         Evidence("far d", "kg", "t", key="k", value="v"), Evidence("near e", "kg", "t", key="k", value="v"),
     )  # fmt: skip
     batch = [turn("q", None, evidence=evidence), turn("q", None), turn("q", None, evidence=evidence[:1])]
-    CoherenceStage().run(batch, context(settings(k=1, candidates=3, second="none"), text_encoder=encoder))
+    run(CoherenceStage, batch, context(settings(k=1, candidates=3, second="none"), text_encoder=encoder))
     assert sorted(texts(batch[0])) == ["near a", "near e"]
     assert (texts(batch[1]), texts(batch[2])) == ([], ["near a"])
     assert encoder.calls == 1
@@ -220,8 +220,10 @@ def test_the_graph_drops_what_no_other_source_names() -> None:
         Evidence("The city of Eiffel Tower is Paris.", "kg", "Eiffel Tower", key="city", value="Paris"),
         Evidence("in a heart shape", "web", "Album covers"),
     )
-    CoherenceStage().run(
-        [asked], context(settings(k=5, second="graph"), text_encoder=encoder, entity_finder=SpacyEntities())
+    run(
+        CoherenceStage,
+        [asked],
+        context(settings(k=5, second="graph"), text_encoder=encoder, entity_finder=SpacyEntities()),
     )
     assert [chunk.title for chunk in asked.coherent or ()] == ["Eiffel Tower", "Eiffel Tower"]
 
@@ -234,9 +236,8 @@ def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together()
     short.evidence = (page("tower fact number 0"),)
     full = turn("tower", None, evidence=tuple(page(f"tower x{i}") for i in range(3)), queries=("tower",))
     encoder = Axes(tower=(1.0, 0.0))
-    made = settings(k=3, rounds=1, widen=2)
-    made = made.model_copy(update={"web_search": made.web_search.model_copy(update={"k": 2})})
-    CoherenceStage().run([short, full], context(made, pipeline, text_encoder=encoder))
+    made = settings(k=3, rounds=1, pages=1)
+    run(CoherenceStage, [short, full], context(made, pipeline, text_encoder=encoder))
     assert len([query for query in pipeline.queries if isinstance(query, str)]) == 1  # the full turn is not asked for
     notes = short._notes
     assert notes["searched_again"] == 1
@@ -248,6 +249,6 @@ def test_a_picture_taken_to_show_something_else_gives_no_image_evidence() -> Non
     hit = ImageHit(0, 0.9, "u", (Entity("Big Ben"),))
     unknown = turn("q", image_hits=(hit,))
     known = turn("q", image_hits=(hit,), entity=hit.entities[0])
-    CoherenceStage().run([unknown, known], context(settings(), text_encoder=Axes(q=(1.0, 0.0))))
+    run(CoherenceStage, [unknown, known], context(settings(), text_encoder=Axes(q=(1.0, 0.0))))
     assert texts(unknown) == []
     assert texts(known) == ["This is Big Ben."]

@@ -11,16 +11,15 @@ import pytest
 from PIL import Image
 
 from agents.models.base import ChatReply, ChatRequest
-from agents.pipeline import STAGES, run_stage
 from agents.search.hits import Entity, ImageHit
 from agents.search.images import cache_name
-from agents.settings import Settings, load_settings
+from agents.settings import Settings, load_settings, settings_from
 from agents.stages.choose_entry import ChooseEntry
 from agents.stages.entries import EntriesStage, entry_text
 from agents.stages.four_steps import FourStepsStage
 from agents.stages.reconcile import Reconcile
 from agents.turn import IDK, Candidate, KnowledgeEntry, Turn
-from tests.agent.scripted import ScriptedChat, context, turn
+from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
 
 URL = "https://i.example/{}.png"
 PLANES = {
@@ -70,11 +69,9 @@ class ThreeEngines:
         return np.array([0.9 if "three" in text else 0.3 for _, text in pairs], dtype=np.float32)
 
 
-def run(turns: list[Turn], settings: Settings, pipeline: Any, chat: ScriptedChat) -> ThreeEngines:
+def run_all(turns: list[Turn], settings: Settings, pipeline: Any, chat: ScriptedChat) -> ThreeEngines:
     reranker = ThreeEngines()
-    about = context(settings, pipeline, chat=chat, reranker=reranker)
-    for name in settings.stages:
-        run_stage(STAGES[name](), turns, about)
+    run_stages(turns, context(settings, pipeline, chat=chat, reranker=reranker))
     return reranker
 
 
@@ -90,7 +87,7 @@ FIGURE_2 = (
 def test_one_prompt_in_four_steps(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda _: FIGURE_2)
     batch = [turn("When did this aircraft make its first flight?") for _ in range(4)]
-    reranker = run(batch, load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
+    reranker = run_all(batch, load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
     assert chat.batches == [4]
     assert reranker.calls == [12]
     asked = batch[0]
@@ -108,7 +105,7 @@ def test_one_prompt_in_four_steps(tmp_path: Path) -> None:
 def test_pictures_are_shown_and_numbered_and_a_missing_one_leaves_the_text(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda _: FIGURE_2)
     asked = turn("q")
-    run([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
+    run_all([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
     message = chat.requests[0].messages[-1]
     assert [image.size for image in message.images] == [(64, 48), (10, 10), (12, 10)]  # the photo, A and C
     assert "Reference A: Lockheed L-1011\nPicture: number 2\nThe first flight" in message.content
@@ -134,7 +131,7 @@ def test_pictures_are_shown_and_numbered_and_a_missing_one_leaves_the_text(tmp_p
 )
 def test_replies_of_all_kinds(tmp_path: Path, reply: str | ChatReply, answer: str, entry: int | None) -> None:
     asked = turn("What country does this island belong to?")
-    run([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), ScriptedChat(lambda _: reply))
+    run_all([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), ScriptedChat(lambda _: reply))
     assert asked.answer == answer
     assert asked.chosen == (asked.entries[entry] if entry is not None else None)
 
@@ -171,7 +168,7 @@ def test_one_call_for_each_step(
 ) -> None:
     chat = ScriptedChat(Steps(*said))
     batch = [turn("When did this aircraft make its first flight?") for _ in range(3)]
-    run(batch, load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
+    run_all(batch, load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
     assert chat.batches == [3] * calls
     assert [asked.answer for asked in batch] == [answer] * 3
     assert notes(batch[0])["prki"] is prki
@@ -180,7 +177,7 @@ def test_one_call_for_each_step(
 
 def test_each_step_sees_what_its_equation_names(tmp_path: Path) -> None:
     chat = ScriptedChat(Steps("x", "C", "y", "z"))
-    run([turn("q")], load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
+    run_all([turn("q")], load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
     own, choice, external, final = (request.messages[-1] for request in chat.requests)
     assert [len(message.images) for message in (own, choice, external, final)] == [1, 3, 2, 2]
     assert "DC-10" not in own.content  # eq. 3: Q alone
@@ -192,31 +189,27 @@ def test_each_step_sees_what_its_equation_names(tmp_path: Path) -> None:
 
 
 def settings(**tables: object) -> Settings:
-    return Settings.model_validate({"stages": ["finalise"], **tables})
+    return settings_from({"stages": ["finalise"], **tables})
 
 
 def entry(title: str, visual: float, textual: float) -> KnowledgeEntry:
     return KnowledgeEntry(title, "text", "url", Entity(title), visual, textual)
 
 
-@pytest.mark.parametrize(("weight", "title"), [(1.0, "text"), (0.1, "picture")])
-def test_the_scores_choose_where_no_model_does_or_it_names_none(weight: float, title: str) -> None:
-    """By hand: 0.9 + 0.1 w against 0.7 + 0.8 w; equal at w = 2/7."""
+def test_the_scores_choose_where_the_model_names_none() -> None:
+    """By hand: 0.9 + 0.1 against 0.7 + 0.8."""
     entries = (entry("picture", 0.9, 0.1), entry("text", 0.7, 0.8))
-    asked, mute, bare = turn("a", entries=entries), turn("b", entries=entries), turn("c")
-    ChooseEntry().run([asked, bare], context(settings(choose_entry={"by": "scores", "text_weight": weight})))
-    chat = ScriptedChat(lambda _: "I cannot tell.")
-    ChooseEntry().run([mute], context(settings(choose_entry={"text_weight": weight}), chat=chat))
-    assert asked.chosen == mute.chosen
-    assert asked.entity is not None
-    assert asked.entity.name == title
+    mute, bare = turn("b", entries=entries), turn("c")
+    run(ChooseEntry, [mute, bare], context(settings(), chat=ScriptedChat(lambda _: "I cannot tell.")))
+    assert mute.entity is not None
+    assert mute.entity.name == "text"
     assert bare.chosen is None
 
 
 def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     long = ImageHit(9, 0.95, "", (Entity("Long", {"story": "word " * 300}),))
     asked = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
-    EntriesStage().run([asked, turn("none")], context(settings(entries={"most": 2}), reranker=ThreeEngines()))
+    run(EntriesStage, [asked, turn("none")], context(settings(entries={"most": 2}), reranker=ThreeEngines()))
     assert [one.title for one in asked.entries] == ["Long", "Lockheed L-1011"]
     assert len(asked.entries[0].text) <= 804
     assert entry_text(hits()[2], 800) == (
@@ -227,27 +220,29 @@ def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
 def test_without_entries_the_model_still_answers() -> None:
     chat = ScriptedChat(lambda _: "Own answer: [blue]\nReference: none\nReference answer:\nFinal answer: blue")
     asked = turn("What colour is it?", None)
-    FourStepsStage().run([asked], context(settings(), chat=chat))
+    run(FourStepsStage, [asked], context(settings(), chat=chat))
     assert asked.candidate is not None
     assert asked.candidate.text == "blue"
     assert "there is no reference" in chat.requests[0].messages[-1].content
 
 
-def test_what_was_retrieved_can_be_kept_without_asking() -> None:
+def test_one_answer_alone_is_not_asked_about_and_two_without_a_model_are_noted() -> None:
     def pair(own: str, retrieved: str | None) -> Turn:
         found = Candidate(retrieved, 0.8) if retrieved else None
         return turn("q", parametric=Candidate(own, None), candidate=found)
 
-    batch = [pair("Italy", "Norway"), pair("Italy", None)]
-    Reconcile().run(batch, context(settings(reconcile={"by": "retrieved", "parametric_alone": False})))
-    assert batch[0].candidate is not None
-    assert batch[0].candidate.text == "Norway"
-    assert batch[1].candidate is None
-    run_stage(Reconcile(), [pair("Italy", "Norway")], context(settings()))  # no model: noted, not raised
+    alone, both = pair("Italy", None), pair("Italy", "Norway")
+    run(Reconcile, [alone], context(settings()))
+    assert alone.candidate is not None
+    assert alone.candidate.text == "Italy"
+    run_stages([both], context(settings()), Reconcile)  # no model: noted, not raised
+    assert both.candidate is not None
+    assert both.candidate.text == "Norway"
+    assert "reconcile" in (both.error or "")
 
 
 def test_no_picture_folder_is_no_trouble() -> None:
     asked = turn("q", image_hits=hits())
     pipeline = SimpleNamespace(picture_folder=Path("no/such/folder"))
-    EntriesStage().run([asked], context(settings(), pipeline, reranker=ThreeEngines()))
+    run(EntriesStage, [asked], context(settings(), pipeline, reranker=ThreeEngines()))
     assert [one.image for one in asked.entries] == [None, None, None]

@@ -10,15 +10,14 @@ import pytest
 from PIL import Image
 
 from agents.models.base import ChatReply, ChatRequest
-from agents.pipeline import STAGES, run_stage
 from agents.settings import Settings, load_settings
-from agents.stage import Context
 from agents.stages.chain_of_verification import VerificationChain
 from agents.stages.consistency import Consistency
 from agents.stages.dual_answer import DualAnswer
+from agents.stages.finalise import Finalise
 from agents.stages.rerank import Rerank
 from agents.turn import IDK, Candidate, Evidence, Turn
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, run_stages, turn
 
 PAGES = {
     "Eiffel": "the tower is 330 m high\n\nit is repainted every seven years",
@@ -83,11 +82,6 @@ class TowerReranker:
         return np.array(known, dtype=np.float32)
 
 
-def run(turns: list[Turn], settings: Settings, about: Context) -> None:
-    for name in settings.stages:
-        run_stage(STAGES[name](), turns, about)
-
-
 def published() -> Settings:
     return load_settings("cruise", "no overlay")
 
@@ -97,7 +91,7 @@ def ran() -> tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, S
     small, large, reranker = ScriptedChat(say), ScriptedChat(say), TowerReranker()
     pipeline = ScriptedPipeline({(64, 48): ("Eiffel Tower", TOWER)}, PAGES)
     turns = [turn(question) for question in CASES]
-    run(turns, published(), context(published(), pipeline, small_chat=small, chat=large, reranker=reranker))
+    run_stages(turns, context(published(), pipeline, small_chat=small, chat=large, reranker=reranker))
     return {item.query: item for item in turns}, small, large, reranker, pipeline
 
 
@@ -157,7 +151,7 @@ def test_the_context_is_numbered(
 def test_both_answers_differ_by_the_evidence_alone_and_the_second_is_sampled_where_there_is_none() -> None:
     chat = ScriptedChat(lambda request: "a")
     known, unknown = turn("q", ranked=(Evidence("fact", "kg", "t"),)), turn("q", ranked=())
-    DualAnswer().run([known, unknown], context(published(), chat=chat))
+    run(DualAnswer, [known, unknown], context(published(), chat=chat))
     informed, plain, first, probe = chat.requests
     assert "[Info 1] t: fact" in informed.messages[-1].content
     assert "Info" not in plain.messages[-1].content
@@ -178,7 +172,7 @@ def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
 
     def kept(*scores: str) -> tuple[list[str], float]:
         asked = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
-        run_stage(Rerank(), [asked], context(published(), reranker=Fixed()))
+        run_stages([asked], context(published(), reranker=Fixed()), Rerank)
         return [chunk.text for chunk in asked.ranked or ()], asked.trace[-1]["threshold"]
 
     assert kept("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
@@ -196,7 +190,7 @@ def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected
     question = "How tall is the tower?"  # the judge says no
     asked = turn(question)
     models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
-    run([asked], settings, context(settings, ScriptedPipeline({}, PAGES), **models))
+    run_stages([asked], context(settings, ScriptedPipeline({}, PAGES), **models))
     assert asked.answer == expected
 
 
@@ -204,8 +198,7 @@ def test_a_check_that_had_no_time_or_failed_lets_nothing_stand() -> None:
     settings = published()
     asked = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
     about = context(settings, seconds=0.5, chat=ScriptedChat(lambda _: "yes"))
-    for stage in (Consistency(), VerificationChain(), STAGES["finalise"]()):
-        run_stage(stage, [asked], about)
+    run_stages([asked], about, Consistency, VerificationChain, Finalise)
     assert asked.trace[0]["skipped"]
     assert asked.trace[2]["branch"] == "unsure"
     assert asked.answer == IDK
@@ -220,28 +213,14 @@ def test_a_model_that_breaks_gives_abstentions(say_what: Callable[[ChatRequest],
     settings = published()
     asked, blind = turn("How high is the tower?"), turn("How high is the tower?", None)
     models = {"small_chat": ScriptedChat(say_what), "chat": ScriptedChat(say_what), "reranker": TowerReranker()}
-    run([asked, blind], settings, context(settings, ScriptedPipeline({}, PAGES), **models))
+    run_stages([asked, blind], context(settings, ScriptedPipeline({}, PAGES), **models))
     assert (asked.answer, blind.answer) == (IDK, IDK)
-
-
-def test_words_or_the_answers_confidence_stand_in_for_the_model() -> None:
-    settings = Settings.model_validate(
-        {"stages": ["finalise"], "consistency": {"by": "words"}, "chain_of_verification": {"by": "candidate"}}
-    )
-    same = turn("a", candidate=Candidate("330 m", 0.8), parametric=Candidate("about 330 m", None))
-    other = turn("b", candidate=Candidate("330 m", 0.8), parametric=Candidate("300 m", None))
-    shy = turn("c", candidate=Candidate("330 m", 0.8), parametric=Candidate(IDK, None))
-    for stage in (Consistency(), VerificationChain()):
-        stage.run([same, other, shy], context(settings))
-    assert [item.consistent for item in (same, other, shy)] == [True, False, False]
-    assert same.chain is not None
-    assert same.chain.confidence == 0.8
 
 
 def test_an_empty_batch_is_no_trouble() -> None:
     settings = published()
     models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
-    run([], settings, context(settings, ScriptedPipeline({}, PAGES), **models))
+    run_stages([], context(settings, ScriptedPipeline({}, PAGES), **models))
 
 
 def test_a_picture_without_question_or_history_is_survived() -> None:
@@ -252,5 +231,5 @@ def test_a_picture_without_question_or_history_is_survived() -> None:
         "reranker": TowerReranker(),
     }
     asked = Turn(query="", image=Image.new("RGB", (64, 48)))
-    run([asked], settings, context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
+    run_stages([asked], context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
     assert asked.answer == IDK

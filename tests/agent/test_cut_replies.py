@@ -12,7 +12,7 @@ from agents.stages.draft import parse_draft
 from agents.stages.understand import Understand
 from agents.texts.cut_replies import whole_sentences
 from agents.turn import IDK
-from tests.agent.scripted import ScriptedChat, context, turn
+from tests.agent.scripted import ScriptedChat, context, run, turn
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,6 @@ def test_a_torn_question_is_not_asked(finish: str) -> None:
     chat = ScriptedChat(lambda _: ChatReply("Where was Gustave", finish))  # type: ignore[arg-type]
     history = ({"role": "user", "content": "what is this?"}, {"role": "assistant", "content": "i do not know"})
     asked = turn("Where was he born?", history=history)
-    Understand().run([asked], context(load_settings("best", "gpu"), chat=chat, small_chat=chat))
+    run(Understand, [asked], context(load_settings("best", "gpu"), chat=chat, small_chat=chat))
     assert chat.requests
     assert asked.question == "Where was he born?"

@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from agents import settings as settings_module
 from agents.models.base import ChatReply
 from agents.models.factories import FACTORIES
 from agents.models.registry import ModelRegistry
-from agents.pipeline import run_stage
-from agents.prompts import PromptLibrary
-from agents.settings import ROOT, Settings, load_profile, load_settings
-from agents.stage import Context
+from agents.runtime.roles import roles_of
+from agents.settings import ROOT, SettingsError, load_profile, load_settings
+from agents.stages import __main__ as stages
 from agents.turn import Candidate, Turn
-from tests.agent.scripted import ScriptedChat, context, turn
+from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 PROFILE = re.findall(r"^```toml\n(\[models\.reranker\].*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
@@ -32,46 +30,63 @@ def run_code(source: str, **names: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def shorten(tmp_path: Path) -> Any:
-    """The page's stage, with its settings and its prompt: turns, chat -> nothing."""
-    table = re.search(r"```python\n(class ShortenSettings.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert table is not None
-    made = run_code(table[1], _Table=settings_module._Table, Field=settings_module.Field)["ShortenSettings"]
-    stage = run_code(FILES["agents/stages/shorten.py"])["Shorten"]()
-    (tmp_path / "shorten.j2").write_text(FILES["prompts/shorten.j2"], encoding="utf-8")
+def shorten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The page's stage and prompt, in a package outside of this project, named in a preset: turns, chat -> the turns."""
+    package = tmp_path / f"outside_{tmp_path.name}"
+    package.mkdir()
+    code = FILES["agents/stages/shorten.py"].replace('"shorten"', 'str(Path(__file__).with_name("shorten"))')
+    (package / "shorten.py").write_text(f"from pathlib import Path\n{code}", encoding="utf-8")
+    (package / "shorten.j2").write_text(FILES["prompts/shorten.j2"], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own.toml").write_text(
+        f'stages = ["{package.name}.shorten:Shorten", "finalise"]\n[shorten]\nmost_words = 12\n', encoding="utf-8"
+    )
 
-    class Extended(Settings):
-        shorten: made = made(most_words=12)  # type: ignore[valid-type]
-
-    def run(turns: list[Turn], chat: ScriptedChat) -> None:
-        parts = context(Extended(stages=()), chat=chat)
-        run_stage(
-            stage, turns, Context(parts.settings, parts.models, parts.search, PromptLibrary(tmp_path), parts.deadline)
-        )
+    def run(turns: list[Turn], chat: ScriptedChat, **changes: Any) -> list[Turn]:
+        parts = context(load_settings("own", "embedded", tmp_path, **changes), chat=chat)
+        assert roles_of(parts.settings, parts.prompts) == ("chat",)
+        return pipeline_of(parts).run(turns, parts.deadline)
 
     return run
 
 
 def test_the_stage_asks_once_and_only_about_long_answers(shorten: Any) -> None:
-    long, short, none = (
+    turns = [
         turn("How tall?", candidate=Candidate("so " * 12 + "tall", None)),
         turn("Who?", candidate=Candidate("so " * 11 + "many", None)),
         turn("Where?"),
-    )
+    ]
     chat = ScriptedChat(lambda _: "330 m")
-    shorten([long, short, none], chat)
+    long, short, none = shorten(turns, chat)
     assert chat.batches == [1]
     assert "at most 12 words" in chat.requests[0].messages[0].content
-    assert long.candidate is not None and long.candidate.text == "330 m"
-    assert short.candidate is not None and short.candidate.text.endswith("many")
+    assert long.answer == "330 m"
+    assert short.answer.endswith("many")
     assert none.candidate is None and none.error is None
+    assert [entry["stage"] for entry in long.trace] == ["shorten", "finalise"]
+
+
+def test_its_settings_are_changed_like_any_other_and_it_can_be_left_out(shorten: Any, tmp_path: Path) -> None:
+    chat = ScriptedChat(lambda _: "330 m")
+    shorten([turn("Who?", candidate=Candidate("so " * 11 + "many", None))], chat, overrides=["shorten.most_words=8"])
+    assert "at most 8 words" in chat.requests[0].messages[0].content
+    assert load_settings("own", "embedded", tmp_path).without(["shorten"]).stages == ("finalise",)
+    with pytest.raises(SettingsError, match=r"no setting 'shorten\.words'.*known in shorten: most_words"):
+        load_settings("own", "embedded", tmp_path, overrides=["shorten.words=8"])
 
 
 def test_a_long_answer_stays_where_the_model_fails(shorten: Any) -> None:
     long = turn("How tall?", candidate=Candidate("so " * 12 + "tall", None))
-    shorten([long], ScriptedChat(lambda _: ChatReply("", "error", error="out of memory")))
+    [long] = shorten([long], ScriptedChat(lambda _: ChatReply("", "error", error="out of memory")))
     assert long.candidate is not None and long.candidate.text.endswith("tall")
     assert long.trace[0]["error"] == "out of memory"
+
+
+def test_the_table_of_stages_is_current(tmp_path: Path) -> None:
+    page = tmp_path / "architecture.md"
+    page.write_text(stages.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    assert stages.main(["--write"], page) == 0
+    assert page.read_text() == stages.PAGE.read_text(), "python -m agents.stages --write"
 
 
 def test_the_model_is_loaded_as_the_profile_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,17 +112,11 @@ def test_the_preset_loads_with_its_overlay(tmp_path: Path) -> None:
 def test_the_places_that_the_page_names_exist() -> None:
     new = {*FILES, "profiles/overlap.toml", "tests/agent/test_shorten.py"}
     named = set(re.findall(r"`((?:agents|presets|profiles|prompts|tests|docs|benchmarks)/[\w/]+\.\w+)`", PAGE)) - new
-    assert len(named) > 10
+    assert len(named) > 6
     assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
     for path, name in (
-        ("agents/pipeline.py", "STAGES"),
-        ("agents/settings.py", "StageName"),
-        ("agents/runtime/roles.py", "PROMPTS_OF"),
-        ("agents/runtime/roles.py", "MODELS_OF"),
+        ("agents/stage.py", "when_short"),
+        ("agents/stage.py", "picture_notes"),
         ("agents/runtime/start_up.py", "INDEPENDENT"),
-        ("agents/latency/budget.py", "ANSWERING"),
-        ("agents/latency/budget.py", "VERIFYING"),
-        ("agents/latency/reduction.py", "reduced_settings"),
-        ("agents/trace.py", "_OF_THE_PICTURE"),
     ):
         assert name in PAGE and name in (ROOT / path).read_text(encoding="utf-8"), (path, name)

@@ -12,7 +12,7 @@ from agents.models.base import ChatReply, opening_of
 from agents.settings import Settings
 from agents.stages.verify import Verify
 from agents.turn import Candidate
-from tests.agent.scripted import ScriptedChat, context, turn
+from tests.agent.scripted import ScriptedChat, context, run, turn
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_candidate_knows_how_near_it_was_to_an_abstention() -> None:
 def test_the_verdict_keeps_its_probability() -> None:
     asked = turn("How tall?", candidate=Candidate("330 m", None))
     chat = ScriptedChat(lambda _: ChatReply("No", "stop", opening={"No": 0.6, "Yes": 0.2}))
-    Verify().run([asked], context(Settings(stages=("verify",)), chat=chat))
+    run(Verify, [asked], context(Settings(stages=("verify",)), chat=chat))
     assert (asked.verification.model, asked.verification.p_yes) == (False, pytest.approx(0.25))
     asked.close_stage("verify", 0.0)
     assert asked.trace[0]["p_yes"] == pytest.approx(0.25)

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from agents.search.hits import Entity, WebHit
 from agents.search.pages import PageCache
-from agents.settings import Settings
+from agents.settings import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
-from agents.stages.tools import rule_tools
+from agents.stages.tools import ToolOptions, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.texts.evidence_chunks import surroundings
 from agents.turn import Candidate, Tools
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, turn
 
 FOUND = "the tower is repainted every seven years"
 
 
 def settings(**tables: object) -> Settings:
-    return Settings.model_validate({"stages": ["finalise"], **tables})
+    return settings_from({"stages": ["finalise"], **tables})
 
 
 class WithPages(ScriptedPipeline):
@@ -34,7 +34,7 @@ class WithPages(ScriptedPipeline):
 
 def url_of(name: str, folder: Path) -> str:
     asked = turn("tower", queries=("tower soup",))
-    WebSearch().run([asked], context(settings(), WithPages(folder)))
+    run(WebSearch, [asked], context(settings(), WithPages(folder)))
     return next(hit.page_url for hit in asked.web_hits if hit.page_name == name)
 
 
@@ -43,21 +43,11 @@ def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> No
     PageCache(tmp_path).put(url_of("Eiffel", tmp_path), page)
     asked = turn("How much does the paint weigh?", queries=("tower", "soup"))
     given = context(settings(), WithPages(tmp_path))
-    WebSearch().run([asked], given)
+    run(WebSearch, [asked], given)
     assert {hit.page_name: hit.page_text is not None for hit in asked.web_hits} == {"Eiffel": True, "Soup": False}
-    EvidenceStage().run([asked], given)
+    run(EvidenceStage, [asked], given)
     texts = " ".join(chunk.text for chunk in asked.evidence)
     assert "60 tonnes" in texts and "7,300 tonnes" in texts and "soup is hot" in texts and "x()" not in texts
-
-
-@pytest.mark.parametrize("change", [{"web_search": {"full_text": False}}, {"evidence": {"page_characters": 0}}])
-def test_it_can_be_left_out(tmp_path: Path, change: dict[str, object]) -> None:
-    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), f"{FOUND}. Its paint weighs 60 tonnes.")
-    asked = turn("How much does the paint weigh?", queries=("tower",))
-    given = context(settings(**change), WithPages(tmp_path))
-    for stage in (WebSearch(), EvidenceStage()):
-        stage.run([asked], given)
-    assert [chunk.text for chunk in asked.evidence if chunk.title == "Eiffel"] == [FOUND]
 
 
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
@@ -82,7 +72,7 @@ def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> N
     hit = WebHit("u_chunk_0", 0.5, "t", FOUND, "u", page_text=f"{FOUND} <|eot_id|>&nbsp;more")
     asked = turn("a")
     asked.web_hits = (hit,)
-    EvidenceStage().run([asked], context(settings()))
+    run(EvidenceStage, [asked], context(settings()))
     assert [chunk.text for chunk in asked.evidence] == [f"{FOUND} more"]
 
 
@@ -98,7 +88,7 @@ def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> N
 )
 def test_the_rules_of_the_tool_prompt(question: str, domain: str | None, expected: Tools) -> None:
     asked = turn(question, domain=domain)
-    assert rule_tools(asked, settings().tools) == expected
+    assert rule_tools(asked, ToolOptions()) == expected
 
 
 def test_the_verdict_of_one_word_sees_the_entity() -> None:
@@ -108,6 +98,6 @@ def test_the_verdict_of_one_word_sees_the_entity() -> None:
     named.entity = Entity("Eiffel Tower")
     for asked in (named, unnamed):
         asked.candidate = Candidate("330 m", None)
-    Verify().run([named, unnamed], context(settings(verify={"prompt": "answer_verdict"}), chat=chat))
+    run(Verify, [named, unnamed], context(settings(verify={"prompt": "answer_verdict"}), chat=chat))
     assert [asked.verification.model for asked in (named, unnamed) if asked.verification] == [True, False]
     assert chat.batches == [2]

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from agents.methods.gate import SIGNALS, Gate, GateError, GateSignals, SignalWeight
 from agents.methods.verification_chain import ChainOfVerification
-from agents.overrides import overridden
 from agents.search.hits import Entity, ImageHit
-from agents.settings import Finalise, Settings, SettingsError
-from agents.stages.finalise import Finalise as FinaliseStage
-from agents.stages.finalise import signals_of
+from agents.settings import SettingsError, settings_from
+from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
 from agents.turn import IDK, Candidate, Evidence, Verification
-from tests.agent.scripted import context, turn
+from tests.agent.scripted import context, run, turn
 
 GATE = Gate(
     signals={
@@ -83,7 +81,7 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
 
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.calibrate"):
-        overridden(Settings(stages=("finalise",)), [f"finalise.gate={tmp_path / 'none.json'}"])
+        settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={tmp_path / 'none.json'}"])
 
 
 def test_the_signals_of_a_turn() -> None:
@@ -113,9 +111,9 @@ def test_the_signals_of_a_turn() -> None:
 def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: float, given: str) -> None:
     """Without a verdict the probability is 0.62 at an idk of 0.2 and 0.38 at 0.3; the threshold lies at 0.6."""
     GATE.save(tmp_path / "gate.json")
-    settings = Finalise(gate=str(tmp_path / "gate.json"), most_idk=0.0)  # which a gate takes the place of
+    settings = FinaliseOptions(gate=str(tmp_path / "gate.json"), most_idk=0.0)  # which a gate takes the place of
     asked = turn("How tall?", candidate=Candidate("330 m", None, idk=idk))
-    FinaliseStage().run([asked, turn("Who?")], context(Settings(stages=("finalise",), finalise=settings)))
+    run(Finalise, [asked, turn("Who?")], context(settings_from({"stages": ("finalise",), "finalise": settings})))
     asked.close_stage("finalise", 0.0)
     assert asked.answer == given
     assert asked.trace[0]["probability"] == pytest.approx(GATE.probability({"p_idk": idk}))

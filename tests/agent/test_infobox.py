@@ -8,7 +8,7 @@ from agents.search.hits import Entity, ImageHit
 from agents.settings import Settings
 from agents.stages.evidence import EvidenceStage
 from agents.texts.infobox import facts, is_layout
-from tests.agent.scripted import context, turn
+from tests.agent.scripted import context, run, turn
 
 BUILDING = {
     "name": "8 Spruce Street",
@@ -52,7 +52,7 @@ def test_layout_makes_no_chunks_and_takes_no_places() -> None:
     asked = turn("How tall is it?")
     asked.entity = Entity("8 Spruce Street", BUILDING)
     asked.image_hits = (ImageHit(0, 0.8, "u", (asked.entity,)),)
-    EvidenceStage().run([asked], context(Settings(stages=("finalise",))))
+    run(EvidenceStage, [asked], context(Settings(stages=("finalise",))))
     texts = " ".join(chunk.text for chunk in asked.evidence)
     assert "870 ft" in texts
     assert "Brooklyn Bridge" in texts

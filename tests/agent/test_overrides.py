@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from agents.launch import Launch
-from agents.overrides import overridden
-from agents.settings import Finalise, Settings, SettingsError
+from agents.settings import SettingsError, settings_from
 
-BASE = Settings(stages=("understand", "answer", "finalise"), finalise=Finalise(most_idk=0.5))
+BASE = {"stages": ("understand", "answer", "finalise"), "finalise": {"most_idk": 0.5}}
 
 
 @pytest.mark.parametrize(
@@ -27,14 +26,15 @@ BASE = Settings(stages=("understand", "answer", "finalise"), finalise=Finalise(m
     ],
 )
 def test_a_setting_is_replaced(assignment: str, table: str, name: str, value: object) -> None:
-    changed = overridden(BASE, [assignment])
+    changed = settings_from(BASE, overrides=[assignment])
     assert getattr(getattr(changed, table), name) == value
-    others = set(Settings.model_fields) - {table}
-    assert all(getattr(changed, other) == getattr(BASE, other) for other in others)
+    before = settings_from(BASE)
+    others = set(type(before).model_fields) - {table}
+    assert all(getattr(changed, other) == getattr(before, other) for other in others)
 
 
 def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
-    changed = overridden(BASE, ["rerank.k=3", "rerank.k=4", 'stages=["answer", "finalise"]'])
+    changed = settings_from(BASE, overrides=["rerank.k=3", "rerank.k=4", 'stages=["answer", "finalise"]'])
     assert changed.rerank.k == 4
     assert changed.stages == ("answer", "finalise")
 
@@ -42,8 +42,8 @@ def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("assignment", "said"),
     [
-        ("queries.splt=none", "no setting 'queries.splt'; known in queries: fuse_entity, "),
-        ("querys.split=none", "no setting 'querys.split'; known: description, stages, "),
+        ("queries.splt=none", "no setting 'queries.splt'; did you mean 'split'? known in queries: fuse_entity, "),
+        ("querys.split=none", "no setting 'querys'; did you mean 'queries'? known: description, stages, "),
         ("queries.split.deep=1", "no setting 'queries.split.deep'"),
         ("split=none", "no setting 'split'; known: description, stages, "),
         ("queries.split=often", "queries.split=often: input should be 'none'"),
@@ -55,8 +55,19 @@ def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
 )
 def test_what_does_not_fit_is_said(assignment: str, said: str) -> None:
     with pytest.raises(SettingsError) as error:
-        overridden(BASE, [assignment])
+        settings_from(BASE, overrides=[assignment])
     assert said in str(error.value)
+
+
+def test_the_environment_stands_between_the_preset_and_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRAG_FINALISE__MOST_IDK", "0.25")
+    monkeypatch.setenv("CRAG_LIMITS__BATCH_SIZE", "3")
+    assert settings_from(BASE).finalise.most_idk == 0.25
+    changed = settings_from(BASE, overrides=["limits.batch_size=4"])
+    assert (changed.finalise.most_idk, changed.limits.batch_size) == (0.25, 4)
+    monkeypatch.setenv("CRAG_LIMITS__BATCH_SIZE", "many")
+    with pytest.raises(SettingsError, match=r"limits\.batch_size"):
+        settings_from(BASE)
 
 
 def test_a_digest_follows_the_settings_and_not_their_description() -> None:

@@ -6,7 +6,6 @@ import pytest
 from jinja2 import UndefinedError
 from PIL import Image
 
-from agents.overrides import overridden
 from agents.prompts import Prompt, PromptError, PromptLibrary
 from agents.settings import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, load_settings, names
 
@@ -97,7 +96,7 @@ def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None
     write(
         tmp_path / "profiles",
         "slow.toml",
-        "[models]\n[limits]\nbatch_size = 2\nseconds_per_turn = 60\nseconds_per_dialog = 600\nverification_share = 0.3",
+        "[models]\n[limits]\nbatch_size = 2\nseconds_per_turn = 60\nseconds_per_dialog = 600\nmargin_seconds = 0.3",
     )
     write(
         tmp_path / "presets",
@@ -105,11 +104,9 @@ def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None
         "stages = []\n[limits]\nseconds_per_turn = 20\nseconds_per_dialog = 90\n[limits.reply_tokens]\nanswer_verdict = 4\n"
         "[profiles.slow.limits]\nseconds_per_dialog = 100",
     )
-    slow = overridden(
-        load_settings("p", "slow", tmp_path / "presets", tmp_path / "profiles"), ["limits.verification_share=0.5"]
-    ).limits
+    slow = load_settings("p", "slow", tmp_path / "presets", tmp_path / "profiles", ["limits.margin_seconds=0.5"]).limits
     assert (slow.batch_size, slow.seconds_per_turn, slow.seconds_per_dialog) == (2, 20.0, 100.0)
-    assert (slow.margin_seconds, slow.verification_share) == (1.0, 0.5)
+    assert (slow.margin_seconds, slow.answer_tokens) == (0.5, 75)
     assert slow.reply_tokens == {"answer_verdict": 4}
     other = load_settings("p", "other", tmp_path / "presets", tmp_path / "profiles").limits
     assert (other.batch_size, other.seconds_per_turn, other.seconds_per_dialog) == (8, 20.0, 90.0)
@@ -128,11 +125,24 @@ def test_a_cpu_has_more_time_than_the_challenge_gives() -> None:
     assert embedded.seconds_per_turn >= 60 and embedded.seconds_per_dialog >= 600
 
 
-@pytest.mark.parametrize("text", ["stages = [", 'stages = ["no_such_stage"]', "stages = []\nunknown_key = 1"])
-def test_a_malformed_preset_says_so(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stages = [", "not valid TOML"),
+        ('stages = ["rerankk"]', "no stage 'rerankk'; did you mean 'rerank'"),
+        ('stages = ["no.such.module:Stage"]', "no stage 'no.such.module:Stage'"),
+        ('stages = ["agents.turn:Turn"]', "agents.turn defines 0 stages named Turn"),
+        ("stages = []\nunknown_key = 1", "no setting 'unknown_key'"),
+        ('stages = ["rerank"]\n[rerank]\nmost = 1', "no setting 'rerank.most'; known in rerank: k, "),
+        ('stages = ["rerank"]\n[rerank]\nk = 0', "rerank.k: input should be greater"),
+        ('stages = ["rerank"]\nrerank = 3', "rerank: "),
+    ],
+)
+def test_a_malformed_preset_says_so(tmp_path: Path, text: str, said: str) -> None:
     write(tmp_path, "p.toml", text)
-    with pytest.raises(SettingsError, match="p"):
+    with pytest.raises(SettingsError) as error:
         load_settings("p", "embedded", tmp_path)
+    assert said in str(error.value)
 
 
 def test_an_unknown_preset_lists_the_known_ones() -> None:

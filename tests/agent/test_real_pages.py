@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from agents.search.gateway import SearchGateway
 from agents.search.results import web_results
+from agents.stages import web_search
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
 from agents.texts.evidence_chunks import surroundings
 from agents.texts.page_text import main_content
 from agents.texts.retrieved import safe_full_text
-from tests.agent.scripted import ScriptedPipeline, context, turn
+from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
 from tests.agent.test_full_text import FOUND, WithPages, settings, url_of
 from tests.property.fuzzing import fuzzed, hostile_text
 
@@ -104,9 +105,7 @@ class WithContent(ScriptedPipeline):
 def test_a_results_own_page_is_read() -> None:
     asked = turn("Who engineered it?", queries=("tower soup",))
     given_context = context(settings(), WithContent({}, {"Eiffel": FOUND, "Soup": "soup is hot"}))
-    for stage in (WebSearch(), EvidenceStage()):
-        stage.run([asked], given_context)
-        asked.close_stage(stage.name, 0.0)
+    run_stages([asked], given_context, WebSearch, EvidenceStage)
     assert "Ada Example" in " ".join(chunk.text for chunk in asked.evidence)
     assert not any("margin" in chunk.text or "no text" in chunk.text for chunk in asked.evidence)
 
@@ -115,15 +114,16 @@ def test_pages_without_text_are_counted(tmp_path: Path) -> None:
     for name, page in (("Eiffel", NEWS), ("Soup", APP)):
         (tmp_path / hashlib.sha256(url_of(name, tmp_path).encode()).hexdigest()).write_text(page, encoding="utf-8")
     asked = turn("Who engineered it?", queries=("tower soup",))
-    WebSearch().run([asked], context(settings(), WithPages(tmp_path)))
+    run(WebSearch, [asked], context(settings(), WithPages(tmp_path)))
     asked.close_stage("web_search", 0.0)
     assert (asked.trace[0]["full_texts"], asked.trace[0]["without_text"]) == (1, 1)
 
 
-def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path) -> None:
+def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_search, "_FULL_TEXT_SECONDS", 0.0)
     (tmp_path / hashlib.sha256(url_of("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
     asked = turn("Who engineered it?", queries=("tower soup",))
-    WebSearch().run([asked], context(settings(web_search={"full_text_seconds": 0.0}), WithPages(tmp_path), seconds=9.0))
+    run(WebSearch, [asked], context(settings(), WithPages(tmp_path), seconds=9.0))
     assert [hit.page_text for hit in asked.web_hits] == [None, None]
 
 

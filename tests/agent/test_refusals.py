@@ -16,7 +16,7 @@ from agents.stages.finalise import Finalise
 from agents.stages.verify import Verify
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate
-from tests.agent.scripted import ScriptedChat, context, turn
+from tests.agent.scripted import ScriptedChat, context, run, turn
 from tests.property.fuzzing import fuzzed, hostile_text
 
 REFUSALS = [
@@ -86,7 +86,7 @@ def test_what_a_miss_rule_takes_for_a_miss_is_a_refusal(before: str, after: str)
 def finalised(text: str) -> str:
     asked = turn("How high is it?")
     asked.candidate = Candidate(text, 0.9)
-    Finalise().run([asked], context(Settings(stages=("finalise",))))
+    run(Finalise, [asked], context(Settings(stages=("finalise",))))
     return asked.answer
 
 
@@ -100,7 +100,7 @@ def test_a_refusal_is_not_verified() -> None:
     chat = ScriptedChat(lambda _: "Response: Correct Answer")
     asked = turn("How high is it?")
     asked.candidate = Candidate("I cannot determine its height.", 0.9)
-    Verify().run([asked], context(Settings(stages=("finalise",)), chat=chat))
+    run(Verify, [asked], context(Settings(stages=("finalise",)), chat=chat))
     assert chat.requests == []
 
 

@@ -10,11 +10,10 @@ from agents.methods.question_kinds import question_kind
 from agents.methods.routing import FEATURE_NAMES, RuleRouter, TraceFeatures, trace_features
 from agents.methods.trained_router import RouterError, RouterWeights, TrainedRouter
 from agents.models.base import ChatReply, ChatRequest
-from agents.pipeline import run_stage
-from agents.settings import RouteSettings, Settings
+from agents.settings import Settings, settings_from
 from agents.stages.route import RouteStage, parse_flags
 from agents.turn import Draft, Route
-from tests.agent.scripted import ScriptedChat, context, turn
+from tests.agent.scripted import ScriptedChat, context, run_stages, turn
 
 OBJECT = "The exact name of the object that the question is about is"
 CAR = Draft(
@@ -223,7 +222,7 @@ def test_flags_are_read_from_untidy_replies(reply: str, flags: tuple[bool | None
 
 
 def settings(**route: object) -> Settings:
-    return Settings(stages=("route",), route=RouteSettings.model_validate(route))
+    return settings_from({"stages": ("route",), "route": route})
 
 
 def test_the_stage_fills_route_and_flags_by_rules() -> None:
@@ -233,7 +232,7 @@ def test_the_stage_fills_route_and_flags_by_rules() -> None:
         turn("Who built it?"),
     )
     read.draft, priced.draft = SIGN, CAR
-    run_stage(RouteStage(), [read, priced, lost], context(settings()))
+    run_stages([read, priced, lost], context(settings()), RouteStage)
     assert [made.route for made in (read, priced, lost)] == ["direct", "rag", "rag"]
     assert [(made.needs_external, made.real_time) for made in (read, priced, lost)] == [
         (False, False), (True, True), (True, False),
@@ -251,7 +250,7 @@ def test_the_stage_asks_a_small_model_once_for_all_turns() -> None:
 
     chat = ScriptedChat(say)
     turns = [turn("Is this colour in fashion?"), turn("Who built it?"), turn("Is this broken today?")]
-    run_stage(RouteStage(), turns, context(settings(flags="model"), small_chat=chat))
+    run_stages(turns, context(settings(flags="model"), small_chat=chat), RouteStage)
     assert chat.batches == [3]
     assert all(not message.images for request in chat.requests for message in request.messages)
     assert [(made.needs_external, made.real_time) for made in turns] == [(False, True), (True, False), (True, True)]
@@ -259,7 +258,7 @@ def test_the_stage_asks_a_small_model_once_for_all_turns() -> None:
 
 def test_without_a_small_model_the_rules_stand() -> None:
     made = turn("Who built it?")
-    run_stage(RouteStage(), [made], context(settings(flags="model")))
+    run_stages([made], context(settings(flags="model")), RouteStage)
     assert (made.route, made.needs_external, made.real_time) == ("rag", True, False)
     assert "small_chat" in (made.error or "")
 
@@ -270,12 +269,12 @@ def test_a_trained_router_named_by_the_settings_is_used(tmp_path: Path) -> None:
     path.write_text(json.dumps(always_verify), encoding="utf-8")
     made = turn("What does the sign say?")
     made.draft = SIGN
-    run_stage(RouteStage(), [made], context(settings(trained=str(path))))
+    run_stages([made], context(settings(trained=str(path))), RouteStage)
     assert made.route == "verify"
 
 
 def test_a_missing_trained_router_costs_no_answer(tmp_path: Path) -> None:
     made = turn("What does the sign say?")
-    run_stage(RouteStage(), [made], context(settings(trained=str(tmp_path / "nothing.json"))))
+    run_stages([made], context(settings(trained=str(tmp_path / "nothing.json"))), RouteStage)
     assert made.route == "rag"
     assert "nothing.json" in (made.error or "")

@@ -10,14 +10,14 @@ import pytest
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Box, Detection
 from agents.search.hits import Entity, ImageHit
-from agents.settings import Settings
+from agents.settings import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
 from agents.stages.select_entity import SelectEntity
 from agents.texts.evidence_chunks import in_turn
 from agents.turn import Evidence, Turn, View
-from tests.agent.scripted import ScriptedChat, context, turn
+from tests.agent.scripted import ScriptedChat, context, run, turn
 
 LION = Entity("Lion", {"mass": "190 kg", "diet": "carnivore", "lifespan": "14 years"})
 TIGER = Entity("Tiger", {"mass": "220 kg", "diet": "carnivore"})
@@ -59,7 +59,7 @@ class Alike:
 
 
 def settings(**tables: Any) -> Settings:
-    return Settings.model_validate({"stages": ["finalise"], "select_entity": {"min_score": 0.3}, **tables})
+    return settings_from({"stages": ["finalise"], "select_entity": {"min_score": 0.3}, **tables})
 
 
 def hit(entity: Entity, score: float) -> ImageHit:
@@ -89,7 +89,7 @@ def test_the_best_entity_of_each_view_is_kept_where_several_are_asked_about(by: 
     batch = [seen("Which of these two is heavier?"), seen("How heavy is this?")]
     chat = ScriptedChat(lambda _: '{"reason": "x", "entity": 1}')
     made = context(settings(select_entity={"by": by, "min_score": 0.3}), chat=chat, text_encoder=Alike())
-    SelectEntity().run(batch, made)
+    run(SelectEntity, batch, made)
     assert named(batch[0]) == ["Lion", "Tiger"]
     assert batch[0].grounded_question == "Which of these two is heavier? (Lion, Tiger)"
     assert batch[1].entity == LION
@@ -100,7 +100,8 @@ def test_the_best_entity_of_each_view_is_kept_where_several_are_asked_about(by: 
 def test_the_chosen_entity_comes_first_and_none_chosen_keeps_the_others() -> None:
     second, none = seen("Which of these is heavier?"), seen("Which of these is heavier?")
     replies = iter(['{"reason": "x", "entity": 2}', '{"reason": "x", "entity": 0}'])
-    SelectEntity().run(
+    run(
+        SelectEntity,
         [second, none],
         context(settings(select_entity={"by": "model", "min_score": 0.3}), chat=ScriptedChat(lambda _: next(replies))),
     )
@@ -112,19 +113,19 @@ def test_the_chosen_entity_comes_first_and_none_chosen_keeps_the_others() -> Non
 @pytest.mark.parametrize(("several", "kept"), [(1, []), (2, ["Lion", "Tiger"]), (4, ["Lion", "Tiger", "Fern"])])
 def test_how_many_are_kept_where_the_question_says_no_number(several: int, kept: list[str]) -> None:
     asked = seen("Which of these is heavier?")
-    SelectEntity().run([asked], context(settings(select_entity={"several": several}), text_encoder=Alike()))
+    run(SelectEntity, [asked], context(settings(select_entity={"several": several}), text_encoder=Alike()))
     assert named(asked) == kept
 
 
 def test_attributes_of_all_of_them_become_evidence_and_the_cut_spares_each() -> None:
     asked = seen("Which of these two is heavier?")
     asked.entity, asked.entities = LION, (LION, TIGER)
-    EvidenceStage().run([asked], context(settings(evidence={"most_chunks": 2})))
+    run(EvidenceStage, [asked], context(settings(evidence={"most_chunks": 2})))
     assert [chunk.text for chunk in asked.evidence] == ["The mass of Lion is 190 kg.", "The mass of Tiger is 220 kg."]
     assert [chunk.url for chunk in asked.evidence] == ["https://i.example/Lion", "https://i.example/Tiger"]
     assert [chunk.retrieval for chunk in asked.evidence] == [0.6, 0.55]
     asked.entities = ()
-    EvidenceStage().run([asked], context(settings(evidence={"most_chunks": 5})))
+    run(EvidenceStage, [asked], context(settings(evidence={"most_chunks": 5})))
     assert {chunk.title for chunk in asked.evidence} == {"Lion"}
 
 
@@ -150,11 +151,10 @@ def test_reranked_chunks_hold_each_object() -> None:
     asked = turn("Which of these two is heavier?", evidence=chunks, entity=LION, entities=(LION, TIGER))
 
     def ranked(**table: Any) -> list[str]:
-        Rerank().run([asked], context(settings(rerank={"k": 4, **table}), reranker=Fixed(scores)))
+        run(Rerank, [asked], context(settings(rerank={"k": 4, **table}), reranker=Fixed(scores)))
         return [chunk.text for chunk in asked.ranked or ()]
 
     assert ranked() == ["l1", "o1", "t2", "l2"]
-    assert ranked(by_entity=False) == ["l1", "l2", "l3", "o1"]
     assert ranked(threshold=0.35) == ["l1", "o1", "t2", "l2"]
     asked.entities = ()
     assert ranked() == ["l1", "l2", "l3", "o1"]
@@ -170,6 +170,6 @@ def test_hops_go_through_each_object() -> None:
     towers = (Entity("A", {"architect": "Ann Lee"}), Entity("B", {"architect": "Bob Ray"}))
     asked = turn("Which of these two has the architect who was born first? Where was the architect of them born?")
     asked.entity, asked.entities = towers[0], towers
-    Queries().run([asked], context(settings(queries={"split": "rules"})))
+    run(Queries, [asked], context(settings(queries={"split": "rules"})))
     assert any("Ann Lee" in hop for hop in asked.hops)
     assert any("Bob Ray" in hop for hop in asked.hops)

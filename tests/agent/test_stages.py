@@ -7,17 +7,15 @@ import math
 import pytest
 
 from agents.methods.candidates import candidate_of
-from agents.models.base import Box, ChatReply, ChatRequest, Detection, TextLine
-from agents.pipeline import run_stage
+from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings import Settings
+from agents.settings import Settings, settings_from
 from agents.stages.answer import Answer
 from agents.stages.draft import parse_draft
 from agents.stages.evidence import EvidenceStage
 from agents.stages.finalise import Finalise
 from agents.stages.ground import Ground
 from agents.stages.image_search import ImageSearch
-from agents.stages.image_text import ImageText
 from agents.stages.objects import Objects
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
@@ -31,10 +29,11 @@ from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Verifica
 from tests.agent.scripted import (
     ScriptedChat,
     ScriptedDetector,
-    ScriptedOcr,
     ScriptedPipeline,
     WordOverlapReranker,
     context,
+    run,
+    run_stages,
     turn,
 )
 
@@ -44,7 +43,7 @@ PAGES = {"Eiffel": "the tower is repainted every seven years", "Soup": "soup is 
 
 
 def settings(**tables: object) -> Settings:
-    return Settings.model_validate({"stages": ["finalise"], **tables})
+    return settings_from({"stages": ["finalise"], **tables})
 
 
 def evidence(text: str, score: float | None = None, **fields: object) -> Evidence:
@@ -58,7 +57,7 @@ def test_understand_asks_a_model_only_where_the_rules_are_unsure() -> None:
         history=({"role": "user", "content": "who?"}, {"role": "assistant", "content": "i do not know"}),
     )
     plain = turn("How tall is this?")
-    Understand().run([lost, plain], context(settings(understand={"rewrite": "model"}), chat=chat))
+    run(Understand, [lost, plain], context(settings(understand={"rewrite": "model"}), chat=chat))
     assert chat.batches == [1]
     assert lost.question == "Where was Gustave Eiffel born?"
     assert plain.question == "How tall is this?"
@@ -66,13 +65,13 @@ def test_understand_asks_a_model_only_where_the_rules_are_unsure() -> None:
 
 def test_image_search_names_the_entity_of_the_best_hit_above_the_threshold() -> None:
     tower, unknown, text_only = turn("a"), turn("b", (10, 10)), turn("c", None)
-    ImageSearch().run([tower, unknown, text_only], context(settings(), ScriptedPipeline(PIPELINE, PAGES)))
+    run(ImageSearch, [tower, unknown, text_only], context(settings(), ScriptedPipeline(PIPELINE, PAGES)))
     assert tower.entity is not None
     assert (tower.entity.name, tower.entity_score) == ("Eiffel Tower", 0.9)
     assert unknown.entity is None
     assert text_only.views == ()
     strict = turn("a")
-    ImageSearch().run([strict], context(settings(image_search={"min_score": 0.95}), ScriptedPipeline(PIPELINE, PAGES)))
+    run(ImageSearch, [strict], context(settings(image_search={"min_score": 0.95}), ScriptedPipeline(PIPELINE, PAGES)))
     assert strict.entity is None
     assert strict.image_hits
 
@@ -82,7 +81,7 @@ def test_image_search_searches_the_image_and_every_crop_and_keeps_each_picture_o
     asked = turn(
         "a", regions=(Detection(Box(0, 0, 32, 32), "clock", 0.9), Detection(Box(10, 10, 42, 42), "clock", 0.8))
     )
-    ImageSearch().run([asked], context(settings(), pipeline))
+    run(ImageSearch, [asked], context(settings(), pipeline))
     assert [query.size for query in pipeline.queries] == [
         (64, 48),
         (32, 32),
@@ -101,7 +100,7 @@ def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None
         ]
     )
     asked, not_asked = turn("Which car?", (640, 480)), turn("x", (640, 480), tools=Tools(image=False))
-    Ground().run([asked, not_asked], context(settings(ground={"padding": 0.0}), detector=detector))
+    run(Ground, [asked, not_asked], context(settings(), detector=detector))
     assert [region.score for region in asked.regions] == [0.9, 0.8]
     assert not_asked.regions == ()
     assert detector.calls == 1
@@ -144,7 +143,7 @@ class LetterEncoder:
 )
 def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -> None:
     asked = turn("What is this?", (64, 48), views=views(), target=target)
-    SelectEntity().run([asked], context(settings(select_entity={"word_weight": 2.0}), text_encoder=LetterEncoder()))
+    run(SelectEntity, [asked], context(settings(select_entity={"word_weight": 2.0}), text_encoder=LetterEncoder()))
     assert asked.entity is not None
     assert asked.entity.name == name
 
@@ -155,7 +154,7 @@ def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -
 def test_a_model_confirms_one_entity_or_none(reply: str, name: str | None) -> None:
     asked = turn("What is this?", views=views(), entity=Entity("scene"))
     chat = ScriptedChat(lambda _: reply)
-    SelectEntity().run([asked], context(settings(select_entity={"by": "model"}), chat=chat))
+    run(SelectEntity, [asked], context(settings(select_entity={"by": "model"}), chat=chat))
     assert (asked.entity.name if asked.entity else None) == name
 
 
@@ -166,7 +165,7 @@ def test_objects_are_listed_and_chosen_in_two_calls_for_a_batch() -> None:
 
     chat = ScriptedChat(say)
     batch = [turn("How fast is this car?") for _ in range(16)]
-    Objects().run(batch, context(settings(objects={"by": "model"}), chat=chat))
+    run(Objects, batch, context(settings(objects={"by": "model"}), chat=chat))
     assert chat.batches == [16, 16]
     assert batch[0].target == Target(("car", "tree"), "red car", None)
 
@@ -178,7 +177,7 @@ def test_tools_follow_the_draft_the_domain_and_the_kind_of_question() -> None:
     unknown = turn("What is this?", domain="vehicle")
     direct = turn("What does it say?", route="direct")
     turns = [named, plant, translation, unknown, direct]
-    ToolRouter().run(turns, context(settings()))
+    run(ToolRouter, turns, context(settings()))
     assert [item.tools for item in turns] == [
         Tools(False, True),
         Tools(False, True),
@@ -192,7 +191,7 @@ def test_the_model_decides_on_tools_where_it_keeps_to_the_schema() -> None:
     replies = iter(['{"need_image_search": false, "need_text_search": true}', '{"need_image_search": "maybe"}'])
     chat = ScriptedChat(lambda _: next(replies))
     first, second = turn("a", domain="vehicle"), turn("b", domain="vehicle")
-    ToolRouter().run([first, second], context(settings(tools={"by": "model"}), chat=chat))
+    run(ToolRouter, [first, second], context(settings(tools={"by": "model"}), chat=chat))
     assert (first.tools, second.tools) == (Tools(False, True), Tools(True, True))
 
 
@@ -209,7 +208,7 @@ def test_a_draft_is_read_from_steps_and_from_json() -> None:
 def test_queries_are_fused_split_and_unique() -> None:
     entity = Entity("Eiffel Tower", {"architect": "Stephen Sauvestre"})
     by_rules = turn("When did the architect of this die?", entity=entity)
-    Queries().run([by_rules], context(settings(queries={"split": "rules"})))
+    run(Queries, [by_rules], context(settings(queries={"split": "rules"})))
     assert by_rules.queries == ("When did the architect of this die? (Eiffel Tower)", "When did Stephen Sauvestre die?")
     chat = ScriptedChat(
         lambda _: (
@@ -217,7 +216,7 @@ def test_queries_are_fused_split_and_unique() -> None:
         )
     )
     batch = [turn("When did the architect of this die?", entity=entity) for _ in range(3)]
-    Queries().run(batch, context(settings(queries={"split": "model", "most": 3}), chat=chat))
+    run(Queries, batch, context(settings(queries={"split": "model", "most": 3}), chat=chat))
     assert chat.batches == [3]
     assert batch[0].queries[1:] == ("architect of Eiffel Tower", "death of Stephen Sauvestre")
 
@@ -226,27 +225,26 @@ def test_web_search_merges_the_pages_of_all_queries() -> None:
     asked = turn("a", queries=("tower repainted", "every seven years"))
     untouched = turn("b", queries=("soup",), tools=Tools(text=False))
     pipeline = ScriptedPipeline({}, PAGES)
-    WebSearch().run([asked, untouched], context(settings(), pipeline))
+    run(WebSearch, [asked, untouched], context(settings(), pipeline))
     assert [page.page_name for page in asked.web_hits] == ["Eiffel", "Soup"]
     assert asked.web_hits[0].score == pytest.approx(0.3)
     assert untouched.web_hits == ()
 
 
-def test_evidence_is_attributes_pages_and_text_in_the_image() -> None:
-    asked = turn("a", image_text=(TextLine("OPEN", Box(0, 0, 1, 1), 0.9),))
+def test_evidence_is_attributes_and_pages() -> None:
+    asked = turn("a")
     asked.image_hits = (ImageHit(0, 0.8, "u", (Entity(*TOWER),)),)
     asked.entity = asked.image_hits[0].entities[0]
     asked.web_hits = (
         WebHit("w_chunk_0", 0.5, "Page &amp; more", "First.&nbsp;Second <|eot_id|>", "https://w.example"),
     )
-    EvidenceStage().run([asked], context(settings()))
+    run(EvidenceStage, [asked], context(settings()))
     assert [(chunk.source, chunk.text) for chunk in asked.evidence] == [
-        ("image", "OPEN"),
         ("kg", "The height of Eiffel Tower is 330 m."),
         ("kg", "The architect of Eiffel Tower is Stephen Sauvestre."),
         ("web", "First. Second"),
     ]
-    assert asked.evidence[3].title == "Page & more"
+    assert asked.evidence[2].title == "Page & more"
 
 
 def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> None:
@@ -265,7 +263,7 @@ def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> 
         turn("a", evidence=(evidence("x"), evidence("y"), evidence("z"))),
         turn("b", evidence=(evidence("w"),)),
     )
-    Rerank().run([first, second], context(settings(rerank={"threshold": 0.3}), reranker=model))
+    run(Rerank, [first, second], context(settings(rerank={"threshold": 0.3}), reranker=model))
     assert model.calls == 1
     assert [chunk.text for chunk in first.ranked or ()] == ["z"]
     assert [chunk.text for chunk in second.ranked or ()] == ["w"]
@@ -289,7 +287,7 @@ def test_two_stage_rerank_by_hand() -> None:
     coarse, fine = Fixed({"a": 0.9, "b": 0.8, "c": 0.1}), Fixed({"a": 0.1, "b": 0.9})
     asked = turn("q", evidence=(evidence("a"), evidence("b"), evidence("c")))
     table = {"k1": 2, "k2": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
-    TwoStageRerank().run([asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
+    run(TwoStageRerank, [asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
     assert fine.seen == ["a", "b"]
     assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.ranked or ()] == [("b", 0.72)]
 
@@ -301,7 +299,7 @@ def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
         turn("b"),
         turn("c", route="direct", draft=Draft((), None, "seen", (math.log(0.5),))),
     ]
-    Answer().run(batch, context(settings(), chat=chat))
+    run(Answer, batch, context(settings(), chat=chat))
     assert chat.batches == [2]
     assert [item.candidate.text for item in batch if item.candidate] == ["with", "without", "seen"]
     assert batch[2].candidate is not None
@@ -315,13 +313,6 @@ def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none(
     assert (candidate.text, candidate.confidence) == ("330 m", pytest.approx(0.75))
     assert candidate_of(ChatReply("Reason: it says", "length")) is None
     assert candidate_of(ChatReply("  ", "stop")) is None
-
-
-def test_image_text_drops_what_the_ocr_is_not_sure_of() -> None:
-    lines = [TextLine("OPEN", Box(0, 0, 1, 1), 0.9), TextLine("????", Box(0, 0, 1, 1), 0.2)]
-    asked = turn("a")
-    ImageText().run([asked], context(settings(), ocr=ScriptedOcr(lines)))
-    assert [line.text for line in asked.image_text] == ["OPEN"]
 
 
 @pytest.mark.parametrize(
@@ -338,7 +329,7 @@ def test_both_verifiers_speak(
     asked = turn("a", candidate=Candidate("330 m", None, logprobs))
     abstained = turn("b", candidate=Candidate(IDK, None))
     chat = ScriptedChat(lambda _: reply)
-    Verify().run([asked, abstained], context(settings(), chat=chat))
+    run(Verify, [asked, abstained], context(settings(), chat=chat))
     assert chat.batches == [1]
     assert (asked.verification.white_box, asked.verification.model) == approved
 
@@ -363,25 +354,25 @@ BOTH = {"verified_by": ["white_box", "model"]}
 )  # fmt: skip
 def test_the_decision_rule(fields: dict[str, object], table: dict[str, object], answer: str) -> None:
     asked = turn("a", **fields)
-    Finalise().run([asked], context(settings(finalise=table)))
+    run(Finalise, [asked], context(settings(finalise=table)))
     assert asked.answer == answer
 
 
 def test_a_long_answer_is_cut_at_a_word() -> None:
     asked = turn("a", candidate=Candidate("word " * 200, 0.9))
-    Finalise().run([asked], context(settings()))
+    run(Finalise, [asked], context(settings()))
     assert len(asked.answer) <= 225
     assert asked.answer.endswith("word")
 
 
 def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:
     broken = turn("a", evidence=(evidence("x"),))
-    run_stage(Rerank(), [broken], context(settings()))  # the profile names no reranker
+    run_stages([broken], context(settings()), Rerank)  # the profile names no reranker
     assert broken.error is not None
     assert "reranker" in broken.error
     assert "failed" in broken.trace[0]["skipped"]
     late = turn("a")
-    run_stage(Answer(), [late], context(settings(), seconds=0.5, chat=ScriptedChat(lambda _: "x")))
+    run_stages([late], context(settings(), seconds=0.5, chat=ScriptedChat(lambda _: "x")), Answer)
     assert late.candidate is None
     assert "0.5" in late.trace[0]["skipped"] or "0.4" in late.trace[0]["skipped"]
 
@@ -393,7 +384,7 @@ def test_the_reranker_sees_the_entity_that_the_picture_shows() -> None:
         entity=Entity("Eiffel Tower"),
         evidence=(evidence("the Eiffel stands"), evidence("How tall")),
     )
-    Rerank().run([asked], context(settings(), reranker=model))
+    run(Rerank, [asked], context(settings(), reranker=model))
     assert asked.grounded_question == "How tall is this? (Eiffel Tower)"
     away = turn("How tall is Big Ben?", entity=Entity("Eiffel Tower"), needs_image=False)
     assert away.grounded_question == "How tall is Big Ben?"

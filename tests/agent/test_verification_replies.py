@@ -141,12 +141,10 @@ def test_vtki_by_hand() -> None:
 
 
 def test_the_joint_choice_by_hand() -> None:
-    # 0.71 + 0.9 = 1.61, 0.75 + 0.2 = 0.95, 0.6 + 0.1 = 0.7; with weight 0 the picture decides
-    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1], 1.0) == 0
-    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1], 0.0) == 1
-    # 0.71 + 0.05 * 0.9 = 0.755 against 0.75 + 0.05 * 0.2 = 0.76
-    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1], 0.05) == 1
-    assert joint_choice([], [], 1.0) is None
+    # 0.71 + 0.9 = 1.61, 0.75 + 0.2 = 0.95, 0.6 + 0.1 = 0.7
+    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1]) == 0
+    assert joint_choice([0.71, 0.75, 0.6], [0.2, 0.2, 0.1]) == 1
+    assert joint_choice([], []) is None
     assert preferred([math.nan, 0.2, 0.2]) == 1
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.overrides import overridden
-from agents.settings import Settings
+from agents.settings import settings_from
 from benchmarks.coherence_variants import Question, holds, run, table, word_f1
 from evaluation.records import QuestionTurn, Session
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
@@ -35,13 +34,15 @@ def test_words_and_forms_by_hand() -> None:
 
 
 def test_all_variants_read_what_was_searched_for_once() -> None:
-    made = Settings.model_validate(
-        {"stages": ["understand", "web_search", "evidence", "coherence", "answer", "finalise"], "coherence": {"k": 1}}
-    )
+    preset = {
+        "stages": ["understand", "web_search", "evidence", "coherence", "answer", "finalise"],
+        "coherence": {"k": 1},
+    }
+    made = settings_from(preset)
     settings = {
         "without": made.without(["coherence"]),
         "pairwise": made,
-        "first": overridden(made, ["coherence.second=none"]),
+        "first": settings_from(preset, overrides=["coherence.second=none"]),
     }
     pipeline = ScriptedPipeline({}, PAGES)
     asked = QuestionTurn("i", 0, "How tall is the tower?", "It is 330 m tall.")
@@ -53,7 +54,6 @@ def test_all_variants_read_what_was_searched_for_once() -> None:
         models=parts.models,
         search=parts.search,
         prompts=parts.prompts,
-        deadline=parts.deadline,
     )
     assert len(pipeline.queries) == 1
     assert {label: items[0].in_evidence for label, items in found.items()} == dict.fromkeys(settings, True)

@@ -10,8 +10,8 @@ import pytest
 
 from agents.prompts import PromptLibrary
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings import PROMPTS, ROOT, EvidenceSettings
-from agents.texts.evidence_chunks import attribute_chunks, cutter, page_chunks
+from agents.settings import PROMPTS, ROOT
+from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text
@@ -22,14 +22,14 @@ CASES = load_cases()
 FOUND = [case for case in CASES if not case.gap]
 PAGES = mini_pages()[:60:20]
 ENTITIES = [entity for entity in mini_entities() if len(entity["entity_attributes"]) > 4][:60:20]
-SETTINGS = EvidenceSettings()
+SETTINGS = ChunkOptions()
 CUT = cutter(SETTINGS)
 
 
 def page_words(page: dict[str, str]) -> str:
     """What stages see of a page."""
     hit = WebHit("u_chunk_0", 0.9, page["page_name"], page["page_snippet"], page["page_url"])
-    return words(list(page_chunks(safe_page(hit), CUT, 0)))
+    return words(list(page_chunks(safe_page(hit), CUT)))
 
 
 def entity_words(raw: dict[str, Any]) -> str:
@@ -95,7 +95,7 @@ def test_honest_pages_stay_as_they_are() -> None:
     rows = [
         json.loads(line)
         for name in ("own", "wiki")
-        for line in (ROOT / f"mini_crag_mm/pages/{name}.jsonl").read_text("utf-8").splitlines()
+        for line in (ROOT / f"demo/pages/{name}.jsonl").read_text("utf-8").splitlines()
     ]
     for row in rows:
         lost += sum(gives_orders(" ".join(part.split())) for part in row["page_snippet"].split(". "))

@@ -13,10 +13,10 @@ from agents.model_set import ModelSet
 from agents.models.base import ModelError
 from agents.models.registry import FACTORIES
 from agents.preflight.checkpoints import checkpoints_of
-from agents.settings import Profile, SearchModels, Settings, SettingsError, load_profile
+from agents.settings import Profile, SearchModels, SettingsError, load_profile, settings_from
 from tests.models.tiny_checkpoints import save_llama
 
-ROUTED = Settings.model_validate({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
+ROUTED = settings_from({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
 """Asks the large model and the small one."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from PIL import Image
 
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.chat.int8_linear import Int8Linear
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.transformers_loading import load_checkpoint
 from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
@@ -250,3 +252,68 @@ def test_the_opening_holds_the_likeliest_first_tokens(llama: Path, chat: Transfo
         expected[text] = expected.get(text, 0.0) + float(probabilities[token])
     assert replies[0].opening is None  # not asked for
     assert replies[1].opening == pytest.approx(expected, abs=1e-5)
+
+
+# ---------------------------------------------------------------------------------------------- schemas and 8 bits
+
+COLOURS = {
+    "type": "object",
+    "properties": {"colour": {"enum": ["red", "blue"]}, "sure": {"type": "boolean"}},
+    "required": ["colour", "sure"],
+    "additionalProperties": False,
+}
+
+
+def test_a_reply_with_a_schema_keeps_to_it_and_its_neighbour_is_not_held_to_it(chat: TransformersChat) -> None:
+    free = ask("Which colour?", max_tokens=40)
+    held = ask("Which colour?", max_tokens=40, schema=COLOURS)
+    replies = chat.chat([free, held, ask("Which colour?", max_tokens=40, schema=COLOURS, temperature=1.0, seed=3)])
+    for reply in replies[1:]:
+        said = json.loads(reply.text)
+        assert said["colour"] in ("red", "blue")
+        assert isinstance(said["sure"], bool)
+        assert reply.finish_reason == "stop"
+    assert replies[0].text == chat.chat([free])[0].text
+
+
+def test_a_schema_that_has_no_grammar_costs_its_own_request_alone(chat: TransformersChat) -> None:
+    replies = chat.chat([ask("fox"), ask("fox", schema={"type": "no such type"})])
+    assert replies[0].error is None
+    assert "grammar" in (replies[1].error or "")
+
+
+needs_vnni = pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="the processor has no 8-bit dot products")
+
+
+@needs_vnni
+def test_the_8_bit_layer_multiplies_what_it_rounded() -> None:
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(64, 48).requires_grad_(False)
+    inputs = torch.randn(3, 5, 64) * torch.tensor([0.01, 1.0, 100.0]).reshape(3, 1, 1)
+    scale_w = linear.weight.abs().amax(1) / 127
+    scale_x = inputs.abs().amax(-1, keepdim=True) / 127
+    expected = (
+        (inputs / scale_x).round() @ (linear.weight / scale_w[:, None]).round().T
+    ) * scale_w * scale_x + linear.bias
+    with torch.inference_mode():
+        got = Int8Linear(linear)(inputs)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    exact = linear(inputs) - linear.bias
+    error = (got - linear.bias - exact).norm(dim=-1) / exact.norm(dim=-1)
+    assert float(error.max()) < 0.02  # each token has a scale of its own: small ones are not lost beside large ones
+
+
+@needs_vnni
+def test_a_checkpoint_in_8_bits_stays_close_to_itself(llama: Path, chat: TransformersChat) -> None:
+    requests = [ask("The quick brown fox", max_tokens=1, logprobs=True), ask("dog " * 10, max_tokens=1, logprobs=True)]
+    small = TransformersChat.load(llama, int8=True, max_batch=4)
+    assert small.name.endswith("(int8)")
+    for whole, rounded in zip(chat.chat(requests), small.chat(requests), strict=True):
+        assert whole.logprobs is not None and rounded.logprobs is not None
+        assert rounded.logprobs[0] == pytest.approx(whole.logprobs[0], abs=0.1)
+
+
+def test_8_bits_without_the_instructions_for_it_say_so(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    with pytest.raises(ModelError, match="VNNI"):
+        TransformersChat.load(llama, int8=True)

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatMessage, ChatReply, ChatRequest, Label, ModelError, OcrReader, TextLine
-from agents.models.chat import smollm2
+from agents.models.chat import gguf_checkpoint, smollm2
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.registry import FACTORIES, ModelRegistry, load
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
@@ -166,14 +166,14 @@ def test_smollm2_answers_from_its_prompt_and_is_converted_once(cache: Path, monk
     assert reply.finish_reason == "stop"
     assert reply.logprobs
     assert all(logprob <= 0 for logprob in reply.logprobs)
-    monkeypatch.setattr(smollm2, "_convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr(gguf_checkpoint, "_convert", lambda *_: pytest.fail("converted again"))
     assert smollm2.load_smollm2(cache).name == smollm2.NAME
 
 
 def test_smollm2_ends_with_its_own_token(cache: Path) -> None:
     from agents.models.transformers_loading import load_checkpoint
 
-    checkpoint = load_checkpoint(smollm2.converted(cache / "models" / smollm2.NAME))
+    checkpoint = load_checkpoint(smollm2.smollm2_checkpoint(cache))
     assert checkpoint.tokenizer.eos_token == checkpoint.tokenizer.pad_token == "<|im_end|>"
     assert checkpoint.tokenizer.convert_tokens_to_ids("<|im_end|>") in checkpoint.end_ids
 
@@ -184,9 +184,9 @@ def test_a_conversion_that_stops_midway_leaves_nothing(tmp_path: Path, monkeypat
         (target / "config.json").write_text("{}")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(smollm2, "_convert", stopped)
+    monkeypatch.setattr(gguf_checkpoint, "_convert", stopped)
     with pytest.raises(KeyboardInterrupt):
-        smollm2.converted(tmp_path / "model")
+        gguf_checkpoint.converted(Path("model.gguf"), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -213,7 +213,7 @@ def test_an_unknown_option_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"colour.*max_side, min_score, threads"):
         load("rapidocr", {"colour": 1}, tmp_path)
     with pytest.raises(ModelError, match="path"):
-        load("transformers", {}, tmp_path)
+        load("vllm", {}, tmp_path)
 
 
 def test_a_wrong_value_is_a_clear_error(tmp_path: Path) -> None:

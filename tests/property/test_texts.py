@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from agents.methods import citations
 from agents.models.base import ChatReply
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings import EvidenceSettings
 from agents.texts import replies, wikitext
 from agents.texts.cut_replies import whole_sentences
-from agents.texts.evidence_chunks import attribute_chunks, cutter, page_chunks
+from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text, without_controls
 from tests.property.fuzzing import blows_up, fuzzed, hostile_text, repeated
 
-SETTINGS = EvidenceSettings()
+SETTINGS = ChunkOptions()
 CUT = cutter(SETTINGS)
 MARKS = re.compile(r"<[|｜][^|｜<>]{0,40}[|｜]>|\[Info \d|\[INST\]|[\0\u200b\u202e\ud800]")
 
@@ -84,7 +83,7 @@ def test_no_order_and_no_mark_is_left_in_a_page(page: str, name: str) -> None:
     safe = safe_page(WebHit("u_chunk_0", 0.5, name, page, "u"))
     assert safe_text(safe.page_snippet) == safe.page_snippet
     assert says_no_order(safe.page_name)
-    for chunk in page_chunks(safe, CUT, 0):
+    for chunk in page_chunks(safe, CUT):
         assert says_no_order(chunk.text)
         assert not MARKS.search(f"{chunk.title}\n{chunk.text}")
 

@@ -19,7 +19,7 @@ from agents.preflight.memory import (
     memory_of,
     vision_activation_bytes,
 )
-from agents.settings import Profile, SearchModels, Settings
+from agents.settings import Profile, SearchModels, Settings, settings_from
 from benchmarks.latency.replayed_calls import CONFIGS, with_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], 
 
 
 def test_an_engine_has_to_take_the_pictures_of_the_preset() -> None:
-    settings = Settings.model_validate({"stages": ["entries", "four_steps", "finalise"]})
+    settings = settings_from({"stages": ["entries", "four_steps", "finalise"]})
     launch = launched(max_batch=1)
     models = {**launch.profile.models, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}}
     profile = launch.profile.model_copy(update={"models": models})
@@ -153,7 +153,7 @@ def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
         },
         search=SearchModels(kind="embedded"),
     )
-    settings = Settings.model_validate({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
+    settings = settings_from({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
     memory = memory_of(with_configs(Launch("p", profile, settings)))
     weights = sum(row.weights for row in memory.rows)
     assert len(memory.rows) == 2

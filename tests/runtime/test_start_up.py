@@ -16,7 +16,7 @@ from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, start_up
 from agents.search.stand_in_clip import save_tiny_clip
-from agents.settings import Profile, SearchModels, Settings, SettingsError
+from agents.settings import Profile, SearchModels, Settings, SettingsError, settings_from
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
 
@@ -108,14 +108,14 @@ LORA = {"name": "ours", "path": "nowhere/adapter"}
 
 
 def test_a_preset_gives_its_adapter_to_the_engine() -> None:
-    settings = Settings.model_validate({"stages": ["answer", "finalise"], "lora": LORA})
+    settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
     profile = Profile(name="p", models={"chat": {"kind": "vllm", "path": "x"}})
     assert profile.with_lora(settings.lora).models["chat"]["lora"] == LORA
     assert profile.with_lora(None) is profile
 
 
 def test_an_adapter_for_a_model_outside_vllm_is_refused() -> None:
-    settings = Settings.model_validate({"stages": ["answer", "finalise"], "lora": LORA})
+    settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
     profile = Profile(name="p", models={"chat": {"kind": "smollm2"}}, search=SearchModels(kind="embedded"))
     with pytest.raises(SettingsError, match=r"'ours'.*'smollm2'"):
         Launch("p", profile, settings).models()

@@ -67,9 +67,9 @@ def spoilt_agent(settings: Settings, plan: Plan) -> CragAgent:
     clock = plan.clock or time.monotonic
     agent = CragAgent(plan.search, settings=settings, models=models, trace_path=plan.trace, clock=clock)
     if plan.clock is not None:
-        agent._guard._worker = ScriptedWorker(plan.clock)
+        agent.pipeline.worker = ScriptedWorker(plan.clock)
     scale = settings.limits.seconds_per_turn / _CHALLENGE_SECONDS
-    for stage in agent._stages:
+    for stage in agent.pipeline.stages:
         for need in ("least_seconds", "wanted_seconds"):
             setattr(stage, need, scale * getattr(stage, need))
         if plan.spoil_stage is not None:
@@ -114,7 +114,7 @@ def trial(variant: str, fault: Fault | None = None, *, scripted: bool = False) -
         records = None
         if plan.trace.is_file():
             records = [json.loads(line) for line in plan.trace.read_text("utf-8").splitlines()]
-        hung = list(agent._guard._hung.values())
+        hung = list(agent.pipeline.hung.values())
         for thread in hung:
             thread.join(_JOIN_SECONDS)
         recovered = agent.batch_generate_response(questions(0), images, [[]] * TURNS) if hung else None

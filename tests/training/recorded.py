@@ -11,7 +11,7 @@ from rich.console import Console
 
 from agents.model_set import ModelSet
 from agents.models.base import ChatRequest
-from agents.settings import Profile, Settings
+from agents.settings import Profile, settings_from
 from evaluation.data.crag_dataset import load
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.run.steps import answer_sessions, judge_answers, prepare_output
@@ -84,7 +84,7 @@ def record_run(
     agent = RecordedAgent(
         DoublingPipeline(entities, {}) if doubles else ScriptedPipeline(entities, {}),
         recorder=recorder,
-        settings=Settings.model_validate({"stages": stages, "choose_entry": {"by": "model"}}),
+        settings=settings_from({"stages": stages, "choose_entry": {"by": "model"}}),
         models=models,
     )
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")

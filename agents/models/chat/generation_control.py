@@ -16,6 +16,7 @@ from transformers import LogitsProcessor, StoppingCriteria
 
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, FinishReason
+from agents.models.chat.schema_masks import SchemaMask
 
 SLACK_TOKENS = 4  # a stop string may begin inside a token and end inside another
 
@@ -42,11 +43,13 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
 
     Sampling adds Gumbel noise to the scaled logits, whose maximum is a draw from the softmax (Gumbel 1954; Maddison
     et al. 2014, "A* Sampling"): so one greedy ``generate`` serves rows of any temperature, and a row's draws depend on
-    its own seed alone, not on its neighbours.
+    its own seed alone, not on its neighbours. A row that has a mask chooses among the tokens that it allows; probabilities
+    are the model's own, without the mask.
     """
 
-    def __init__(self, requests: Sequence[ChatRequest]) -> None:
+    def __init__(self, requests: Sequence[ChatRequest], masks: Sequence[SchemaMask | None] = ()) -> None:
         self._requests = tuple(requests)
+        self._masks = tuple(masks) or (None,) * len(self._requests)
         self._generators = [_generator(request.seed) for request in requests]
         self.chosen: list[int] = []
         self.logprobs: list[float] = []
@@ -57,9 +60,14 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
         """Scores of shape (rows, vocabulary) whose maximum is the token that each row chose."""
         del input_ids
         picked = scores.argmax(dim=-1)
-        for row, request in enumerate(self._requests):
+        for row, (request, mask) in enumerate(zip(self._requests, self._masks, strict=True)):
+            allowed = scores[row] if mask is None else mask.apply(scores[row])
             if request.temperature > 0:
-                picked[row] = self._draw(row, scores[row], request.temperature)
+                picked[row] = self._draw(row, allowed, request.temperature)
+            elif mask is not None:
+                picked[row] = allowed.argmax()
+            if mask is not None:
+                mask.chose(int(picked[row]))
         chosen = picked.unsqueeze(-1)
         log_total = torch.logsumexp(scores.float(), dim=-1)
         self.logprobs = (scores.float().gather(-1, chosen).squeeze(-1) - log_total).tolist()

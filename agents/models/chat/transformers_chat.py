@@ -1,7 +1,4 @@
-"""Chat with a Hugging Face transformers checkpoint: text-only or vision-language, on CPU or GPU.
-
-There is no constrained decoding here: ``ChatRequest.schema`` is ignored, the prompt has to ask for the format.
-"""
+"""Chat with a Hugging Face transformers checkpoint: text-only or vision-language, on CPU or GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +14,9 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
+from agents.models.chat.int8_linear import quantise
 from agents.models.chat.prompt_fitting import cut_longest_user_message
+from agents.models.chat.schema_masks import SchemaMask, SchemaMasks
 from agents.models.pixels import rgb_within
 from agents.models.transformers_loading import Checkpoint, load_checkpoint
 
@@ -63,16 +62,25 @@ class TransformersChat:
         self._checkpoint = checkpoint
         self._max_batch = max_batch
         self._max_image_side = max_image_side
+        self._schemas: SchemaMasks | None = None
 
     @classmethod
-    def load(cls, source: str | Path, device: str = "cpu", dtype: str = "auto", **options: Any) -> TransformersChat:
+    def load(
+        cls, source: str | Path, device: str = "cpu", dtype: str = "auto", int8: bool = False, **options: Any
+    ) -> TransformersChat:
         """Load a checkpoint (see ``load_checkpoint``); ``options`` go to the constructor.
 
+        Args:
+            int8: Compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``).
+
         Raises:
-            ModelError: The checkpoint cannot be loaded.
+            ModelError: The checkpoint cannot be loaded, or the processor lacks what ``int8`` takes.
         """
-        options.setdefault("name", Path(source).name)
-        return cls(load_checkpoint(source, device, dtype), **options)
+        checkpoint = load_checkpoint(source, device, dtype)
+        if int8:
+            quantise(checkpoint.model)
+        options.setdefault("name", Path(source).name + (" (int8)" if int8 else ""))
+        return cls(checkpoint, **options)
 
     def warm_up(self) -> None:
         """Ask once what is slow the first time: kernels are chosen, pictures processed.
@@ -138,8 +146,8 @@ class TransformersChat:
             rows, openings = self._generate([prompt.request for prompt in fitted], inputs, deadline)
         except torch.OutOfMemoryError as error:
             return self._one_by_one(batch, deadline, f"Out of memory: {error}")
-        except (ValueError, RuntimeError, IndexError, TypeError) as error:
-            # A processor that cannot digest one row (say, a picture of one pixel) fails the batch it stands in.
+        except (ModelError, ValueError, RuntimeError, IndexError, TypeError) as error:
+            # One row with a schema that has no grammar, or that a processor cannot digest (a picture of one pixel), fails its whole batch.
             return self._one_by_one(batch, deadline, f"{type(error).__name__}: {error}")
         answered = {
             prompt.index: self._reply(prompt, row, opening)
@@ -196,7 +204,7 @@ class TransformersChat:
         self, requests: list[ChatRequest], inputs: Any, deadline: Deadline
     ) -> tuple[list[RowState], list[dict[int, float]]]:
         """Each row as it ended, and its likeliest first tokens with their probabilities."""
-        sampler = RowSampler(requests)
+        sampler = RowSampler(requests, [self._mask(request) for request in requests])
         ends = sorted(self._checkpoint.end_ids)
         stopping = RowStopping(requests, sampler, self._checkpoint.end_ids, self._decode, deadline)
         config = GenerationConfig(
@@ -213,6 +221,13 @@ class TransformersChat:
                 stopping_criteria=StoppingCriteriaList([stopping]),
             )
         return stopping.rows, sampler.openings or [{} for _ in requests]
+
+    def _mask(self, request: ChatRequest) -> SchemaMask | None:
+        if request.schema is None:
+            return None
+        if self._schemas is None:
+            self._schemas = SchemaMasks(self._checkpoint.tokenizer, sorted(self._checkpoint.end_ids))
+        return self._schemas.mask(request.schema)
 
     def _decode(self, tokens: list[int]) -> str:
         text: str = self._checkpoint.tokenizer.decode(

@@ -9,9 +9,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
+
 _POLL_SECONDS = 0.02  # how late a hang may be noticed; the end of work is noticed at once
 _FAREWELL_SECONDS = 5.0  # for threads that were left behind, when the process ends
 _REMINDER_SECONDS = (
@@ -27,30 +31,11 @@ class HungError(RuntimeError):
         self.thread = thread
 
 
-class _Job:
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work: Callable[[], Any] | None = work
-        self.done = threading.Event()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            if self._work is not None:
-                self.result = self._work()
-        except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
-            self.error = error
-        self._work = None
-        self.done.set()
-
-
-_Jobs = queue.SimpleQueue[_Job | None]
-
-
 class Worker:
     """Runs one piece of work at a time in a thread of its own, always the same one until a piece hangs.
 
-    One lasting thread: OpenMP keeps a pool of threads for each thread that ever computed, so that a new one each time would cost.
+    One lasting thread: OpenMP keeps a pool of threads for each thread that ever computed, so that a new one each time would cost. No
+    executor of the standard library: those wait at the end of the process for threads that hang.
     A thread that hangs cannot be ended from outside; it is a daemon, given nothing more to do, and ends when what it waits for does.
     A library that hangs without letting go of Python's interpreter lock stops every thread: nothing inside the process helps then.
 
@@ -70,28 +55,25 @@ class Worker:
             HungError: It took too long; a new thread does the next work.
             BaseException: Whatever the work raised.
         """
-        job = _Job(work)
-        thread = self._give(job)
-        try:
-            while not job.done.wait(self._poll):
-                if over():
-                    raise HungError(thread)
-        finally:
-            if not job.done.is_set():  # too late, or the waiting thread was interrupted
-                self._abandon()
-        if job.error is not None:
-            raise job.error
-        result: T = job.result
-        return result
-
-    def _give(self, job: _Job) -> threading.Thread:
         if self._jobs is None or self._thread is None or not self._thread.is_alive():  # not alive: after a fork
             self._jobs = queue.SimpleQueue()
             self._thread = threading.Thread(target=_serve, args=(self._jobs,), name="crag-worker", daemon=True)
             self._thread.start()
             weakref.finalize(self, self._jobs.put, None)
-        self._jobs.put(job)
-        return self._thread
+        done: Future[T] = Future()
+        self._jobs.put((work, done))
+        try:
+            while True:
+                try:
+                    return done.result(self._poll)
+                except NotYet:
+                    if done.done():  # the work itself raised a TimeoutError
+                        raise
+                    if over():
+                        raise HungError(self._thread) from None
+        finally:
+            if not done.done():  # too late, or the waiting thread was interrupted
+                self._abandon()
 
     def _abandon(self) -> None:
         if self._jobs is not None and self._thread is not None:
@@ -106,8 +88,12 @@ class Worker:
 
 def _serve(jobs: _Jobs) -> None:
     while (job := jobs.get()) is not None:
-        job.run()
-        del job  # or its turns would live until the next one comes
+        work, done = job
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
+            done.set_exception(error)
+        del job, work, done  # or the turns would live until the next ones come
 
 
 _left_behind: weakref.WeakSet[threading.Thread] = weakref.WeakSet()

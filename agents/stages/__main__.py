@@ -1,0 +1,65 @@
+"""The table of stages in docs/architecture.md, made from their classes."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents.settings import PRESETS, ROOT, load_settings, names
+from agents.stage import Stage, stage_class, stage_names
+
+PAGE = ROOT / "docs" / "architecture.md"
+_TABLE = re.compile(r"(?<=<!-- python -m agents\.stages -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def in_order() -> list[str]:
+    """All stages, each after those that run before it in the presets."""
+    before: dict[str, set[str]] = {name: set() for name in stage_names()}
+    for preset in names(PRESETS):
+        stages = load_settings(preset, "gpu").stages
+        for place, name in enumerate(stages):
+            before[name].update(stages[:place])
+    ordered: list[str] = []
+    while len(ordered) < len(before):
+        free = [name for name in before if name not in ordered and before[name] <= set(ordered)]
+        ordered.append(free[0])
+    return ordered
+
+
+def row(stage: type[Stage]) -> str:
+    """One stage: its name, what it fills, what it does, its options, what it does with less time."""
+    fills = ", ".join(f"`{name}`" for name in stage.fills)
+    does = " ".join((inspect.getdoc(stage) or "").split()).replace("``", "`").rstrip(".")
+    options = ", ".join(f"`{name}`" for name in stage.Options.model_fields)
+    return f"| `{stage.name}` | {fills} | {does} | {options} | {stage.when_short} |"
+
+
+def table() -> str:
+    """All stages in Markdown."""
+    head = "| stage | fills | what it does | options | with less time |\n|---|---|---|---|---|"
+    return "\n".join([head, *(row(stage_class(name)) for name in in_order()), ""])
+
+
+def main(arguments: Sequence[str] | None = None, page: Path = PAGE) -> int:
+    """Print the table or write it into the page; 1 where the page has no place for it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m agents.stages", description="The table of stages, from their classes."
+    )
+    parser.add_argument("--write", action="store_true", help=f"put it into {PAGE.relative_to(ROOT)}")
+    if not parser.parse_args(arguments).write:
+        print(table(), end="")
+        return 0
+    text, count = _TABLE.subn(lambda _: table(), page.read_text(encoding="utf-8"))
+    if not count:
+        print(f"error: {page} has no '<!-- python -m agents.stages -->' ... '<!-- end -->'", file=sys.stderr)
+        return 1
+    page.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
