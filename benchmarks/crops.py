@@ -1,9 +1,10 @@
 """Recall of the right entity with and without crops, on the scenes of the mini set that show several objects.
 
-Run: ``python -m benchmarks.crops [--split validation]``. Counted are objects at
-least a fifth of the picture wide. "whole" searches the picture as it is; "crops" adds a search of each detected box and asks
-whether any list has the entity among its first k; "fused" makes one list of the first five of each, by score or by reciprocal
-rank; "true boxes" crops by the layout.
+    python -m benchmarks.crops [--split validation]
+
+Counted are objects at least a fifth of the picture wide that the graph holds. "whole" searches the picture as it is; "crops" adds a
+search of each detected box and asks whether any list has the entity among its first k; "fused" makes one list of the first five of each,
+by score or by reciprocal rank; "true boxes" crops by the layout.
 """
 
 from __future__ import annotations
@@ -14,23 +15,19 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
 from agents.methods.boxes import crop, overlap, pad
 from agents.methods.fusion import Method, fuse
-from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder, ModelError
+from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
-from mini_crag_mm.generator.compose import read_layout
-from mini_crag_mm.generator.content import SPLITS, load_content
-from mini_crag_mm.generator.kg import index_image, read_kg
-from mini_crag_mm.generator.paths import DemoPaths
+from benchmarks.common import graph_index, parser_of, run
+from mini_crag_mm.loader import ShownScene, read_scenes
 
 LEAST_WIDTH = 0.2
 """Objects narrower than this fraction of the picture are not counted."""
@@ -66,37 +63,27 @@ class Seen:
     true_box: int
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A picture and the boxes of its objects, by entity id."""
-
-    image: Image.Image
-    objects: tuple[tuple[str, Box], ...]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 where scenes or models are missing."""
-    options = _parser().parse_args(arguments)
-    try:
-        registry = ModelRegistry(options.cache)
-        detector: Detector = registry.load(json.loads(options.detector))
-        encoder: ImageEncoder = registry.load(json.loads(options.encoder))
-        scenes = read_scenes(options.split, options.least_objects)
-        if not scenes:
-            print(f"error: {options.split} has no scenes with {options.least_objects} objects", file=sys.stderr)
-            return 1
-        entities, index = read_index(options.split, encoder)
-        start = time.process_time()
-        detections = detector.detect([scene.image for scene in scenes], [[] for _ in scenes])
-        spent = (time.process_time() - start) / len(scenes)
-        seen = [
-            one
-            for scene, found in zip(scenes, detections, strict=True)
-            for one in search(scene, found[: options.most], entities, index, encoder, options.padding)
-        ]
-    except (ModelError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    """Print the tables; 2 where scenes or models are missing."""
+    return run(_measure, _parser(), arguments)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    registry = ModelRegistry(options.cache)
+    detector: Detector = registry.load(json.loads(options.detector))
+    encoder: ImageEncoder = registry.load(json.loads(options.encoder))
+    scenes = [scene for scene in read_scenes(options.split) if len(scene.things) >= options.least_objects]
+    if not scenes:
+        raise ValueError(f"{options.split} has no scenes with {options.least_objects} objects")
+    entities, index = graph_index(options.split, encoder)
+    start = time.process_time()
+    detections = detector.detect([scene.image for scene in scenes], [[] for _ in scenes])
+    spent = (time.process_time() - start) / len(scenes)
+    seen = [
+        one
+        for scene, found in zip(scenes, detections, strict=True)
+        for one in search(scene, found[: options.most], entities, index, encoder, options.padding)
+    ]
     console = Console()
     console.print(f"{options.split}: {len(scenes)} scenes, {len(seen)} objects, {len(entities)} entities in the index")
     console.print(f"{detector.name}: {1000 * spent:.0f} ms of processor time an image")
@@ -105,52 +92,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def read_scenes(split: str, least_objects: int) -> list[Scene]:
-    """The scenes of a split with at least so many objects in them, those too small to count included."""
-    paths = DemoPaths()
-    wanted = {scene.id for scene in load_content(paths.content).scenes.values() if scene.split == split}
-    scenes = []
-    for name, entry in sorted(read_layout(paths.layout).items()):
-        if name in wanted and len(entry["objects"]) >= least_objects:
-            with Image.open(paths.scenes / f"{name}.webp") as picture:
-                scenes.append(Scene(picture.convert("RGB"), _objects(entry)))
-    return scenes
-
-
-def _objects(entry: dict[str, Any]) -> tuple[tuple[str, Box], ...]:
-    boxes = [(str(placed["entity"]), *placed["box"]) for placed in entry["objects"]]
-    return tuple(
-        (entity, Box(left, top, left + width, top + height))
-        for entity, left, top, width, height in boxes
-        if width >= LEAST_WIDTH * entry["size"][0]
-    )
-
-
-def read_index(split: str, encoder: ImageEncoder) -> tuple[list[str], FloatArray]:
-    """Entity ids of the split's image KG and the embeddings of their photographs, in the same order."""
-    images = read_kg("validation" if split == "validation" else "public_test")
-    return [Path(image["image"]).stem for image in images], encoder.encode([index_image(image) for image in images])
-
-
 def search(
-    scene: Scene,
+    scene: ShownScene,
     found: Sequence[Detection],
     entities: Sequence[str],
     index: FloatArray,
     encoder: ImageEncoder,
     padding: float,
 ) -> list[Seen]:
-    """All searches of one scene, in one pass over its crops."""
+    """All searches of one scene, in one pass over its crops; things that are too narrow or not in the graph are left out."""
     size = scene.image.size
+    least = LEAST_WIDTH * size[0]
+    counted = [
+        (thing.entity, Box(*thing.box))
+        for thing in scene.things
+        if thing.in_graph and thing.box[2] - thing.box[0] >= least
+    ]
     crops = [crop(scene.image, pad(detection.box, padding, *size)) for detection in found]
-    truths = [crop(scene.image, pad(box, padding, *size)) for _, box in scene.objects]
+    truths = [crop(scene.image, pad(box, padding, *size)) for _, box in counted]
     scores = encoder.encode([scene.image, *crops, *truths]) @ index.T
     ranks: IntArray = np.argsort(np.argsort(-scores, axis=1), axis=1)
     searched = scores[: 1 + len(crops)]
     lists = [[(int(row), float(own[row])) for row in np.argsort(-own)[:FUSED]] for own in searched]
     places = {method: _places(lists, method) for method in METHODS}
     seen = []
-    for number, (entity, box) in enumerate(scene.objects):
+    for number, (entity, box) in enumerate(counted):
         column = entities.index(entity)
         seen.append(
             Seen(
@@ -197,10 +163,7 @@ def _entities_table(seen: Sequence[Seen]) -> Table:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.crops", description="Entity recall with and without crops."
-    )
-    parser.add_argument("--split", choices=SPLITS, default="validation", help="tune on validation only")
+    parser = parser_of("crops", __doc__)
     parser.add_argument("--detector", default='{"kind": "cam-detector"}', metavar="JSON", help="model specification")
     parser.add_argument(
         "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
@@ -208,7 +171,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--most", type=int, default=6, help="boxes of a picture that are searched (default: 6)")
     parser.add_argument("--padding", type=float, default=0.05, help="share of its sides a box grows by (default: 0.05)")
     parser.add_argument("--least-objects", type=int, default=2, help="objects a scene has at least (default: 2)")
-    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for what models prepare")
     return parser
 
 

@@ -1,6 +1,8 @@
 """Seconds a turn that presets would take on one NVIDIA L40S, simulated: nothing here runs on a GPU.
 
-Run: ``python -m benchmarks.latency_sim --presets best qa_dragon [--dataset .cache/datasets]``. The calls that each turn of the
+    python -m benchmarks.latency_sim --presets best qa_dragon
+
+The calls that each turn of the
 mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/recorded_calls.py``), kept in
 ``--records``, and replayed in batches through a token-cost model (``benchmarks/latency/cost.py``; its figures and their
 sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the stand-in never says what would end a turn
@@ -22,16 +24,13 @@ from rich.table import Table
 
 from agents.launch import Launch, preset_names
 from agents.models.architecture import ArchitectureError
-from agents.models.base import ModelError
-from agents.prompts import PromptError
-from agents.search.hits import SearchError
-from agents.settings import PROMPTS, SettingsError
+from agents.settings import PROMPTS
+from benchmarks.common import parser_of, run
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
-from benchmarks.latency.recorded_calls import questions, read, record, write
+from benchmarks.latency.recorded_calls import Question, read, record, write
 from benchmarks.latency.replayed_calls import placed_models, stage_seconds, turn_seconds
-from evaluation.records import EvaluationError
-from evaluation.run.options import build_parser
+from mini_crag_mm.loader import PreparedSet
 
 BATCHES = (1, 8, 16)
 MEAN_LIMIT, MAX_LIMIT = 4.0, 10.0
@@ -40,7 +39,10 @@ MEAN_LIMIT, MAX_LIMIT = 4.0, 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 1 where `best` is too slow, 2 where a preset cannot be recorded."""
-    options = _parser().parse_args(arguments)
+    return run(_measure, _parser(), arguments, ArchitectureError)
+
+
+def _measure(options: argparse.Namespace) -> int:
     console = Console(width=140)
     machine = Machine.read()
     shown = Table(
@@ -52,31 +54,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for column in ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max"):
         shown.add_column(column, justify="left" if column == "preset" else "right")
     slow = False
-    try:
-        Launch.read(profile="embedded", cache=options.cache).prepare()
-        for preset in options.presets or preset_names():
-            launch = Launch.read(preset, "gpu", cache=options.cache)
-            settings = launch.settings
-            models = placed_models(launch)
-            records = recorded(launch, options)
-            asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
-            for size in BATCHES:
-                times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
-                p50, p95 = np.percentile(times, (50, 95))
-                shown.add_row(
-                    preset if size == BATCHES[0] else "", str(size), f"{asked:.2f}" if size == BATCHES[0] else "",
-                    *(f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times))),
-                    end_section=size == BATCHES[-1],
-                )  # fmt: skip
-                if preset == "best":
-                    slow = slow or statistics.mean(times) >= MEAN_LIMIT or max(times) >= MAX_LIMIT
-            if options.stages:
-                by_stage = stage_seconds(records, BATCHES[0], settings.stages, models, machine, options.reply_share)
-                said = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in by_stage.items())
-                console.print(f"{preset}, batch {BATCHES[0]}, by stage: {said}")
-    except (EvaluationError, ModelError, SearchError, SettingsError, ArchitectureError, PromptError) as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+    for preset in options.presets or preset_names():
+        launch = Launch.read(preset, "gpu", cache=options.cache)
+        settings, models = launch.settings, placed_models(launch)
+        records = recorded(launch, options)
+        asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
+        for size in BATCHES:
+            times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
+            p50, p95 = np.percentile(times, (50, 95))
+            shown.add_row(
+                preset if size == BATCHES[0] else "", str(size), f"{asked:.2f}" if size == BATCHES[0] else "",
+                *(f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times))),
+                end_section=size == BATCHES[-1],
+            )  # fmt: skip
+            if preset == "best":
+                slow = slow or statistics.mean(times) >= MEAN_LIMIT or max(times) >= MAX_LIMIT
+        if options.stages:
+            by_stage = stage_seconds(records, BATCHES[0], settings.stages, models, machine, options.reply_share)
+            said = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in by_stage.items())
+            console.print(f"{preset}, batch {BATCHES[0]}, by stage: {said}")
     console.print(shown)
     if slow:
         console.print(f"best is over {MEAN_LIMIT:.0f} s on average or {MAX_LIMIT:.0f} s at most", style="red")
@@ -89,29 +85,24 @@ def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     name = f"{launch.preset}-{launch.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
     path = options.records / name
     if not path.is_file():
-        embedded = Launch.read(profile="embedded", cache=options.cache)
-        asked = questions(options.dataset, options.split, options.revision, options.cache, options.sessions)
+        mini = PreparedSet(options.split, options.cache)
+        pipeline = mini.search()
+        asked = (Question(each.turn.query, each.image, each.history) for each in mini.turns(options.sessions))
         unfinished = path.with_suffix(".part")
-        write(record(asked, launch.settings, embedded.pipeline(split=options.split), embedded.models()), unfinished)
+        models = Launch.read(profile="embedded", cache=options.cache).models()
+        write(record(asked, launch.settings, pipeline, models), unfinished)
         unfinished.replace(path)
     return read(path)
 
 
 def _parser() -> argparse.ArgumentParser:
-    run = build_parser()  # the defaults of local_evaluation.py
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.latency_sim", description=(__doc__ or "").split("\n\n")[0]
-    )
+    parser = parser_of("latency_sim", __doc__)
     parser.add_argument("--presets", nargs="*", help="presets (default: all)")
     parser.add_argument("--sessions", type=int, default=12, help="sessions of each data set (default: 12)")
     parser.add_argument(
         "--reply-share", type=float, default=1.0, help="share of its limit that a reply takes (default: 1)"
     )
     parser.add_argument("--stages", action="store_true", help="also say what each stage takes at batch 1")
-    parser.add_argument("--dataset", type=Path, default=Path(".cache/datasets"), help="local folder with the data sets")
-    parser.add_argument("--split", default="validation", help="split of the data sets (default: validation)")
-    parser.add_argument("--revision", default=run.get_default("revision"), help="revision of the data sets")
-    parser.add_argument("--cache", type=Path, default=run.get_default("cache"), help="folder of indices and models")
     parser.add_argument("--records", type=Path, default=Path(".cache/latency"), help="folder of the recorded calls")
     return parser
 

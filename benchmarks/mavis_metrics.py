@@ -17,11 +17,11 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.common import run
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
 from evaluation.attribution.fluency import mauve
 from evaluation.attribution.mavis import Grader, LongAnswer, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
-from evaluation.records import EvaluationError
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
@@ -36,20 +36,19 @@ _COLUMNS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 2 for a run that cannot be read."""
-    options = _parser().parse_args(arguments)
-    try:
-        accept = _accept(options.dataset)
-        runs = [
-            (f"{run.name} ({which})" if len(options.sentences) > 1 else run.name, read_cited(run, which, accept))
-            for run in options.runs
-            for which in options.sentences
-        ]
-        grader = _grader(options.grader)
-        features = _features(options.features, options.cache)
-        rows = [{"run": name, **measured(run, grader, features)} for name, run in runs]
-    except EvaluationError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return run(_measure, _parser(), arguments)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    accept = _accept(options.dataset)
+    runs = [
+        (f"{folder.name} ({which})" if len(options.sentences) > 1 else folder.name, read_cited(folder, which, accept))
+        for folder in options.runs
+        for which in options.sentences
+    ]
+    grader = _grader(options.grader)
+    features = _features(options.features, options.cache)
+    rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
     if options.json is not None:
         options.json.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
     table = Table(title=f"MAVIS metrics, graded by {grader.name}; MAUVE from {options.features}")
@@ -61,15 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measured(run: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:
+def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:
     """The metrics of one run over the turns that it answered."""
-    row = summary([score(answer, grader) for answer in run.answers])
+    row = summary([score(answer, grader) for answer in cited.answers])
     row["mauve"] = None
     if features is not None:
         row["mauve"] = mauve(
-            features([_text(answer) for answer in run.answers]), features([answer.truth for answer in run.answers])
+            features([_text(answer) for answer in cited.answers]), features([answer.truth for answer in cited.answers])
         )
-    return {**row, "turns": run.turns}
+    return {**row, "turns": cited.turns}
 
 
 def smollm2_features(cache: Path) -> Features:

@@ -24,13 +24,11 @@ from PIL import Image, ImageOps
 from rich.console import Console
 from rich.table import Table
 
-from agents.models.base import FloatArray, ImageEncoder, ModelError
+from agents.models.base import FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
-from benchmarks.crops import read_index
-from mini_crag_mm.generator.compose import read_layout
-from mini_crag_mm.generator.content import SPLITS, Split, load_content
-from mini_crag_mm.generator.kg import read_kg
-from mini_crag_mm.generator.paths import DemoPaths
+from benchmarks.common import graph_index, parser_of, run
+from mini_crag_mm.content_models import Split
+from mini_crag_mm.loader import read_kg, read_scenes
 
 IMAGE_ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 QUANTILES = (0.1, 0.5, 0.9)
@@ -133,22 +131,14 @@ def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[
     return queries, unknown
 
 
-def mini_queries(split: Split, paths: DemoPaths) -> list[Query]:
+def mini_queries(split: Split) -> list[Query]:
     """The crops of all things of a split's scenes, by the boxes of the layout."""
-    content, layouts = load_content(paths.content), read_layout(paths.layout)
     queries = []
-    for scene in content.scenes.values():
-        if scene.split != split or not layouts[scene.id]["objects"]:
-            continue
-        with Image.open(paths.scenes / f"{scene.id}.webp") as opened:
-            picture = opened.convert("RGB")
-        for thing in layouts[scene.id]["objects"]:
-            left, top, width, height = thing["box"]
-            crop = picture.crop((left, top, left + width, top + height))
-            if content.entities[thing["entity"]].in_graph:
-                queries.append(Query(crop, thing["entity"], "altered copy" if thing["same_photo"] else "other photo"))
-            else:
-                queries.append(Query(crop, None, "not in the graph"))
+    for scene in read_scenes(split):
+        for thing in scene.things:
+            group = "altered copy" if thing.same_photo else "other photo"
+            entity = thing.entity if thing.in_graph else None
+            queries.append(Query(scene.image.crop(thing.box), entity, group if entity else "not in the graph"))
     return queries
 
 
@@ -184,25 +174,23 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 where the photographs, the set or the model cannot be used."""
-    options = _parser().parse_args(arguments)
-    try:
-        unknown: list[str] = []
-        if options.mini:
-            queries = mini_queries(options.split, DemoPaths())
-        else:
-            queries, unknown = read_photos(options.photos, names_of(options.split))
-        encoder: ImageEncoder = ModelRegistry(options.cache).load(json.loads(options.encoder))
-        entities, index = read_index(options.split, encoder)
-        found = search(queries, entities, index, encoder)
-    except (PhotosError, ModelError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    """Print the tables; 2 where the photographs, the set or the model cannot be used."""
+    return run(_measure, _parser(), arguments)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    unknown: list[str] = []
+    if options.mini:
+        queries = mini_queries(options.split)
+    else:
+        queries, unknown = read_photos(options.photos, names_of(options.split))
+    encoder: ImageEncoder = ModelRegistry(options.cache).load(json.loads(options.encoder))
+    entities, index = graph_index(options.split, encoder)
+    found = search(queries, entities, index, encoder)
     console = Console()
     if unknown:
-        console.print(f"left out, named after no entity of {options.split}: {', '.join(unknown[:SHOWN_NAMES])}")
-        if len(unknown) > SHOWN_NAMES:
-            console.print(f"and {len(unknown) - SHOWN_NAMES} more")
+        more = f" and {len(unknown) - SHOWN_NAMES} more" if len(unknown) > SHOWN_NAMES else ""
+        console.print(f"left out, named after no entity of {options.split}: {', '.join(unknown[:SHOWN_NAMES])}{more}")
     console.print(f"{options.split}: {len(entities)} entities in the index, encoder {encoder.name}")
     console.print(recall_table(found))
     console.print(cosine_table(found))
@@ -210,17 +198,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.other_photos", description="Recall for photographs that the index does not hold."
-    )
+    parser = parser_of("other_photos", __doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--photos", type=Path, metavar="FOLDER", help="photographs named by entity")
     what.add_argument("--mini", action="store_true", help="the question photos of the mini set, by group")
-    parser.add_argument("--split", choices=SPLITS, default="validation", help="tune on validation only")
     parser.add_argument(
         "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
     )
-    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for what models prepare")
     return parser
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.readable_replies --presets best,cruise --num-conversations 20
 
-The first sessions of the validation split go through each preset with the real models of the profile; every reply is read by the parser
+The first single-turn questions go through each preset with the real models of the profile; every reply is read by the parser
 of the stage that asked for it. A prompt whose replies cannot be read is a fault of the prompt or of its parser: exit status 1 where fewer
 than ``--least`` percent can.
 """
@@ -23,12 +23,13 @@ from rich.table import Table
 
 from agents.crag_agent import CragAgent
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.launch import DEFAULT_CACHE, Launch, preset_names
+from agents.launch import Launch, preset_names
 from agents.model_set import ModelSet
-from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
+from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.prompts import Prompt, PromptLibrary
-from agents.search.hits import SearchError
-from agents.settings import PROMPTS, SettingsError
+from agents.settings import PROMPTS
+from benchmarks.common import parser_of, run
+from mini_crag_mm.loader import PreparedSet
 
 Readable = Callable[[str], bool]
 
@@ -186,19 +187,20 @@ class _ReadChat:
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
-    """Ask the first sessions of validation and read every reply; first turns alone, for dialogs depend on answers.
+    """Ask the first single-turn questions and read every reply.
 
     Raises:
         agents.settings.SettingsError: There is no such preset or profile.
         ModelError: A model cannot be loaded.
         SearchError: An index is missing.
     """
+    mini = PreparedSet(options.split, options.cache)
+    pipeline = mini.search(options.profile)
     from agents.models.chat.reply_cache import ReplyStore
-    from evaluation.data import crag_dataset
 
-    launch = Launch.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)
     replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
-    agent = CragAgent.from_launch(launch, launch.pipeline(split="validation"), replies=replies)
+    launch = Launch.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)
+    agent = CragAgent.from_launch(launch, pipeline, replies=replies)
     counts: dict[str, Count] = {}
     read_by = readers()
     prompts = NamedPrompts(PROMPTS, reply_tokens=agent.settings.limits.reply_tokens)
@@ -217,31 +219,25 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
 
     own = agent.pipeline.context
     agent.pipeline.context = dataclasses.replace(own, prompts=prompts, models=ReadModels(agent.models, read))
-    dataset = crag_dataset.load("single-turn", "validation", "v0.1.2", options.dataset, options.cache, online=False)
-    sessions = dataset.sessions[: options.num_conversations]
-    for start in range(0, len(sessions), agent.get_batch_size()):
-        batch = sessions[start : start + agent.get_batch_size()]
-        agent.batch_generate_response(
-            [session.turns[0].query for session in batch], [dataset.image(session).image for session in batch]
-        )
+    asked = list(mini.turns(options.num_conversations, kinds=["single-turn"]))
+    for start in range(0, len(asked), agent.get_batch_size()):
+        batch = asked[start : start + agent.get_batch_size()]
+        agent.batch_generate_response([each.turn.query for each in batch], [each.image for each in batch])
     console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)
     return [counts[name] for name in sorted(counts)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
-    options = _parser().parse_args(arguments)
+    return run(_measure, _parser(), arguments)
+
+
+def _measure(options: argparse.Namespace) -> int:
     console = Console()
-    Launch.read(profile=options.profile, cache=options.cache).prepare()
-    found: list[Count] = []
-    try:
-        for preset in options.presets.split(",") if options.presets != "all" else preset_names():
-            found += count(preset, options, console)
-    except (SettingsError, ModelError, SearchError) as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+    presets = options.presets.split(",") if options.presets != "all" else preset_names()
+    found = [each for preset in presets for each in count(preset, options, console)]
     table = Table(
-        title=f"Replies that can be read, {options.num_conversations} validation questions, {options.profile}"
+        title=f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"
     )
     for column in ("preset", "prompt", "replies", "readable", "cut by the limit"):
         table.add_column(column, justify="left" if column in ("preset", "prompt") else "right")
@@ -257,21 +253,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.readable_replies", description=(__doc__ or "").split("\n\n")[0]
-    )
+    parser = parser_of("readable_replies", __doc__, profile=True)
     parser.add_argument("--presets", default="all", metavar="A,B", help="presets to run (default: all)")
-    parser.add_argument("--profile", default="embedded", help="profile of the models (default: embedded)")
     parser.add_argument("--num-conversations", type=int, default=20, metavar="N", help="questions (default: 20)")
     parser.add_argument(
         "--least", type=float, default=95.0, metavar="PERCENT", help="share that has to be readable (default: 95)"
     )
     parser.add_argument(
         "--examples", type=int, default=3, metavar="N", help="unreadable replies shown of each prompt (default: 3)"
-    )
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder (default: .cache)")
-    parser.add_argument(
-        "--dataset", type=Path, default=DEFAULT_CACHE / "datasets", help="data sets (default: .cache/datasets)"
     )
     parser.add_argument(
         "--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it"

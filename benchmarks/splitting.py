@@ -1,8 +1,10 @@
 """Recall of the right page with and without query splitting, on the multi-hop questions of the mini set.
 
-Run: ``python -m benchmarks.splitting [--split validation]``. Asked are the single-turn questions that go
-from the picture to a page (source "both"), with the entity that the picture really shows, so that only the queries differ: the question
-as it stands, with the entity's name (fusion search), and with the hops that the rules bridge besides.
+    python -m benchmarks.splitting [--split validation]
+
+Asked are the single-turn questions that go from the picture to a page (source "both"), with the entity that the picture really shows, so
+that only the queries differ: the question as it stands, with the entity's name (fusion search), and with the hops that the rules bridge
+besides.
 """
 
 from __future__ import annotations
@@ -11,19 +13,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from agents.launch import DEFAULT_CACHE, Launch
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
-from agents.search.hits import Entity, SearchError
-from mini_crag_mm.generator.content import SPLITS, load_content
-from mini_crag_mm.generator.kg import read_kg
-from mini_crag_mm.generator.paths import DemoPaths
+from agents.search.hits import Entity
+from benchmarks.common import parser_of, run
+from mini_crag_mm.content_models import Split, load_content
+from mini_crag_mm.loader import SET, PreparedSet, read_kg
 
 RANKS = (1, 3, 5, 10)
 WAYS = ("question as it stands", "with the entity's name", "with its hops besides")
@@ -37,11 +36,11 @@ class Asked:
     pages: frozenset[str]
 
 
-def questions(split: str) -> list[Asked]:
+def questions(split: Split) -> list[Asked]:
     """The multi-hop questions of a split."""
-    content = load_content(DemoPaths().content)
+    content = load_content(SET.content)
     entities: dict[str, Entity] = {}
-    for image in read_kg(split):  # type: ignore[arg-type]
+    for image in read_kg(split):
         for row in image["entities"]:
             entities[row["entity_name"]] = Entity(row["entity_name"], row["entity_attributes"])
     names = {page.id: page.name for page in content.pages.values()}
@@ -79,27 +78,20 @@ def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 where an index is missing."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.splitting", description=__doc__)
-    parser.add_argument("--split", choices=SPLITS, default="validation", help="default: %(default)s")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="default: %(default)s")
-    options = parser.parse_args(arguments)
-    console = Console()
-    try:
-        launch = Launch.read(profile="embedded", cache=options.cache)
-        launch.prepare()
-        pipeline: Any = launch.pipeline(split=options.split)
-    except SearchError as error:
-        console.print(str(error), style="red", markup=False)
-        return 1
+    """Print the table; 2 where an index is missing."""
+    return run(_measure, parser_of("splitting", __doc__), arguments)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    search = SearchGateway(PreparedSet(options.split, options.cache).search())
     asked = questions(options.split)
     table = Table(title=f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}")
     table.add_column("queries")
     for k in RANKS:
         table.add_column(f"@{k}", justify="right")
-    for way, row in zip(WAYS, ranks(asked, SearchGateway(pipeline)), strict=True):
+    for way, row in zip(WAYS, ranks(asked, search), strict=True):
         table.add_row(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS))
-    console.print(table)
+    Console().print(table)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The plain values that pass between the parts of the evaluation: sessions, turns and answered turns."""
+"""The values that pass between the parts of the evaluation: questions, answers, what they cost, verdicts; and its errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MAX_ANSWER_TOKENS = 75
 DEFAULT_REVISION = "v0.1.2"
 """The newest revision of the public data sets that we know."""
 
-REQUIRED_FIELDS = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
-"""What a line of response.jsonl must hold to be judged (research release, replay mode)."""
+Key = tuple[str, str]
+"""Names a turn: session_id and interaction_id."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,11 @@ class AnsweredTurn:
     total_turn_count: int
     interaction_id_history: list[str] = field(default_factory=list)
 
+    @property
+    def key(self) -> Key:
+        """What names the turn."""
+        return self.session_id, self.interaction_id
+
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON-ready values, in the order of the file."""
         return asdict(self)
@@ -116,5 +121,96 @@ def count_turns(sessions: Sequence[Session]) -> int:
     return sum(len(session.turns) for session in sessions)
 
 
+@dataclass(frozen=True)
+class RunLogLine:
+    """What asking one turn cost.
+
+    Attributes:
+        batch: Number of the batch within its process, from 0, as the agent counts its calls.
+        turn: Position within the batch.
+        seconds: Wall time of the call divided by the turns in it.
+        batch_seconds: Wall time of the call.
+        error: Why the answer is "I don't know" instead of what the agent said, or None.
+        image_note: Why there was no image, or None.
+        reply_hits: Replies of chat models in this call that a reply cache gave; None where the run had no such cache.
+        reply_misses: Those that it did not hold.
+    """
+
+    session_id: str
+    interaction_id: str
+    batch: int
+    turn: int
+    batch_size: int
+    seconds: float
+    batch_seconds: float
+    error: str | None
+    image_note: str | None
+    reply_hits: int | None = None
+    reply_misses: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """What names the turn."""
+        return self.session_id, self.interaction_id
+
+
+@dataclass(frozen=True)
+class JudgeItem:
+    """What a judge sees of a turn; ``accept`` holds short right answers where the data set gives some."""
+
+    query: str
+    ground_truth: str
+    response: str
+    accept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judge's decision and its words; ``failed`` where the judge gave no usable reply and the answer counts as wrong."""
+
+    correct: bool
+    reason: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class JudgedTurn:
+    """An answered turn and what was found of it.
+
+    Attributes:
+        exact: The answer equals the ground truth, but for case and blanks around it.
+        correct: Exact, or the judge says so; never together with ``miss``.
+        semantic: The judge's verdict; None where it was not asked (exact or miss).
+        reason: The judge's words.
+        judge_failed: The judge gave no usable reply, and the answer counts as wrong for that.
+        facts: What the data set says of the turn.
+    """
+
+    turn: AnsweredTurn
+    exact: bool
+    miss: bool
+    correct: bool
+    semantic: bool | None = None
+    reason: str = ""
+    judge_failed: bool = False
+    facts: TurnFacts = field(default_factory=TurnFacts)
+
+    @property
+    def hallucination(self) -> bool:
+        """Neither correct nor a miss."""
+        return not self.correct and not self.miss
+
+    @property
+    def verdict(self) -> str:
+        """``correct``, ``miss`` or ``hallucination``."""
+        if self.correct:
+            return "correct"
+        return "miss" if self.miss else "hallucination"
+
+
 class EvaluationError(RuntimeError):
     """The evaluation cannot go on; the message says why and what to do."""
+
+
+class JudgeError(EvaluationError):
+    """The judge cannot judge (no key, no server, no quota); what was judged so far is kept."""

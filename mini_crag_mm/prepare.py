@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
+import io
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from tqdm import tqdm
 
-from mini_crag_mm.generator.content import Split
-from mini_crag_mm.generator.datasets import STAMP, build_datasets, cache_name
-from mini_crag_mm.generator.kg import index_image, read_kg
-from mini_crag_mm.generator.paths import DemoPaths, atomic_file, write_text
-from mini_crag_mm.generator.wiki import WebPage, background_pages, read_pages
-
-IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
-WEB_ID = "crag-mm-2025/web-search-index-{tag}"
-
-
-def write_lines(target: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write JSON lines atomically."""
-    write_text(target, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return target
+from agents.search.atomic import write_whole
+from agents.search.images import cache_name
+from mini_crag_mm.content_models import SPLITS, Split
+from mini_crag_mm.files import write_lines, write_text
+from mini_crag_mm.loader import DEFAULT_CACHE, SET, WebPage, index_image, read_kg, read_pages
+from mini_crag_mm.organiser_format import STAMP, build_datasets
+from mini_crag_mm.wikipedia import background_pages
 
 
 def sampled(pages: Iterable[WebPage], most: int) -> list[WebPage]:
@@ -46,8 +39,9 @@ def kg_images(split: Split, cache: Path) -> Path:
     rows = []
     for row in read_kg(split):
         name = f"{Path(row['image']).stem}.png"
-        with atomic_file(folder / name) as part:  # anew each time: a photograph may have changed under its name
-            index_image(row).save(part, format="PNG")
+        encoded = io.BytesIO()
+        index_image(row).save(encoded, format="PNG")
+        write_whole(folder / name, encoded.getvalue())  # anew each time: a photograph may have changed under its name
         rows.append({**row, "image": name})
     return write_lines(folder / "kg.jsonl", rows)
 
@@ -57,12 +51,12 @@ def entry_pictures(split: Split, cache: Path) -> None:
     for row in read_kg(split):
         target = cache / "image_cache" / cache_name(row["image_url"])
         if not target.exists():
-            with atomic_file(target) as part:
-                part.write_bytes((DemoPaths().root / row["image"]).read_bytes())
+            write_whole(target, (SET.root / row["image"]).read_bytes())
 
 
 def build_indices(split: Split, cache: Path, *, background: int, progress: bool) -> None:
     """The image and the web index of a split, in the organiser's on-disk format."""
+    from agents.search.build_index import IMAGE_ID, WEB_ID
     from agents.search.embedding_cache import EmbeddingCache
     from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
     from agents.search.folders import hub_folder
@@ -72,7 +66,7 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
 
     tag = split.replace("_", "-")
     kg = kg_images(split, cache)
-    files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split=split))]
+    files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split))]
     if background:
         files.append(
             write_lines(cache / "pages" / f"background{background}.jsonl", sampled(background_pages(), background))
@@ -98,12 +92,8 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
 
 def fingerprint(datasets: Path) -> str:
     """What the indices are made of, in one hash: the knowledge graph, its photographs, the pages and the data sets."""
-    paths = DemoPaths()
-    sources = [paths.kg(split) for split in get_args(Split)] + [
-        paths.own_pages,
-        paths.wiki_pages,
-        *sorted(paths.photos.glob("*.webp")),
-    ]
+    graphs = [SET.kg(split) for split in SPLITS]
+    sources = [*graphs, SET.own_pages, SET.wiki_pages, *sorted(SET.photos.glob("*.webp"))]
     digest = hashlib.sha256((datasets / STAMP).read_bytes())
     for source in sources:
         digest.update(source.name.encode() + hashlib.sha256(source.read_bytes()).digest())
@@ -112,12 +102,10 @@ def fingerprint(datasets: Path) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Prepare the splits that are asked for; 0 when everything stands."""
-    from agents.launch import DEFAULT_CACHE
-
     parser = argparse.ArgumentParser(
         prog="python -m mini_crag_mm.prepare", description="Build what the mini CRAG-MM needs, once."
     )
-    parser.add_argument("--split", choices=(*get_args(Split), "all"), default="public_test", help="splits to index")
+    parser.add_argument("--split", choices=(*SPLITS, "all"), default="public_test", help="splits to index")
     parser.add_argument(
         "--cache", type=Path, default=DEFAULT_CACHE, help="where everything is kept (default: %(default)s)"
     )
@@ -133,17 +121,13 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
 
     built = build_datasets(options.cache / "datasets")
-    splits: tuple[Split, ...] = get_args(Split) if options.split == "all" else (options.split,)
-    for split in splits:
-        entry_pictures(split, options.cache)
-    stamp = options.cache / "prepared" / f"{options.split}-{options.background}.txt"
     wanted = fingerprint(built.root)
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
-        print(f"The mini CRAG-MM is prepared ({time.perf_counter() - started:.1f} s).")
-        return 0
-    for split in splits:
-        build_indices(split, options.cache, background=options.background, progress=not options.no_progress)
-    write_text(stamp, wanted)
+    for split in SPLITS if options.split == "all" else (options.split,):
+        entry_pictures(split, options.cache)
+        stamp = options.cache / "prepared" / f"{split}-{options.background}.txt"
+        if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
+            build_indices(split, options.cache, background=options.background, progress=not options.no_progress)
+            write_text(stamp, wanted)
     print(f"The mini CRAG-MM is prepared in {options.cache} ({time.perf_counter() - started:.1f} s).")
     return 0
 

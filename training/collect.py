@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import shutil
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,13 +25,12 @@ from agents.opening import tidy
 from agents.prompts import Prompt
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
+from evaluation.files.outputs import read_turn_table
 from evaluation.files.responses import repair
-from evaluation.files.turn_table import read_turn_table
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge, judge_turns
-from evaluation.records import DEFAULT_REVISION, AnsweredTurn, EvaluationError
-from evaluation.run.generate import RUN_LOG
-from evaluation.scores.scoring import JudgedTurn, is_miss
+from evaluation.files.run_log import RUN_LOG
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from evaluation.records import DEFAULT_REVISION, AnsweredTurn, JudgedTurn
+from evaluation.scores.scoring import is_miss
 from training.answer_support import holds_answer
 from training.chat_examples import (
     HELD_OUT,
@@ -45,11 +42,11 @@ from training.chat_examples import (
     messages_of,
     write_examples,
 )
+from training.command import parser_of, run_command, write_about
 from training.public_test import TestContent, check_split, read_test_content
 from training.recorded_agent import IMAGES as RECORDED_IMAGES
 from training.recorded_agent import RECORD
 
-ABOUT = "about.json"
 RELEVANCE = "relevance"
 ANSWERING = frozenset({"answer", "entry_answer", "parametric_answer"})
 """Stages whose reply is an answer as it stands."""
@@ -152,7 +149,7 @@ def _record(run: Path) -> list[dict[str, Any]]:
 
 
 def _places(run: Path, judged: Mapping[tuple[str, str], JudgedTurn]) -> dict[_Place, tuple[str, str]]:
-    """Session and interaction by place; a place that two turns had, in a run that was gone on with, is left out."""
+    """Session and interaction by place; a place that two turns had, in a resumed run, is left out."""
     found: dict[_Place, set[tuple[str, str]]] = defaultdict(set)
     for cost in repair(run / RUN_LOG):
         key = (str(cost["session_id"]), str(cost["interaction_id"]))
@@ -299,24 +296,9 @@ def _counts(examples: Sequence[Example], tokenizer: Any | None) -> dict[str, Any
     return counts
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.collect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    parser.add_argument(
-        "--relevance",
-        type=int,
-        default=1,
-        metavar="N",
-        help="chunks of each kind a turn for yes/no questions (default: 1)",
-    )
-    parser.add_argument("--tokenizer", metavar="PATH", help="tokenizer that counts tokens; default: none are counted")
-    return parser
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The flags of every command that makes training data of recorded runs."""
+def runs_parser(name: str, description: str | None) -> argparse.ArgumentParser:
+    """A parser with the flags of every command that makes training data of recorded runs."""
+    parser = parser_of(name, description)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a recorded and judged run")
     parser.add_argument("--out", type=Path, required=True, help="folder of the training data")
     parser.add_argument("--held-out", type=float, default=0.1, help="share of the sessions held out (default: 0.1)")
@@ -326,6 +308,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--revision", default=DEFAULT_REVISION, help=f"their revision (default: {DEFAULT_REVISION})")
     parser.add_argument("--eval-model", metavar="MODEL", help="judge of the replies (see local_evaluation.py)")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder of judgements and converted tables")
+    return parser
 
 
 def known_content(arguments: argparse.Namespace) -> tuple[TestContent | None, dict[str, list[str]]]:
@@ -372,18 +355,21 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "unplaced_requests": sum(each.unplaced for each in found),
         **describe(examples, arguments.held_out, tokenizer),
     }
-    (arguments.out / ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return about
+    return write_about(arguments.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    try:
-        print(json.dumps(run(_parser().parse_args(arguments)), indent=2, ensure_ascii=False))
-    except (EvaluationError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    parser = runs_parser("collect", __doc__)
+    parser.add_argument(
+        "--relevance",
+        type=int,
+        default=1,
+        metavar="N",
+        help="chunks of each kind a turn for yes/no questions (default: 1)",
+    )
+    parser.add_argument("--tokenizer", metavar="PATH", help="tokenizer that counts tokens; default: none are counted")
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

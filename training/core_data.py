@@ -3,14 +3,12 @@
     python -m training.core_data results/record --dataset .cache/datasets --out data/core
 
 D_int and D_ext: own and retrieved answer differ, and only one of them is right. D_v and D_t: picture and text point to different entries,
-and only one of these holds the reference answer (the ground truth I_gt; CRAG-MM names none). OUT is laid out as ``training.collect``'s.
+and only one of these holds the reference answer (the ground truth I_gt; CRAG-MM names none). OUT has the files of ``training.collect``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,23 +20,21 @@ from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge
-from evaluation.records import EvaluationError
+from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import is_miss
 from training.answer_support import holds_answer
 from training.chat_examples import Example, Message, TrainingDataError
 from training.collect import (
-    ABOUT,
     Record,
-    add_options,
     answer_in,
     collect_run,
     is_held_out,
     known_content,
     read_record,
+    runs_parser,
     write_collection,
 )
+from training.command import run_command, write_about
 from training.public_test import TestContent
 
 Objective = Literal["prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t"]
@@ -158,22 +154,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "train": {name: train[name] for name in OBJECTIVES},
         "held_out": {name: every[name] - train[name] for name in OBJECTIVES},
     }
-    (arguments.out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    return about
+    return write_about(arguments.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.core_data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser)
-    try:
-        print(json.dumps(run(parser.parse_args(arguments)), indent=2))
-    except (EvaluationError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_command(run, runs_parser("core_data", __doc__), arguments)
 
 
 if __name__ == "__main__":

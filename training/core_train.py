@@ -8,8 +8,6 @@ DATA is what ``training.core_data`` wrote. OUT gets ``adapter/`` and a folder wi
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,13 +18,12 @@ from transformers import Trainer
 
 from agents.methods.entry_replies import LETTERS
 from training.adapters import ADAPTER, Trainable, load_trainable
-from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
+from training.chat_examples import Example, TrainingDataError
+from training.command import read_data, run_command, training_parser, write_about
 from training.core_data import OBJECTIVES
-from training.core_losses import choice_log_probabilities, prki_loss, reply_log_probabilities, sft_loss, vtki_loss
 from training.encoding import IGNORED, SampleEncoder
 from training.fit import fit
-from training.recipes import Recipe, load_recipe
-from training.sft import ABOUT, add_options
+from training.recipes import Recipe
 from training.targets import Sample
 
 PHASES: Mapping[str, tuple[str, ...]] = {"selection": OBJECTIVES[:4], "answers": OBJECTIVES[4:]}
@@ -54,8 +51,48 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]  # transformers is not ch
         return (loss, outputs) if return_outputs else loss
 
 
+def reply_log_probabilities(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """log M(y | input) of each row: the sum over the reply's tokens.
+
+    Args:
+        logits: Shape (rows, tokens, vocabulary).
+        labels: Shape (rows, tokens); ``IGNORED`` outside of the reply.
+
+    Returns:
+        Shape (rows,), natural logarithms.
+    """
+    targets = labels[:, 1:]
+    kept = targets != IGNORED
+    chosen = targets.masked_fill(~kept, 0).unsqueeze(-1)
+    found = torch.log_softmax(logits[:, :-1].float(), dim=-1).gather(-1, chosen).squeeze(-1)
+    return (found * kept).sum(dim=1)
+
+
+def choice_log_probabilities(scores: torch.Tensor, chosen: torch.Tensor, entries: torch.Tensor) -> torch.Tensor:
+    """log of the probability r_M that the model gives an entry among the k of a question (eq. 11).
+
+    The paper writes the logarithm of an argmax, which has no gradient; this is the probability that the argmax is taken of: a softmax
+    over the entries' scores.
+
+    Args:
+        scores: Shape (rows, most entries); columns beyond a row's entries are left out.
+        chosen: Shape (rows,), the entry's index from 0.
+        entries: Shape (rows,), k of each row.
+
+    Returns:
+        Shape (rows,), natural logarithms.
+    """
+    columns = torch.arange(scores.shape[1], device=scores.device)
+    there = columns.unsqueeze(0) < entries.unsqueeze(1)
+    found = torch.log_softmax(scores.float().masked_fill(~there, float("-inf")), dim=-1)
+    return found.gather(1, chosen.unsqueeze(1)).squeeze(1)
+
+
 def objective_loss(objective: str, logits: torch.Tensor, labels: torch.Tensor, letters: torch.Tensor) -> torch.Tensor:
-    """The loss of one pass, a mean over its examples.
+    """The loss of one pass: minus the mean log-probability of what its examples should have replied.
+
+    Equations 9 (L_PRKI, own right answers), 11 (L_VTKI, the right entry) and 12 (L_SFT, the reference answer given the right entry) sum
+    over two sets each. Here an example of either set counts alike, and the mean in place of the sum scales the learning rate alone.
 
     Args:
         objective: One of ``OBJECTIVES``.
@@ -63,15 +100,10 @@ def objective_loss(objective: str, logits: torch.Tensor, labels: torch.Tensor, l
         labels: Shape (rows, tokens).
         letters: Token ids of the letters of each row's entries, -1 beyond them, shape (rows, most entries); unused by other objectives.
     """
-    if objective.startswith("vtki"):
-        scores, chosen = letter_scores(logits, labels, letters)
-        found = choice_log_probabilities(scores, chosen, (letters >= 0).sum(dim=1))
-    else:
-        found = reply_log_probabilities(logits, labels)
-    none = found[:0]
-    first, second = (found, none) if objective.endswith(("int", "_v")) else (none, found)
-    loss = {"prki": prki_loss, "vtki": vtki_loss, "sft": sft_loss}[objective.partition("_")[0]](first, second)
-    return loss / len(found)
+    if not objective.startswith("vtki"):
+        return -reply_log_probabilities(logits, labels).mean()
+    scores, chosen = letter_scores(logits, labels, letters)
+    return -choice_log_probabilities(scores, chosen, (letters >= 0).sum(dim=1)).mean()
 
 
 def letter_scores(
@@ -170,8 +202,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         TrainingDataError: Something is missing; the message says what.
     """
-    recipe = load_recipe(arguments.recipe, arguments.set)
-    examples, held_out = read_examples(arguments.data / TRAIN), read_examples(arguments.data / HELD_OUT)
+    recipe, examples, held_out = read_data(arguments)
     trainable = load_trainable(arguments.model, recipe, arguments.device)
     about = train(
         trainable,
@@ -183,22 +214,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         steps=arguments.max_steps,
         resume=arguments.resume,
     )
-    (arguments.out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    return about
+    return write_about(arguments.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.core_train", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser, "core_mmrag")
-    try:
-        print(json.dumps(run(parser.parse_args(arguments)), indent=2))
-    except TrainingDataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_command(run, training_parser("core_train", __doc__, "core_mmrag"), arguments)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,8 @@ from training.collect import is_held_out
 from training.data_hash import training_hash
 from training.domain_examples import DomainExample, read_examples
 from training.domain_router import TYPES, measure
-from training.fit import CHECKPOINTS, ItemDataset, write_curves
+from training.fit import CHECKPOINTS, ItemDataset, last_checkpoint, write_curves
 from training.public_test import TEST_SPLIT
-from training.reinforce import last_checkpoint
 
 HEAD = "head"
 

@@ -31,7 +31,7 @@ def read_examples(
     """All labelled turns of a split.
 
     Raises:
-        evaluation.records.EvaluationError: A data set is not to be had.
+        evaluation.records.EvaluationError: A data set cannot be loaded.
     """
     examples = []
     for dataset_type in types:

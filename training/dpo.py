@@ -8,8 +8,6 @@ The model's own replies are sampled and judged first; OUT keeps them in ``sample
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,16 +16,13 @@ import torch
 from trl import DPOConfig, DPOTrainer
 
 from agents.models.chat.transformers_chat import TransformersChat
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.records import EvaluationError
+from evaluation.judge.judging import choose_judge
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
-from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
+from training.chat_examples import Example, TrainingDataError
+from training.command import read_data, run_command, training_parser, write_about
 from training.encoding import IGNORED, SampleEncoder
-from training.fit import write_curves
+from training.fit import common_options, last_checkpoint, write_curves
 from training.preferences import Pair, key_of, pairs_of, questions, read_samples, sample_replies, write_samples
-from training.recipes import load_recipe
-from training.reinforce import common_arguments, last_checkpoint
-from training.sft import ABOUT, add_options
 from training.targets import Sample
 
 SAMPLES = "samples.jsonl"
@@ -84,8 +79,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     import datasets
 
-    recipe = load_recipe(arguments.recipe, arguments.set)
-    examples, held_out = read_examples(arguments.data / TRAIN), read_examples(arguments.data / HELD_OUT)
+    recipe, examples, held_out = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     checkpoint = load_base(arguments.model, recipe, arguments.device)
     chat = TransformersChat(checkpoint, Path(arguments.model).name)
@@ -103,14 +97,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         raise TrainingDataError("no question has replies of which one is better; sample more (dpo.samples) or hotter")
     table = recipe.training
     config = DPOConfig(
-        **common_arguments(recipe, arguments.out, arguments.device, arguments.max_steps),
+        **common_options(recipe, arguments.out, arguments.max_steps, arguments.device, evaluate=bool(other)),
         per_device_train_batch_size=1,  # a pair
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=table.batch * table.accumulation,
         beta=recipe.dpo.beta,
         max_length=None,
-        eval_strategy="steps" if other else "no",
-        eval_steps=table.eval_steps,
     )
     every = [*pairs, *other]
     places = datasets.Dataset.from_dict({"place": list(range(len(every)))})
@@ -138,22 +130,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "margin": {"first": steps[0]["rewards/margins"], "last": steps[-1]["rewards/margins"]} if steps else None,
         "judge": judge.name,
     }
-    (arguments.out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    return about
+    return write_about(arguments.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.dpo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser, "preferences")
-    try:
-        print(json.dumps(run(parser.parse_args(arguments)), indent=2))
-    except (EvaluationError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_command(run, training_parser("dpo", __doc__, "preferences"), arguments)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import Any
 
 from agents.methods.routing import TraceFeatures
 from agents.turn import Route
-from evaluation.judge.judging import Judge, JudgeItem
-from evaluation.records import AnsweredTurn
+from evaluation.judge.judging import Judge
+from evaluation.records import AnsweredTurn, JudgeItem
 from evaluation.scores.scoring import is_exact, is_miss
 from training.logistic import TrainingError
 

@@ -34,42 +34,43 @@ class ItemDataset(torch.utils.data.Dataset[Item]):
         return self._items[place]
 
 
-def training_arguments(recipe: Recipe, out: Path, steps: int, device: str, *, evaluate: bool) -> TrainingArguments:
-    """The recipe in transformers' terms.
+def common_options(recipe: Recipe, out: Path, steps: int, device: str, *, evaluate: bool) -> dict[str, Any]:
+    """The recipe as options of transformers' ``TrainingArguments`` and of trl's ``DPOConfig`` and ``GRPOConfig``.
 
     Args:
         steps: Most optimiser steps; -1 for as many as the epochs hold.
         evaluate: Whether there is a held-out side.
     """
     table = recipe.training
-    return TrainingArguments(
-        output_dir=str(out / CHECKPOINTS),
-        per_device_train_batch_size=1,  # an item is a group already
-        per_device_eval_batch_size=1,
-        gradient_accumulation_steps=table.accumulation,
-        num_train_epochs=table.epochs,
-        max_steps=steps,
-        learning_rate=table.learning_rate,
-        lr_scheduler_type=table.scheduler,
-        warmup_ratio=table.warmup,
-        bf16=table.dtype == "bfloat16",
-        use_cpu=device == "cpu",
-        gradient_checkpointing=table.checkpointing,
-        gradient_checkpointing_kwargs={"use_reentrant": False} if table.checkpointing else None,
-        eval_strategy="steps" if evaluate else "no",
-        eval_steps=table.eval_steps,
-        eval_on_start=evaluate,
-        save_steps=table.save_steps,
-        save_total_limit=2,
-        logging_steps=1,
-        seed=table.seed,
-        prediction_loss_only=True,
-        remove_unused_columns=False,
-        label_names=["labels"],
-        dataloader_pin_memory=False,
-        disable_tqdm=True,
-        report_to=[],
-    )
+    return {
+        "output_dir": str(out / CHECKPOINTS),
+        "num_train_epochs": table.epochs,
+        "max_steps": steps,
+        "learning_rate": table.learning_rate,
+        "lr_scheduler_type": table.scheduler,
+        "warmup_ratio": table.warmup,
+        "bf16": table.dtype == "bfloat16",
+        "use_cpu": device == "cpu",
+        "gradient_checkpointing": table.checkpointing,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False} if table.checkpointing else None,
+        "eval_strategy": "steps" if evaluate else "no",
+        "eval_steps": table.eval_steps,
+        "save_steps": table.save_steps,
+        "save_total_limit": 2,
+        "logging_steps": 1,
+        "seed": table.seed,
+        "remove_unused_columns": False,
+        "dataloader_pin_memory": False,
+        "disable_tqdm": True,
+        "report_to": [],
+    }
+
+
+def last_checkpoint(out: Path, resume: bool) -> str | None:
+    """The last checkpoint in a folder, to go on from; None where there is none, or it is not wanted."""
+    folder = out / CHECKPOINTS
+    found: str | None = get_last_checkpoint(str(folder)) if resume and folder.is_dir() else None
+    return found
 
 
 def fit(
@@ -100,8 +101,16 @@ def fit(
     """
     if not train:
         raise TrainingDataError("there is nothing to train on; see what training.collect says of the data")
-    arguments = training_arguments(recipe, out, steps, device, evaluate=bool(held_out))
-    last = get_last_checkpoint(arguments.output_dir) if resume and Path(arguments.output_dir).is_dir() else None
+    arguments = TrainingArguments(
+        **common_options(recipe, out, steps, device, evaluate=bool(held_out)),
+        per_device_train_batch_size=1,  # an item is a group already
+        per_device_eval_batch_size=1,
+        gradient_accumulation_steps=recipe.training.accumulation,
+        eval_on_start=bool(held_out),
+        prediction_loss_only=True,
+        label_names=["labels"],
+    )
+    last = last_checkpoint(out, resume)
     loop = trainer(
         model=trainable.model,
         args=arguments,

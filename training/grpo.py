@@ -10,8 +10,7 @@ trl's trainer has no place for Mllama's cross-attention inputs: Llama-3.2-Vision
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,14 @@ from trl import GRPOConfig, GRPOTrainer
 from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
 from agents.models.pixels import rgb_within
 from agents.models.transformers_loading import Checkpoint
-from evaluation.files.turn_table import read_turn_table
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge
-from evaluation.records import EvaluationError
+from evaluation.files.outputs import read_turn_table
+from evaluation.judge.judging import Judge, choose_judge
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
-from training.chat_examples import TRAIN, Example, TrainingDataError, read_examples
-from training.fit import write_curves
+from training.chat_examples import Example, TrainingDataError
+from training.command import read_data, run_command, training_parser, write_about
+from training.fit import common_options, last_checkpoint, write_curves
 from training.preferences import REWARDS, Stage, curriculum, judged_replies, questions
-from training.recipes import Recipe, load_recipe
-from training.reinforce import common_arguments, last_checkpoint
-from training.sft import ABOUT, add_options
+from training.recipes import Recipe
 
 Reward = Callable[..., list[float]]
 
@@ -127,7 +123,7 @@ def train_stage(
         network = PeftModel.from_pretrained(checkpoint.model, str(earlier), is_trainable=True)
     table = recipe.training
     config = GRPOConfig(
-        **common_arguments(recipe, out, device, steps),
+        **common_options(recipe, out, steps, device, evaluate=False),
         per_device_train_batch_size=table.batch,
         gradient_accumulation_steps=table.accumulation,
         num_generations=recipe.grpo.generations,
@@ -158,8 +154,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         TrainingDataError, EvaluationError: Something is missing; the message says what.
     """
-    recipe = load_recipe(arguments.recipe, arguments.set)
-    examples = read_examples(arguments.data / TRAIN)
+    recipe, examples, _ = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     right = None
     if arguments.strong is not None:
@@ -179,12 +174,12 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "judge": judge.name,
         "stages": [],
     }
-    adapter: Path | None = None
+    adapter = Path()
     for number, stage in enumerate(stages, 1):
         folder = arguments.out / f"stage_{number}"
         if not (arguments.resume and (folder / ADAPTER).is_dir()):
             log = train_stage(
-                stage, arguments.model, adapter, recipe, judge, folder,
+                stage, arguments.model, adapter if number > 1 else None, recipe, judge, folder,
                 device=arguments.device, steps=arguments.max_steps, resume=arguments.resume, vllm=arguments.vllm,
             )  # fmt: skip
             rewards = [row["reward"] for row in log if "reward" in row]
@@ -192,35 +187,18 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 {"name": stage.name, "questions": len(stage.examples), "steps": len(rewards), "rewards": rewards}
             )
         adapter = folder / ADAPTER
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    _copy(adapter, arguments.out / ADAPTER)
-    (arguments.out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    return about
-
-
-def _copy(adapter: Path | None, to: Path) -> None:
-    import shutil
-
-    if adapter is not None:
-        shutil.copytree(adapter, to, dirs_exist_ok=True)
+    shutil.copytree(adapter, arguments.out / ADAPTER, dirs_exist_ok=True)
+    return write_about(arguments.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.grpo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser, "curriculum")
+    parser = training_parser("grpo", __doc__, "curriculum")
     parser.add_argument(
         "--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy"
     )
     parser.add_argument("--vllm", action="store_true", help="let vLLM sample the replies (GPU)")
-    try:
-        print(json.dumps(run(parser.parse_args(arguments)), indent=2))
-    except (EvaluationError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from agents.models.base import ChatModel
 from agents.turn import IDK
 from evaluation.judge.judging import Judge, judge_turns
-from training.chat_examples import Example, TrainingDataError, Verdict
+from training.chat_examples import Example, Verdict, read_rows, write_rows
 from training.collect import ANSWERING, answer_in, answered_by
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
@@ -68,8 +68,7 @@ def sample_replies(
 
 def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
     """Write one question a line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in samples), encoding="utf-8")
+    write_rows(path, map(asdict, samples))
 
 
 def read_samples(path: Path) -> list[Sampled]:
@@ -78,13 +77,11 @@ def read_samples(path: Path) -> list[Sampled]:
     Raises:
         TrainingDataError: The file is missing or malformed.
     """
-    try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-        return [
-            Sampled(**{**row, "replies": tuple(row["replies"]), "verdicts": tuple(row["verdicts"])}) for row in rows
-        ]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise TrainingDataError(f"{path} holds no sampled replies: {error!r}") from error
+
+    def made(row: dict[str, Any]) -> Sampled:
+        return Sampled(**{**row, "replies": tuple(row["replies"]), "verdicts": tuple(row["verdicts"])})
+
+    return read_rows(path, made, "sampled replies")
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import local_evaluation
 from agents.base_agent import BaseAgent
+from evaluation.run import command
 
 
 def build(*arguments: Any, **options: Any) -> BaseAgent:
@@ -25,7 +25,7 @@ def build(*arguments: Any, **options: Any) -> BaseAgent:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line: that of local_evaluation.py."""
-    return local_evaluation.main(arguments, build=build)
+    return command.main(arguments, build=build)
 
 
 if __name__ == "__main__":

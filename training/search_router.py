@@ -25,7 +25,7 @@ from agents.methods.trained_router import RouterWeights, TrainedRouter
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.responses import read_responses
-from evaluation.judge.choose_judge import choose_judge
+from evaluation.judge.judging import choose_judge
 from evaluation.records import EvaluationError
 from training.data_hash import training_hash
 from training.draft_labels import DraftedTurn, drafted_turns, is_right, label, observable, read_trace

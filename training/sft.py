@@ -10,22 +10,20 @@ with --measure, what the model's held-out replies are worth. The loss is on repl
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.launch import DEFAULT_CACHE
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.records import EvaluationError
+from agents.models.base import ChatModel
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from evaluation.scores.scoring import bootstrap_intervals, score
 from training.adapters import Trainable, load_trainable
-from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
+from training.chat_examples import Example
+from training.collect import ANSWERING, answer_in, answered_by
+from training.command import read_data, run_command, training_parser, write_about
 from training.encoding import Group, SampleEncoder, groups_of
-from training.recipes import Recipe, load_recipe, recipe_names
+from training.recipes import Recipe
 from training.targets import Sample, counts, samples_of
-
-ABOUT = "about.json"
 
 
 def prepare(samples: Sequence[Sample], encoder: SampleEncoder, recipe: Recipe) -> tuple[list[Group], int]:
@@ -78,32 +76,28 @@ def train(
     }
 
 
-def add_options(parser: argparse.ArgumentParser, recipe: str) -> None:
-    """The flags that all trainings share."""
-    parser.add_argument("--data", type=Path, required=True, help="folder that training.collect wrote")
-    parser.add_argument("--model", required=True, help="checkpoint folder, or an id of the local Hugging Face cache")
-    parser.add_argument(
-        "--recipe", default=recipe, help=f"{', '.join(recipe_names())} or a TOML file (default: {recipe})"
-    )
-    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="value of the recipe replaced, "
-                        "such as data.refusals_left_out=0.7; may be repeated")  # fmt: skip
-    parser.add_argument("--out", type=Path, required=True, help="folder of the result")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda ... (default: cpu)")
-    parser.add_argument(
-        "--max-steps", type=int, default=-1, metavar="N", help="optimiser steps; default: all of the epochs"
-    )
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
-    parser.add_argument("--eval-model", metavar="MODEL", help="judge of replies (see local_evaluation.py)")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder of judgements")
+def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict[str, Any]:
+    """Rates of the model's replies to the questions among the examples, 0 to 1 (truthfulness -1 to 1).
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.sft", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_options(parser, "nvidia")
-    parser.add_argument("--measure", action="store_true", help="judge the held-out replies before and after")
-    return parser
+    Every question is asked with the evidence and the dialog of the recorded run, in one batched call.
+    """
+    asked = [example for example in examples if example.stage in ANSWERING]
+    if not asked:
+        return {"questions": 0}
+    replies = model.chat([example.request() for example in asked])
+    accept = {example.interaction_id: example.accept for example in asked}
+    turns = [answered_by(example, answer_in(reply.text)) for example, reply in zip(asked, replies, strict=True)]
+    judged = judge_turns(turns, judge, accept=accept)
+    scores = score(judged)
+    return {
+        "questions": scores.total,
+        "accuracy": scores.accuracy,
+        "missing": scores.missing,
+        "hallucination": scores.hallucination_rate,
+        "truthfulness": scores.truthfulness_score,
+        "intervals": {name: list(interval) for name, interval in bootstrap_intervals(judged).items()},
+        "judge": judge.name,
+    }
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -113,10 +107,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         TrainingDataError, EvaluationError: Something is missing; the message says what.
     """
     from agents.models.chat.transformers_chat import TransformersChat
-    from training.measure import measure
 
-    recipe = load_recipe(arguments.recipe, arguments.set)
-    examples, held_out = read_examples(arguments.data / TRAIN), read_examples(arguments.data / HELD_OUT)
+    recipe, examples, held_out = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     trainable = load_trainable(arguments.model, recipe, arguments.device)
     chat = TransformersChat(trainable.checkpoint, Path(arguments.model).name)
@@ -134,18 +126,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     about["model"] = str(arguments.model)
     if before is not None:
         about["held_out_replies"] = {"before": before, "after": measure(chat, held_out, judge)}
-    (arguments.out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    return about
+    return write_about(arguments.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    try:
-        print(json.dumps(run(_parser().parse_args(arguments)), indent=2))
-    except (EvaluationError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    parser = training_parser("sft", __doc__, "nvidia")
+    parser.add_argument("--measure", action="store_true", help="judge the held-out replies before and after")
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

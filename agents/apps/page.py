@@ -1,4 +1,4 @@
-"""A web page to talk with an agent about a photo; takes gradio (requirements-web.txt)."""
+"""A web page to talk with an agent about a photo; takes gradio (requirements/web.txt)."""
 
 from __future__ import annotations
 

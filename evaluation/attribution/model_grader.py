@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import openai
-
 from evaluation.attribution.mavis import GRADES, Document, LongAnswer, Sentence
 from evaluation.judge.judge_prompts import load_prompt
-from evaluation.judge.judging import JudgeError
+from evaluation.judge.model_server import ModelServer
 
 GRADER = "gpt-4.1"
 """The evaluator of the paper."""
@@ -36,12 +33,8 @@ class ModelGrader:
     """
 
     def __init__(self, model: str = GRADER, base_url: str | None = None, api_key: str | None = None) -> None:
-        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
-        if key is None:
-            raise JudgeError(f"the grader {model} needs a key: set OPENAI_API_KEY, or use --grader rule")
+        self._server = ModelServer(model, "--grader rule", base_url, api_key)
         self.name = model
-        self._client = openai.OpenAI(api_key=key, base_url=base_url, max_retries=5, timeout=60.0)
         self._ask = cache(self._complete)
 
     def facts(self, truth: str) -> tuple[str, ...]:
@@ -74,18 +67,15 @@ class ModelGrader:
 
     def _complete(self, name: str, values: str, attempt: int = 0) -> str:
         prompt = load_prompt(name)
-        try:
-            completion = self._client.chat.completions.create(
-                model=self.name,
-                messages=prompt.render(**json.loads(values)),  # type: ignore[arg-type]
-                max_tokens=prompt.max_tokens,
-                temperature=prompt.temperature,
-                seed=attempt,
-            )
-        except openai.OpenAIError as error:
-            raise JudgeError(f"the grader's server: {str(error).splitlines()[0][:300]}") from error
-        choices = getattr(completion, "choices", None)
-        return (choices[0].message.content or "") if choices else ""
+        return self._server.complete(
+            {
+                "model": self.name,
+                "messages": prompt.render(**json.loads(values)),
+                "max_tokens": prompt.max_tokens,
+                "temperature": prompt.temperature,
+                "seed": attempt,
+            }
+        )
 
 
 def _text(answer: LongAnswer) -> str:

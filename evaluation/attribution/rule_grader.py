@@ -22,10 +22,10 @@ from collections.abc import Sequence
 import sentencex
 
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
-from evaluation.judge.answer_case import TextView
-from evaluation.judge.judging import JudgeItem
+from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.quantities import agrees_with_any
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import JudgeItem
 
 FULL = 0.8
 """Share of the words from which a grade is 1."""
@@ -51,7 +51,7 @@ class RuleGrader:
         said = " ".join(sentence.text for sentence in answer.sentences)
         if self._judge.judge(JudgeItem(answer.question, answer.truth, said, answer.accept)).correct:
             return 1.0
-        wanted, given, asked = TextView(fact), TextView(said), set(TextView(answer.question).content)
+        wanted, given, asked = AnswerText(fact), AnswerText(said), set(AnswerText(answer.question).content)
         words = [word for word in wanted.content if word not in asked] or wanted.content
         grade = _grade(_share(words, given.words))
         figures = all(agrees_with_any(quantity, given.quantities) for quantity in wanted.quantities)
@@ -59,20 +59,20 @@ class RuleGrader:
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
         """See ``Grader.relevance``."""
-        words = TextView(sentence.text).content
-        known = frozenset().union(*(TextView(text).words for text in (answer.question, answer.truth, *answer.accept)))
+        words = AnswerText(sentence.text).content
+        known = frozenset().union(*(AnswerText(text).words for text in (answer.question, answer.truth, *answer.accept)))
         share = _share(words, known)
         return 1.0 if share >= PARTIAL else 0.5 if share > 0 else 0.0
 
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
         """See ``Grader.support``; the question's own words need no document."""
-        claim = TextView(sentence.text)
-        known = [TextView(f"{document.title}: {document.text}") for document in documents]
+        claim = AnswerText(sentence.text)
+        known = [AnswerText(f"{document.title}: {document.text}") for document in documents]
         figures = [quantity for text in known for quantity in text.quantities]
-        asked = TextView(answer.question)
+        asked = AnswerText(answer.question)
         if not all(agrees_with_any(quantity, [*figures, *asked.quantities]) for quantity in claim.quantities):
             return 0.0
-        own = claim.words_of(claim.quantities)
+        own = claim.figure_words
         words = [word for word in claim.content if word not in asked.words and word not in own]
         if not words:
             words = [] if claim.quantities else claim.content

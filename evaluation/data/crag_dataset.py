@@ -193,19 +193,6 @@ def load(
     )
 
 
-def read_photo_groups(folders: Sequence[Path]) -> dict[str, str]:
-    """interaction_id -> how the turn's photograph is related to the image index, from the nearest ``content_ids.json``.
-
-    The mini set has ``other-photo``, ``altered-copy``, ``not-in-graph``, ``not-shown`` and ``no-entity`` (``mini_crag_mm/README.md``);
-    results are reported apart for them. Empty for data sets that do not say.
-
-    Raises:
-        EvaluationError: The file is not a JSON object of objects.
-    """
-    _, content = _content_ids(folders)
-    return {turn: str(facts["photo_group"]) for turn, facts in content.items() if "photo_group" in facts}
-
-
 def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
     """``accept.json`` of the nearest folder that has one: interaction_id -> short right answers.
 

@@ -8,11 +8,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from PIL import Image, ImageOps
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from evaluation.records import Session
 
 EGO_SIZE = (960, 1280)
 """Width and height in pixels into which the evaluator fits an egocentric image that is larger (challenge rules)."""
@@ -31,6 +33,14 @@ class LoadedImage:
 
     image: Image.Image | None
     note: str | None = None
+
+
+class ImageSource(Protocol):
+    """Where the images of sessions come from (a ``CragDataset``, or a list of images in a test)."""
+
+    def image(self, session: Session) -> LoadedImage:
+        """The image of a session, or None with a note."""
+        ...
 
 
 def cache_name(url: str) -> str:

@@ -1,7 +1,8 @@
-"""The files a run leaves behind, in the organiser's names and columns."""
+"""The tables and scores that a judged run leaves behind, in the organiser's names and columns, and the judged turns read back."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,9 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from evaluation.files.run_log import Key
-from evaluation.run.generate import RunLogLine
-from evaluation.scores.scoring import JudgedTurn, ego_subset, scores_dictionary
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
+from evaluation.scores.scoring import ego_subset, scores_dictionary
 
 ALL_TURNS = "turn_evaluation_results_all.csv"
 EGO_TURNS = "turn_evaluation_results_ego.csv"
@@ -40,7 +40,7 @@ def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | No
     """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty where no run log is to be had."""
     rows = []
     for judged in turns:
-        cost = (costs or {}).get((judged.turn.session_id, judged.turn.interaction_id))
+        cost = (costs or {}).get(judged.turn.key)
         rows.append(
             {
                 **judged.turn.to_dict(),
@@ -81,3 +81,52 @@ def write_outputs(
     text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
     (output_dir / SCORES).write_text(text, encoding="utf-8")
     return scores
+
+
+def read_turn_table(run: Path) -> list[JudgedTurn]:
+    """The judged turns of the run in a folder, in the order of the table.
+
+    Raises:
+        EvaluationError: There is no such table, or it lacks a column.
+    """
+    path = run / ALL_TURNS
+    if not path.is_file():
+        raise EvaluationError(f"{path} does not exist; let local_evaluation.py answer and judge there first")
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        return [_judged({str(name): str(cell) for name, cell in row.items()}) for row in table.to_dict("records")]
+    except (KeyError, ValueError, pd.errors.ParserError) as error:
+        raise EvaluationError(f"{path} is no table of judged turns: {error}") from error
+
+
+def _judged(row: Mapping[str, str]) -> JudgedTurn:
+    turn = AnsweredTurn(
+        session_id=row["session_id"],
+        interaction_id=row["interaction_id"],
+        turn_idx=int(row["turn_idx"]),
+        is_ego=row["is_ego"] == "True",
+        image_quality=row["image_quality"] or None,
+        query_category=row["query_category"],
+        domain=row["domain"],
+        dynamism=row["dynamism"],
+        query=row["query"],
+        ground_truth=row["ground_truth"],
+        agent_response=row["agent_response"],
+        total_turn_count=int(row["total_turn_count"]),
+        interaction_id_history=list(ast.literal_eval(row["interaction_id_history"] or "[]")),
+    )
+    semantic = row["is_semantically_correct"]
+    return JudgedTurn(
+        turn,
+        exact=row["is_exact_match"] == "True",
+        miss=row["is_miss"] == "True",
+        correct=row["is_correct"] == "True",
+        semantic=semantic == "True" if semantic else None,
+        reason=row["api_response"],
+        facts=TurnFacts(_known(row.get("same_photo", "")), _known(row.get("answerable", ""))),
+    )
+
+
+def _known(cell: str) -> bool | None:
+    """A fact of a cell; tables of other data sets leave it empty."""
+    return cell == "True" if cell else None

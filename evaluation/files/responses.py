@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from evaluation.records import REQUIRED_FIELDS, AnsweredTurn, EvaluationError
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
+
+from evaluation.records import AnsweredTurn, EvaluationError
+
+RESPONSES = "response.jsonl"
 
 
 class JsonLinesWriter:
@@ -87,87 +92,71 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     """
     if not path.is_file():
         raise EvaluationError(f"{path} does not exist")
-    records: list[tuple[int, dict[str, Any]]] = []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise EvaluationError(f"{path}, line {number}: not JSON ({error})") from error
-        _check(record, path, number)
-        records.append((number, record))
-    if not records:
+    lines = [
+        (number, _line(line, path, number))
+        for number, line in enumerate(path.read_bytes().split(b"\n"), 1)
+        if line.strip()
+    ]
+    if not lines:
         raise EvaluationError(f"{path} holds no answers")
-    return _typed(records, path)
-
-
-def _check(record: Any, path: Path, number: int) -> None:
-    if not isinstance(record, dict):
-        raise EvaluationError(f"{path}, line {number}: not a JSON object")
-    missing = [name for name in REQUIRED_FIELDS if record.get(name) is None]
-    if missing:
-        raise EvaluationError(f"{path}, line {number}: missing {', '.join(missing)}")
-    wrong = [name for name in REQUIRED_FIELDS if not isinstance(record[name], str)]
-    if wrong:
-        raise EvaluationError(f"{path}, line {number}: {', '.join(wrong)} must be text")
-
-
-def _typed(records: Sequence[tuple[int, dict[str, Any]]], path: Path) -> list[AnsweredTurn]:
+    totals = Counter(line.session_id for _, line in lines)
+    sessions: dict[str, list[str]] = {}
     seen: dict[str, int] = {}
-    session_lines: dict[str, list[str]] = {}
-    totals: dict[str, int] = {}
-    for _, record in records:
-        totals[record["session_id"]] = totals.get(record["session_id"], 0) + 1
     turns = []
-    for number, record in records:
-        interaction_id, session_id = record["interaction_id"], record["session_id"]
-        if interaction_id in seen:
+    for number, line in lines:
+        if line.interaction_id in seen:
             raise EvaluationError(
-                f"{path}, line {number}: {interaction_id} stands in line {seen[interaction_id]} already"
+                f"{path}, line {number}: {line.interaction_id} stands in line {seen[line.interaction_id]} already"
             )
-        seen[interaction_id] = number
-        earlier = session_lines.setdefault(session_id, [])
-        try:
-            turns.append(
-                AnsweredTurn(
-                    session_id=session_id,
-                    interaction_id=interaction_id,
-                    turn_idx=int(_given(record, "turn_idx", len(earlier))),
-                    is_ego=_flag(_given(record, "is_ego", False)),
-                    image_quality=_text_or_none(record.get("image_quality")),
-                    query_category=str(_given(record, "query_category", "")),
-                    domain=str(_given(record, "domain", "")),
-                    dynamism=str(_given(record, "dynamism", "")),
-                    query=record["query"],
-                    ground_truth=record["ground_truth"],
-                    agent_response=record["agent_response"],
-                    total_turn_count=int(_given(record, "total_turn_count", totals[session_id])),
-                    interaction_id_history=[
-                        str(item) for item in _given(record, "interaction_id_history", list(earlier))
-                    ],
-                )
-            )
-        except (TypeError, ValueError) as error:
-            raise EvaluationError(f"{path}, line {number}: {error}") from error
-        earlier.append(interaction_id)
+        seen[line.interaction_id] = number
+        earlier = sessions.setdefault(line.session_id, [])
+        by_place = {
+            "turn_idx": len(earlier),
+            "total_turn_count": totals[line.session_id],
+            "interaction_id_history": [*earlier],
+        }
+        given = line.model_dump(exclude_none=True)
+        turns.append(AnsweredTurn(**{"image_quality": None, **by_place, **given}))
+        earlier.append(line.interaction_id)
     return turns
 
 
-def _given(record: Mapping[str, Any], name: str, default: Any) -> Any:
-    value = record.get(name)
-    return default if value is None else value
+class _Line(BaseModel):
+    """A line of response.jsonl; what is None or absent gets a default."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    session_id: StrictStr
+    interaction_id: StrictStr
+    query: StrictStr
+    ground_truth: StrictStr
+    agent_response: StrictStr
+    turn_idx: int | None = None
+    is_ego: bool = False
+    image_quality: str | None = None
+    query_category: str = ""
+    domain: str = ""
+    dynamism: str = ""
+    total_turn_count: int | None = None
+    interaction_id_history: list[str] | None = None
 
 
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _flag(value: Any) -> bool:
-    if isinstance(value, str):
-        if value.lower() in {"true", "1"}:
-            return True
-        if value.lower() in {"false", "0", ""}:
-            return False
-        raise ValueError(f"is_ego must be true or false, not {value!r}")
-    return bool(value)
+def _line(text: bytes, path: Path, number: int) -> _Line:
+    try:
+        record = json.loads(text)
+        if not isinstance(record, dict):
+            raise EvaluationError(f"{path}, line {number}: not a JSON object")
+        record["is_ego"] = record.get("is_ego") or False  # the organiser's empty text
+        return _Line.model_validate({name: value for name, value in record.items() if value is not None})
+    except ValidationError as error:
+        missing = [str(problem["loc"][0]) for problem in error.errors() if problem["type"] == "missing"]
+        first = error.errors()[0]
+        what = (
+            f"{first['loc'][0]} must be text"
+            if first["type"] == "string_type"
+            else f"{first['loc'][0]}: {first['msg']}"
+        )
+        what = f"missing {', '.join(missing)}" if missing else what
+        raise EvaluationError(f"{path}, line {number}: {what}") from error
+    except ValueError as error:
+        raise EvaluationError(f"{path}, line {number}: not JSON ({error})") from error

@@ -9,17 +9,16 @@ from statistics import fmean
 from typing import Any
 
 from evaluation.files.responses import repair
-from evaluation.records import AnsweredTurn
-from evaluation.run.generate import RUN_LOG, RunLogLine
+from evaluation.records import AnsweredTurn, Key, RunLogLine
+
+RUN_LOG = "run_log.jsonl"
+"""Beside the answers, what each turn cost: kept apart so that response.jsonl is the same however often a run was cut."""
 
 TURN_LIMIT_SECONDS = 10.0
 """A call may take this times the batch size (challenge rules)."""
 
 DIALOG_LIMIT_SECONDS = 30.0
 """A whole dialog may take this (challenge rules)."""
-
-Key = tuple[str, str]
-"""session_id and interaction_id."""
 
 
 def read_run_log(output_dir: Path) -> dict[Key, RunLogLine]:
@@ -30,7 +29,7 @@ def read_run_log(output_dir: Path) -> dict[Key, RunLogLine]:
             line = RunLogLine(**record)
         except TypeError:
             continue
-        costs[line.session_id, line.interaction_id] = line
+        costs[line.key] = line
     return costs
 
 
@@ -93,5 +92,5 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
 
 def costs_of(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
     """The costs of these turns, in their order; turns without any are left out."""
-    found = (costs.get((turn.session_id, turn.interaction_id)) for turn in turns)
+    found = (costs.get(turn.key) for turn in turns)
     return [line for line in found if line is not None]

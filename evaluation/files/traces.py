@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluation.files.run_log import Key
-from evaluation.records import AnsweredTurn
-from evaluation.run.generate import RunLogLine
+from evaluation.records import AnsweredTurn, Key, RunLogLine
 
 TRACE = "trace.jsonl"
 """Where the agent of a run writes its traces, in the output folder."""
@@ -223,7 +221,7 @@ def match_traces(
         candidates = by_query.get(turn.query, [])
         if not candidates:
             continue
-        key = (turn.session_id, turn.interaction_id)
+        key = turn.key
         cost = costs.get(key)
 
         def fit(trace: TraceView, cost: RunLogLine | None = cost, turn: AnsweredTurn = turn) -> tuple[bool, bool]:

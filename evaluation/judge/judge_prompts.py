@@ -10,8 +10,6 @@ import frontmatter
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from evaluation.judge.judging import JudgeItem
-
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
 _SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)
 
@@ -23,10 +21,6 @@ class JudgePrompt:
     sections: tuple[tuple[str, str], ...]
     max_tokens: int
     temperature: float
-
-    def messages(self, item: JudgeItem) -> list[dict[str, str]]:
-        """Chat messages for one item."""
-        return self.render(query=item.query, ground_truth=item.ground_truth, response=item.response)
 
     def render(self, **values: object) -> list[dict[str, str]]:
         """Chat messages; the values are filled in after the template was cut into sections.

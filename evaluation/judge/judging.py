@@ -1,42 +1,24 @@
-"""Judges decide whether an answer that is neither exact nor a miss is right; this file asks them for a whole run."""
+"""Judges decide whether an answer that is neither exact nor a miss is right; this file chooses one and asks it for a whole run."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tqdm import tqdm
 
-from evaluation.records import AnsweredTurn, EvaluationError, TurnFacts
-from evaluation.scores.scoring import JudgedTurn, MissRule, is_exact, is_miss
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import AnsweredTurn, JudgedTurn, JudgeItem, TurnFacts, Verdict
+from evaluation.scores.scoring import MissRule, is_exact, is_miss
+
+if TYPE_CHECKING:
+    from evaluation.judge.openai_judge import Style
 
 CHALLENGE_JUDGE = "gpt-4o-mini"
 """The model that judged the challenge."""
-
-
-class JudgeError(EvaluationError):
-    """The judge cannot judge (no key, no server, no quota); what was judged so far is kept."""
-
-
-@dataclass(frozen=True)
-class JudgeItem:
-    """What a judge sees of a turn; ``accept`` holds short right answers where the data set gives some."""
-
-    query: str
-    ground_truth: str
-    response: str
-    accept: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A judge's decision and its words; ``failed`` where the judge gave no usable reply and the answer counts as wrong."""
-
-    correct: bool
-    reason: str = ""
-    failed: bool = False
 
 
 @runtime_checkable
@@ -121,3 +103,25 @@ def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: b
                 pool.shutdown(wait=False, cancel_futures=True)  # a wrong key need not be tried a thousand times
                 raise
     return verdicts
+
+
+def choose_judge(
+    eval_model: str | None, *, cache: Path, style: Style | None = None, base_url: str | None = None
+) -> Judge:
+    """The judge named by ``--eval-model``.
+
+    Args:
+        eval_model: A model name; "None" or "rule" for the rule judge; None for gpt-4o-mini where OPENAI_API_KEY is set
+            and the rule judge elsewhere.
+        cache: Folder under which judgements are kept.
+
+    Raises:
+        JudgeError: A model is named, and there is neither a key nor a server for it.
+    """
+    if eval_model is None:
+        eval_model = CHALLENGE_JUDGE if os.environ.get("OPENAI_API_KEY") else "None"
+    if eval_model.lower() in {"none", "rule", ""}:
+        return RuleJudge()
+    from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
+
+    return OpenAIJudge(eval_model, style=style, base_url=base_url, cache=cache / "judge")

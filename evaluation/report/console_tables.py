@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
-from evaluation.scores.scoring import JudgedTurn, by_session
+from evaluation.records import JudgedTurn
+from evaluation.scores.scoring import by_session
 
 _ROWS = (
     ("accuracy", "accuracy", True),

@@ -11,13 +11,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from PIL import Image
 
-from evaluation.files.run_log import Key, Latency, costs_of, latency
+from evaluation.data.dataset_images import ImageSource
+from evaluation.files.run_log import Latency, costs_of, latency
 from evaluation.files.traces import TraceView, match_traces
-from evaluation.records import Session
+from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
 from evaluation.report.thumbnails import crops, data_url, thumbnail
-from evaluation.run.generate import ImageSource, RunLogLine
-from evaluation.scores.scoring import JudgedTurn, Scores, by_session, score, scores_dictionary
+from evaluation.scores.scoring import Scores, by_session, score, scores_dictionary
 
 REPORT = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -71,7 +71,7 @@ class ReportPart:
         return {label: score(turns) for label, turns in found.items() if turns}
 
     def _conflict(self, judged: JudgedTurn, name: str) -> bool | None:
-        trace = self.matched.get((judged.turn.session_id, judged.turn.interaction_id))
+        trace = self.matched.get(judged.turn.key)
         return trace.conflicts.get(name) if trace is not None else None
 
     @cached_property
@@ -156,7 +156,7 @@ def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     costs = part.costs or {}
     turns = []
     for judged in dialog:
-        key = (judged.turn.session_id, judged.turn.interaction_id)
+        key = judged.turn.key
         cost, trace = costs.get(key), part.matched.get(key)
         turns.append(
             TurnView(

@@ -7,60 +7,29 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from PIL import Image
 from tqdm import tqdm
 
 from agents.base_agent import BaseAgent, Message
 from agents.secrets import scrubbed
-from evaluation.data.dataset_images import LoadedImage
-from evaluation.files.responses import JsonLinesWriter, repair
-from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, QuestionTurn, Session, answered, count_turns
+from evaluation.data.dataset_images import ImageSource
+from evaluation.files.responses import RESPONSES, JsonLinesWriter, repair
+from evaluation.files.run_log import RUN_LOG
+from evaluation.records import (
+    I_DONT_KNOW,
+    AnsweredTurn,
+    EvaluationError,
+    QuestionTurn,
+    RunLogLine,
+    Session,
+    answered,
+    count_turns,
+)
 from evaluation.run.batches import Slot, schedule
 from evaluation.run.truncation import Truncator
 
-RESPONSES = "response.jsonl"
-RUN_LOG = "run_log.jsonl"
-"""Beside the answers, what each turn cost: kept apart so that response.jsonl is the same however often a run was cut."""
-
 log = logging.getLogger(__name__)
-
-
-class ImageSource(Protocol):
-    """Where the images of sessions come from (a ``CragDataset``, or a list of images in a test)."""
-
-    def image(self, session: Session) -> LoadedImage:
-        """The image of a session, or None with a note."""
-        ...
-
-
-@dataclass(frozen=True)
-class RunLogLine:
-    """What asking one turn cost.
-
-    Attributes:
-        batch: Number of the batch within its process, from 0, as the agent counts its calls.
-        turn: Position within the batch.
-        seconds: Wall time of the call divided by the turns in it.
-        batch_seconds: Wall time of the call.
-        error: Why the answer is "I don't know" instead of what the agent said, or None.
-        image_note: Why there was no image, or None.
-        reply_hits: Replies of chat models in this call that a reply cache gave; None where the run had no such cache.
-        reply_misses: Those that it did not hold.
-    """
-
-    session_id: str
-    interaction_id: str
-    batch: int
-    turn: int
-    batch_size: int
-    seconds: float
-    batch_seconds: float
-    error: str | None
-    image_note: str | None
-    reply_hits: int | None = None
-    reply_misses: int | None = None
 
 
 ReplyCounts = Callable[[], tuple[int, int]]

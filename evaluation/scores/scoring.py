@@ -9,62 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.records import AnsweredTurn, TurnFacts
+from evaluation.records import AnsweredTurn, JudgedTurn, TurnFacts
 
 MissRule = Literal["either", "starter-kit", "research-release"]
-Grade = Literal["perfect", "acceptable", "missing", "incorrect"]
-
-GRADE_POINTS: Mapping[Grade, float] = {"perfect": 1.0, "acceptable": 0.5, "missing": 0.0, "incorrect": -1.0}
-"""The manual scale of the CRAG-MM paper."""
-
 FAILURES_TO_STOP = 2
 """After this many turns in a row that are not correct, the rest of a dialog counts as missing (challenge rules)."""
 
+Interval = tuple[float, float]
 RESAMPLES = 2000
 INTERVAL = (2.5, 97.5)
 _NOT_PLAIN = re.compile(r"[^a-z0-9 ]")
-
-
-@dataclass(frozen=True)
-class JudgedTurn:
-    """An answered turn and what was found of it.
-
-    Attributes:
-        exact: The answer equals the ground truth, but for case and blanks around it.
-        correct: Exact, or the judge says so; never together with ``miss``.
-        semantic: The judge's verdict; None where it was not asked (exact or miss).
-        reason: The judge's words.
-        judge_failed: The judge gave no usable reply, and the answer counts as wrong for that.
-        facts: What the data set says of the turn.
-    """
-
-    turn: AnsweredTurn
-    exact: bool
-    miss: bool
-    correct: bool
-    semantic: bool | None = None
-    reason: str = ""
-    judge_failed: bool = False
-    facts: TurnFacts = field(default_factory=TurnFacts)
-
-    @property
-    def hallucination(self) -> bool:
-        """Neither correct nor a miss."""
-        return not self.correct and not self.miss
-
-    @property
-    def verdict(self) -> str:
-        """``correct``, ``miss`` or ``hallucination``."""
-        if self.correct:
-            return "correct"
-        return "miss" if self.miss else "hallucination"
 
 
 def is_miss(answer: str, rule: MissRule = "either") -> bool:
@@ -171,11 +132,6 @@ def mean_conversation_score(turns: Iterable[JudgedTurn]) -> float:
     return fmean(conversation_score(dialog) for dialog in dialogs) if dialogs else 0.0
 
 
-def manual_score(grades: Sequence[Grade]) -> float:
-    """Mean of the paper's manual grades: perfect 1, acceptable 0.5, missing 0, incorrect -1; 0 where there is none."""
-    return fmean(GRADE_POINTS[grade] for grade in grades) if grades else 0.0
-
-
 def domain_weighted(points: Mapping[str, Sequence[float]], sizes: Mapping[str, int] | None = None) -> float:
     """The leaderboard's average: the mean of each domain, weighted by the size of the domain.
 
@@ -197,7 +153,7 @@ def domain_weighted(points: Mapping[str, Sequence[float]], sizes: Mapping[str, i
 
 def truthfulness_points(turn: JudgedTurn) -> float:
     """Correct 1, miss 0, hallucination -1: their mean is the truthfulness."""
-    return GRADE_POINTS["perfect"] * turn.correct + GRADE_POINTS["incorrect"] * turn.hallucination
+    return float(turn.correct) - float(turn.hallucination)
 
 
 def group_scores(turns: Sequence[JudgedTurn], key: Callable[[AnsweredTurn], str]) -> dict[str, Scores]:
@@ -240,9 +196,7 @@ SPLITS = (
 )
 
 
-def bootstrap_intervals(
-    turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0
-) -> dict[str, tuple[float, float]]:
+def bootstrap_intervals(turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
     """95% percentile intervals of the rates, resampling whole sessions (turns of one dialog are not independent).
 
     Returns:
@@ -273,6 +227,44 @@ def bootstrap_intervals(
         low, high = np.percentile(values, INTERVAL)
         intervals[name] = (float(low), float(high))
     return intervals
+
+
+def truthfulness_change(
+    before: Sequence[JudgedTurn], after: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[float, Interval | None]:
+    """How much truthfulness changes between two runs over the same sessions, with its 95% interval.
+
+    The runs are compared session by session, and whole sessions are resampled: what is hard for both cancels out, so
+    that the interval is narrower than those of the two runs suggest. Sessions that only one run has are left out.
+
+    Returns:
+        The change, and its interval where there are at least two sessions.
+    """
+    old, new = by_session(before), by_session(after)
+    shared = [session for session in old if session in new]
+    if not shared:
+        return 0.0, None
+    # (sessions, 4): points and number of turns of each run
+    sums = np.array(
+        [
+            (
+                sum(map(truthfulness_points, old[session])),
+                len(old[session]),
+                sum(map(truthfulness_points, new[session])),
+                len(new[session]),
+            )
+            for session in shared
+        ],
+        dtype=np.float64,
+    )
+    total = sums.sum(axis=0)
+    change = float(total[2] / total[3] - total[0] / total[1])
+    if len(shared) < 2:
+        return change, None
+    picks = np.random.default_rng(seed).integers(0, len(shared), size=(resamples, len(shared)))
+    drawn = sums[picks].sum(axis=1)
+    low, high = np.percentile(drawn[:, 2] / drawn[:, 3] - drawn[:, 0] / drawn[:, 1], INTERVAL)
+    return change, (float(low), float(high))
 
 
 def scores_dictionary(turns: Sequence[JudgedTurn], about: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from evaluation.scores.figures import truthfulness_change
-from evaluation.studies.comparison import compare
+from evaluation.run.launching import settings_table
+from evaluation.scores.scoring import truthfulness_change
+from evaluation.studies.figures import Result, Results
 from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
-from evaluation.studies.runs import Result, Results, add_options
+from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
-from local_evaluation import settings_table
 
 _EXAMPLES = """examples:
   everything of QA-Dragon's tables, on the mini set:
@@ -76,7 +76,7 @@ def _truthfulness(result: Result) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print and write the tables; returns the exit status (see ``comparison.compare``)."""
+    """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
     options = _parser().parse_args(arguments)
 
     def variants() -> list[Variant]:

@@ -5,33 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import tomlkit
 from rich.console import Console
 from rich.table import Table
+from tomlkit.exceptions import TOMLKitError
 
-import local_evaluation
 from agents.methods.gate import Gate, GateError
 from agents.secrets import keep_out_of_logs
-from evaluation.files.manifest import read_manifest
+from evaluation.files.manifest import commit, read_manifest
 from evaluation.files.outputs import SCORES
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import Judge
+from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import DEFAULT_REVISION, EvaluationError
-from evaluation.studies.calibration_plot import plot
-from evaluation.studies.decisions import read_decisions, run_folders
+from evaluation.run.launching import PRESETS, ROOT, settings_table
+from evaluation.studies.decisions import BoolArray, FloatArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
-    BoolArray,
-    FloatArray,
     Truthfulness,
-    Turns,
     auroc,
     decided_by,
     fit,
@@ -42,10 +39,8 @@ from evaluation.studies.gate_fit import (
     usable,
     white_box_line,
 )
-from evaluation.studies.preset_file import with_values
+from evaluation.studies.plots import plot_gate
 
-ROOT = Path(local_evaluation.__file__).parent
-PRESETS = ROOT / "presets"
 FITTED_SPLIT = "validation"
 """The only split that anything is fitted on; public_test is for figures."""
 
@@ -118,7 +113,7 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, options.seed)
     at_half, at_fitted = (truthfulness(turns, points) for points in (honest.at_half, honest.at_fitted))
     threshold = fitted.threshold if at_fitted.mean > at_half.mean else BREAK_EVEN
-    about = {"preset": options.preset, **material.about, "commit": _commit(), "strength": fitted.strength}
+    about = {"preset": options.preset, **material.about, "commit": commit(), "strength": fitted.strength}
     gate = gate_of(fitted, names, threshold, about)
 
     said = decided_by(turns, gate.probability)
@@ -217,7 +212,7 @@ def _split(about: Mapping[str, Any]) -> str:
 
 def _given_now(turns: Turns, preset: str, profile: str) -> BoolArray:
     """The free candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
-    finalise = local_evaluation.settings_table(preset, profile)["finalise"]
+    finalise = settings_table(preset, profile)["finalise"]
     if finalise["gate"] is not None:
         gate = Gate.load(ROOT / finalise["gate"])
         return decided_by(turns, gate.probability) >= gate.threshold
@@ -253,17 +248,6 @@ def _accept_forms(run: Path, options: argparse.Namespace) -> dict[str, list[str]
         raise EvaluationError(f"{run} does not say which data set it is of")
     revision = name.partition("@")[2].partition("/")[0] or DEFAULT_REVISION
     return read_accept(find_local(options.dataset, kind, revision).folders)
-
-
-def _commit() -> str:
-    """The commit of the code, empty where that is not known."""
-    try:
-        found = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return found.stdout.strip()
 
 
 def _show(
@@ -312,7 +296,7 @@ def _write(
         **more,
     }
     (where / f"{name}.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    plot(
+    plot_gate(
         where / f"{name}.png", probability, material.turns.right, {signal: area for signal, (area, _) in areas.items()}
     )
     console.print(f"written: {where / name}.json, {where / name}.png", markup=False, soft_wrap=True)
@@ -326,6 +310,44 @@ def _into_preset(
     comment = f"fitted on {about['turns']} turns of {about['sessions']} sessions of {about['split']} (evaluation.studies.calibrate)"
     path.write_text(with_values(path, material.profile, values, comment), encoding="utf-8")
     console.print(f"written: {path}, [profiles.{material.profile}]", markup=False, soft_wrap=True)
+
+
+def with_values(path: Path, profile: str, values: Mapping[str, float | str], comment: str) -> str:
+    """The text of a preset with some settings replaced in the overlay of a profile, where what was fitted under it belongs.
+
+    Args:
+        path: The preset.
+        values: Dotted settings, such as ``finalise.gate``.
+        comment: Put behind each new value.
+
+    Raises:
+        EvaluationError: The file is missing or no TOML, or a name stands for something else in it.
+    """
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise EvaluationError(f"there is no preset {path}") from error
+    except TOMLKitError as error:
+        raise EvaluationError(f"{path} is not valid TOML: {error}") from error
+    for key, value in values.items():
+        *folders, last = "profiles", profile, *key.split(".")
+        table: Any = document
+        for name in folders:
+            table = _inner(table, name, path, last=name == folders[-1])
+        item = tomlkit.item(value)
+        item.comment(comment)
+        table[last] = item
+    text = tomlkit.dumps(document)
+    tomllib.loads(text)  # what is written can be read
+    return text
+
+
+def _inner(table: Any, name: str, path: Path, *, last: bool) -> Any:
+    if name not in table:
+        table[name] = tomlkit.table(is_super_table=not last)
+    if not isinstance(table[name], Mapping):
+        raise EvaluationError(f"{path}: {name} is no table")
+    return table[name]
 
 
 def _parser() -> argparse.ArgumentParser:

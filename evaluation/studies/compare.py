@@ -7,13 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from evaluation.scores.figures import Figures, figures_of
+from evaluation.run.launching import presets, settings_table
 from evaluation.scores.scoring import SPLITS, Split
-from evaluation.studies.comparison import compare
+from evaluation.studies.figures import Figures, Result, Results, figures_of
 from evaluation.studies.result_tables import Column, ResultTable, build_table, time_columns, with_interval
-from evaluation.studies.runs import Result, Results, add_options
+from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import Variant, parse_variant
-from local_evaluation import presets, settings_table
 
 _EXAMPLES = """examples:
   every preset on the mini set:
@@ -90,7 +89,7 @@ def _rate(name: str, value: Callable[[Figures], float]) -> Callable[[Result], st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print and write the tables; returns the exit status (see ``comparison.compare``)."""
+    """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
     options = _parser().parse_args(arguments)
     return compare(lambda: variants_of(options.presets, options.also, options.profile), tables, options, "comparison")
 

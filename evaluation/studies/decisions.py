@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evaluation.files.outputs import ALL_TURNS
+import numpy as np
+import numpy.typing as npt
+
+from agents.methods.gate import SIGNALS
+from evaluation.files.outputs import ALL_TURNS, read_turn_table
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, FinalView, match_traces, read_traces
-from evaluation.files.turn_table import read_turn_table
 from evaluation.judge.judging import Judge, judge_turns
-from evaluation.records import EvaluationError
-from evaluation.scores.scoring import JudgedTurn, MissRule, is_miss, truthfulness_points
+from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.scores.scoring import MissRule, is_miss, truthfulness_points
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +44,60 @@ class Decision:
     given: bool
     signals: Mapping[str, float]
     direct: bool
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Decisions as columns of one length.
+
+    Attributes:
+        session: Number of the session; turns of one are not independent.
+        points: What answering would bring, -1, 0 or 1.
+        free: Whether the gate decides.
+        direct: Answered without evidence.
+        signals: Values by name, NaN where nothing is known.
+    """
+
+    session: npt.NDArray[np.int64]
+    points: FloatArray
+    free: BoolArray
+    direct: BoolArray
+    signals: dict[str, FloatArray]
+
+    @classmethod
+    def of(cls, decisions: Sequence[Decision]) -> Turns:
+        """The columns of a list of decisions."""
+        _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
+        return cls(
+            session.astype(np.int64),
+            np.array([turn.points for turn in decisions], dtype=np.float64),
+            np.array([turn.free for turn in decisions], dtype=np.bool_),
+            np.array([turn.direct for turn in decisions], dtype=np.bool_),
+            {
+                name: np.array([turn.signals.get(name, np.nan) for turn in decisions], dtype=np.float64)
+                for name in SIGNALS
+            },
+        )
+
+    @property
+    def right(self) -> BoolArray:
+        """Whether each free candidate is right, shape (free turns,)."""
+        return self.points[self.free] > 0
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """The session of each free candidate."""
+        return self.session[self.free]
+
+    def matrix(self, names: Sequence[str]) -> FloatArray:
+        """The named signals of the free candidates, shape (free turns, signals)."""
+        return np.column_stack([self.signals[name][self.free] for name in names])
+
+    def earned(self, given: BoolArray) -> FloatArray:
+        """Points of every turn where ``given`` says which free candidates are given; their mean is the truthfulness."""
+        points = np.zeros(len(self.points))
+        points[self.free] = np.where(given, self.points[self.free], 0.0)
+        return points
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
@@ -78,11 +138,7 @@ def read_decisions(
     """
     turns = read_turn_table(run)
     matched = match_traces([judged.turn for judged in turns], read_traces(run / TRACE), read_run_log(run))
-    traced = [
-        (judged, trace)
-        for judged in turns
-        if (trace := matched.get((judged.turn.session_id, judged.turn.interaction_id))) is not None
-    ]
+    traced = [(judged, trace) for judged in turns if (trace := matched.get(judged.turn.key)) is not None]
     seen = [(judged, trace.final) for judged, trace in traced if trace.final is not None and not trace.cut_short]
     cut_short = sum(trace.cut_short for _, trace in traced)
     if cut_short:
@@ -101,10 +157,7 @@ def read_decisions(
         for judged, final in seen
         if _is_free(final, miss_rule) and not _is_given(judged)
     ]
-    later = {
-        (judged.turn.session_id, judged.turn.interaction_id): judged
-        for judged in judge_turns(held_back, judge, accept=accept, miss_rule=miss_rule)
-    }
+    later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept, miss_rule=miss_rule)}
     return [_decision(judged, final, later, miss_rule) for judged, final in seen]
 
 
@@ -120,7 +173,7 @@ def _decision(
     judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, str], JudgedTurn], miss_rule: MissRule
 ) -> Decision:
     free, given = _is_free(final, miss_rule), _is_given(judged)
-    verdict = judged if given else later.get((judged.turn.session_id, judged.turn.interaction_id))
+    verdict = judged if given else later.get(judged.turn.key)
     points = truthfulness_points(verdict) if free and verdict is not None else 0.0
     if free and is_miss(judged.turn.ground_truth, miss_rule):
         points = -1.0  # whatever the judge made of it

@@ -17,10 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from agents.methods.gate import DOUBTS, SIGNALS, Gate, SignalWeight
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import INTERVAL, RESAMPLES
-from evaluation.studies.decisions import Decision
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from evaluation.studies.decisions import BoolArray, FloatArray, Turns
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Inverse strengths of the L2 penalty that are tried (scikit-learn's C); some hundred turns bear no weaker one."""
@@ -32,60 +29,6 @@ BREAK_EVEN = 0.5
 _TOO_FEW = (
     "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions; take a larger run"
 )
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Decisions as columns of one length.
-
-    Attributes:
-        session: Number of the session; turns of one are not independent.
-        points: What answering would bring, -1, 0 or 1.
-        free: Whether the gate decides.
-        direct: Answered without evidence.
-        signals: Values by name, NaN where nothing is known.
-    """
-
-    session: npt.NDArray[np.int64]
-    points: FloatArray
-    free: BoolArray
-    direct: BoolArray
-    signals: dict[str, FloatArray]
-
-    @classmethod
-    def of(cls, decisions: Sequence[Decision]) -> Turns:
-        """The columns of a list of decisions."""
-        _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
-        return cls(
-            session.astype(np.int64),
-            np.array([turn.points for turn in decisions], dtype=np.float64),
-            np.array([turn.free for turn in decisions], dtype=np.bool_),
-            np.array([turn.direct for turn in decisions], dtype=np.bool_),
-            {
-                name: np.array([turn.signals.get(name, np.nan) for turn in decisions], dtype=np.float64)
-                for name in SIGNALS
-            },
-        )
-
-    @property
-    def right(self) -> BoolArray:
-        """Whether each free candidate is right, shape (free turns,)."""
-        return self.points[self.free] > 0
-
-    @property
-    def groups(self) -> npt.NDArray[np.int64]:
-        """The session of each free candidate."""
-        return self.session[self.free]
-
-    def matrix(self, names: Sequence[str]) -> FloatArray:
-        """The named signals of the free candidates, shape (free turns, signals)."""
-        return np.column_stack([self.signals[name][self.free] for name in names])
-
-    def earned(self, given: BoolArray) -> FloatArray:
-        """Points of every turn where ``given`` says which free candidates are given; their mean is the truthfulness."""
-        points = np.zeros(len(self.points))
-        points[self.free] = np.where(given, self.points[self.free], 0.0)
-        return points
 
 
 @dataclass(frozen=True)

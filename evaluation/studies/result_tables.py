@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evaluation.scores.figures import Figures, Interval
-from evaluation.studies.runs import Result
+from evaluation.scores.scoring import Interval
+from evaluation.studies.figures import Figures, Result
 
 
 @dataclass(frozen=True)

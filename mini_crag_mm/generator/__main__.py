@@ -1,58 +1,55 @@
-"""Builds the mini CRAG-MM from its content: pages, KG, scenes, then the checks.
+"""Makes the mini CRAG-MM from its content: pages, image KG, scenes; then checks it.
 
-    python -m mini_crag_mm.generator [--photos --gcompris DIR --stamps DIR --skimage DIR --sklearn DIR --gradio DIR] [--force]
+    python -m mini_crag_mm.generator [--force]      what has changed, or everything
+    python -m mini_crag_mm.generator --check        the rules of mini_crag_mm/README.md alone
 
-The photographs are committed; --photos takes them anew from their source packages (see mini_crag_mm/generator/photos.py).
+Exit status 1 where something could not be made, or a rule does not hold.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import get_args
+from collections.abc import Sequence
 
-from tqdm import tqdm
+from mini_crag_mm.content_models import ContentError, load_content
+from mini_crag_mm.files import SetPaths
+from mini_crag_mm.generator.check import report
+from mini_crag_mm.generator.compose import build_scenes
+from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
 
-from mini_crag_mm.generator import check, compose, kg, photos, wiki
-from mini_crag_mm.generator.content import ContentError, PhotoSource, load_content
-from mini_crag_mm.generator.paths import DemoPaths
 
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run all steps in order; 1 when one of them finds a fault."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", action="store_true", help="take the photographs from their source packages")
-    for source in get_args(PhotoSource):
-        parser.add_argument(f"--{source}", help=f"with --photos: folder of the {source} images")
-    parser.add_argument("--force", action="store_true", help="compose all scenes and photographs, changed or not")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mini_crag_mm.generator",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--check", action="store_true", help="make nothing")
+    parser.add_argument("--force", action="store_true", help="compose all scenes, changed or not")
     options = parser.parse_args(arguments)
-    absent = [source for source in get_args(PhotoSource) if not getattr(options, source)]
-    if options.photos and absent:
-        parser.error(f"--photos needs the folders of all sources; missing: {', '.join(absent)}")
-    paths = DemoPaths()
+    paths = SetPaths()
+    problems = [] if options.check else build(paths, options.force)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 0 if report(paths) and not problems else 1
+
+
+def build(paths: SetPaths, force: bool) -> list[str]:
+    """Make everything; the problems are returned, one line each."""
     try:
         content = load_content(paths.content)
     except ContentError as error:
-        print(error, file=sys.stderr)
-        return 1
+        return error.problems
+    problems = build_pages(content, paths)
+    build_kg(content, paths)
+    # Imported here: the encoder's libraries take seconds, and the checks need none of them.
+    from mini_crag_mm.generator.likeness import compose_alike
 
-    failed = False
-    with tqdm(total=5, desc="build", unit="step", disable=None) as steps:
-        if options.photos:
-            folders = [f"--{source}={getattr(options, source)}" for source in get_args(PhotoSource)]
-            failed |= bool(photos.main([*folders, *(["--force"] if options.force else [])]))
-        steps.update()
-        problems = wiki.build_pages(content, paths)
-        steps.update()
-        kg.build_kg(content, paths)
-        steps.update()
-        failed |= bool(compose.main(["--force"] if options.force else []))
-        steps.update()
-        for problem in problems:
-            print(problem, file=sys.stderr)
-        failed |= bool(check.main())
-        steps.update()
-    return 1 if failed or problems else 0
+    scenes = list(content.scenes.values())
+    return problems + build_scenes(scenes, paths, force, compose_alike, os.cpu_count() or 1)
 
 
 if __name__ == "__main__":

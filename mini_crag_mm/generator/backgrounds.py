@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from mini_crag_mm.generator.content import SceneryName
+from mini_crag_mm.content_models import SceneryName
 from mini_crag_mm.generator.noise import Array, fractal, grain, smooth, tinted, to_image, vertical
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from mini_crag_mm.generator.content import Effects
+from mini_crag_mm.content_models import Effects
 from mini_crag_mm.generator.noise import Array, grain, to_image
 
 # Cropped pictures are enlarged again, but not so much that pixels show.

@@ -1,24 +1,27 @@
 """Checks the mini CRAG-MM against the rules of mini_crag_mm/README.md.
 
-    python -m mini_crag_mm.generator.check
+    python -m mini_crag_mm.generator --check
 
 Prints what is wrong, one line each, with file and id. Errors make the exit status 1; notes are for a human to judge.
 """
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image
 
-from mini_crag_mm.generator.compose import fingerprint, flattened, read_layout
-from mini_crag_mm.generator.content import (
+from agents.texts.wikitext import flatten
+from mini_crag_mm.content_models import (
     SPLITS,
     WIKI_PREFIX,
     Category,
@@ -32,11 +35,11 @@ from mini_crag_mm.generator.content import (
     load_content,
     turn_id,
 )
-from mini_crag_mm.generator.kg import kg_images, read_kg
+from mini_crag_mm.files import SetPaths
+from mini_crag_mm.generator.compose import fingerprint
+from mini_crag_mm.generator.graph_and_pages import kg_images, own_pages
 from mini_crag_mm.generator.likeness import LEAST_STRENGTH
-from mini_crag_mm.generator.paths import DemoPaths
-from mini_crag_mm.generator.text import normal, plain_attribute, stands_in
-from mini_crag_mm.generator.wiki import own_pages, read_pages
+from mini_crag_mm.loader import flattened, read_kg, read_layout, read_pages
 
 MIN_PHOTOS, MIN_QUESTIONS, MIN_DIALOGS, MIN_ENTITIES, MIN_PAGES = 120, 150, 40, 200, 400
 MAX_BYTES = 25_000_000
@@ -48,6 +51,15 @@ PAGE_WORDS = (40, 300)
 SAME_PICTURE_BITS = 3
 # Answers of these are derived (a difference, a count), so that they need not stand anywhere in words.
 DERIVED: frozenset[Category] = frozenset({"comparison", "aggregation", "reasoning"})
+
+_UNITS = {
+    "metre": "m", "metres": "m", "meter": "m", "meters": "m", "kilometre": "km", "kilometres": "km", "kilometer": "km",
+    "kilometers": "km", "centimetre": "cm", "centimetres": "cm", "centimeter": "cm", "centimeters": "cm", "millimetre": "mm",
+    "millimetres": "mm", "foot": "ft", "feet": "ft", "inch": "in", "inches": "in", "mile": "mi", "miles": "mi",
+    "kilogram": "kg", "kilograms": "kg", "gram": "g", "grams": "g", "tonne": "t", "tonnes": "t", "pound": "lb", "pounds": "lb",
+    "lbs": "lb", "kph": "km/h", "litre": "l", "litres": "l", "liter": "l", "liters": "l", "hectares": "ha", "hectare": "ha",
+    "acres": "acre", "gallon": "gal", "gallons": "gal", "usgal": "gal", "impgal": "gal",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -177,6 +189,30 @@ def check_counts(content: Content) -> Iterator[Finding]:
             yield _note(f"{scene.where}: no question uses this scene")
 
 
+def normal(text: str) -> str:
+    """Lower-case words and numbers alone: no accents, no punctuation, no thousands separators, short unit names."""
+    text = unicodedata.normalize("NFKD", html.unescape(text)).lower()
+    text = "".join(letter for letter in text if not unicodedata.combining(letter))
+    text = re.sub(r"(?<=\d)[,\u202f\u00a0 ](?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(?<=\d)(?=[a-z])", " ", text)
+    words = re.findall(r"\d+(?:\.\d+)?|km/h|[^\W\d_]+", text)
+    return " ".join(_UNITS.get(word, word) for word in words)
+
+
+def stands_in(answer: str, evidence: str) -> bool:
+    """Whether all words and numbers of a short answer occur in the evidence, as whole words."""
+    wanted = normal(answer)
+    if not wanted:
+        return False
+    present = normal(evidence)
+    return f" {wanted} " in f" {present} " or set(wanted.split()) <= set(present.split())
+
+
+def attributes_text(attributes: Mapping[str, Any]) -> str:
+    """Raw infobox attributes as the agent reads them."""
+    return "; ".join(f"{name} {text}" for key, value in attributes.items() for name, text in flatten(key, value))
+
+
 def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, str]) -> str:
     """All text that may hold the answer of a turn: attributes, named pages, summaries, names and printed text."""
     parts: list[str] = []
@@ -184,7 +220,7 @@ def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, s
     for entity_id in {turn.entity, *scene.entity_ids()} - {None}:
         entity = content.entities.get(str(entity_id))
         if entity:
-            parts += [entity.name, plain_attribute(entity.attributes) if entity.in_graph else ""]
+            parts += [entity.name, attributes_text(entity.attributes) if entity.in_graph else ""]
     for reference in turn.pages:
         if reference.startswith(WIKI_PREFIX):
             title = reference.removeprefix(WIKI_PREFIX)
@@ -254,20 +290,18 @@ def difference_hash(image: Image.Image) -> int:
     return int("".join("1" if bit else "0" for bit in bits), 2)
 
 
-def check_photos(content: Content, paths: DemoPaths) -> Iterator[Finding]:
+def check_photos(content: Content, paths: SetPaths) -> Iterator[Finding]:
     """Every entity has its photo, no photo is left over, and no picture is in both splits."""
     hashes: dict[str, int] = {}
     for entity in content.entities.values():
         photo = paths.photos / f"{entity.id}.webp"
         if not photo.exists():
-            yield Finding(f"{entity.where}: photos/{photo.name} is missing; run mini_crag_mm.generator.photos")
+            yield Finding(f"{entity.where}: photos/{photo.name} is missing")
             continue
         with Image.open(photo) as image:
             hashes[entity.id] = difference_hash(flattened(image))
         if entity.other_photo and not (paths.other_photos / f"{entity.id}.webp").exists():
-            yield Finding(
-                f"{entity.where}: other_photos/{entity.id}.webp is missing; run mini_crag_mm.generator.photos"
-            )
+            yield Finding(f"{entity.where}: other_photos/{entity.id}.webp is missing")
     for photo in sorted(paths.photos.glob("*.webp")):
         if photo.stem not in content.entities:
             yield Finding(f"photos/{photo.name}: no such entity")
@@ -282,38 +316,57 @@ def check_photos(content: Content, paths: DemoPaths) -> Iterator[Finding]:
             yield _note(f"{message}, in {'both splits' if between_splits else 'one split'}")
 
 
-def check_products(content: Content, paths: DemoPaths) -> Iterator[Finding]:
+def attributed(markdown: str) -> dict[str, tuple[str, str]]:
+    """FOLDER/ENTITY.webp -> (source, file), as the table of ATTRIBUTION.md has them."""
+    rows = re.findall(r"^\| (\w+/\w+\.webp) \| (\w+) \| ([^|]+) \|", markdown, flags=re.MULTILINE)
+    return {photo: (source, file.strip()) for photo, source, file in rows}
+
+
+def check_attribution(content: Content, paths: SetPaths) -> Iterator[Finding]:
+    """Every photograph has its line in ATTRIBUTION.md, with source and file as in the content."""
+    text = paths.attribution.read_text(encoding="utf-8") if paths.attribution.exists() else ""
+    wanted = {
+        f"{folder}/{entity.id}.webp": (photo.source, photo.file)
+        for entity in content.entities.values()
+        for folder, photo in (("photos", entity.photo), ("other_photos", entity.other_photo))
+        if photo
+    }
+    for photo, _ in sorted(wanted.items() ^ attributed(text).items()):
+        yield Finding(f"ATTRIBUTION.md: {photo}: the line is missing, or names another source than the content")
+
+
+def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
     """Scenes, pages and KG are built from the content as it is now."""
     layouts = read_layout(paths.layout)
     for scene in content.scenes.values():
         if not (paths.scenes / f"{scene.id}.webp").exists() or scene.id not in layouts:
-            yield Finding(f"{scene.where}: not composed; run mini_crag_mm.generator.compose")
+            yield Finding(f"{scene.where}: not composed; run python -m mini_crag_mm.generator")
         elif layouts[scene.id]["made_from"] != fingerprint(scene, paths):
-            yield Finding(f"{scene.where}: changed since it was composed; run mini_crag_mm.generator.compose")
+            yield Finding(f"{scene.where}: changed since it was composed; run python -m mini_crag_mm.generator")
         else:
             for thing in layouts[scene.id]["objects"]:
                 if thing["same_photo"] and thing["strength"] < LEAST_STRENGTH:
                     yield Finding(
-                        f"{scene.where}: {thing['entity']} is shown as the graph has it; run mini_crag_mm.generator.compose"
+                        f"{scene.where}: {thing['entity']} is shown as the graph has it; run python -m mini_crag_mm.generator"
                     )
     for picture in sorted(paths.scenes.glob("*.webp")):
         if picture.stem not in content.scenes:
             yield Finding(f"scenes/{picture.name}: no such scene")
     if not paths.wiki_pages.exists() or not paths.own_pages.exists():
-        yield Finding("pages/: missing; run mini_crag_mm.generator.wiki")
+        yield Finding("pages/: missing; run python -m mini_crag_mm.generator")
     else:
-        pages = read_pages(paths)
+        pages = read_pages(paths=paths)
         written = {(page["page_name"], page["split"]) for page in pages if page["kind"] == "wiki"}
         claimed = {(title, split) for title, splits in content.claimed_titles().items() for split in splits}
         for title, split in sorted(written ^ claimed, key=str):
             yield Finding(f"pages/wiki.jsonl: {title!r} of {split} is in the pages or in the content, but not in both")
         if [page for page in pages if page["kind"] != "wiki"] != list(own_pages(content)):
-            yield Finding("pages/own.jsonl: not as in the content; run mini_crag_mm.generator.wiki")
+            yield Finding("pages/own.jsonl: not as in the content; run python -m mini_crag_mm.generator")
     for split in SPLITS:
         # Through JSON, as the file is: tuples become lists and numbers as keys become text.
         images = kg_images(content, split)
         if not paths.kg(split).exists() or read_kg(split, paths) != json.loads(json.dumps(images)):
-            yield Finding(f"kg/{split}.jsonl: not as in the content; run mini_crag_mm.generator.kg")
+            yield Finding(f"kg/{split}.jsonl: not as in the content; run python -m mini_crag_mm.generator")
     size = sum(
         file.stat().st_size for file in paths.root.rglob("*") if file.is_file() and "__pycache__" not in file.parts
     )
@@ -329,16 +382,23 @@ def check_content(content: Content, wiki_texts: dict[str, str], counts: bool = T
     return [*findings, *check_answers(content, wiki_texts), *check_wording(content)]
 
 
-def check_all(paths: DemoPaths, counts: bool = True) -> list[Finding]:
+def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
     """All rules on the content and on what was built from it."""
     findings: list[Finding] = []
     add: Callable[[str], None] = lambda message: findings.append(Finding(message))  # noqa: E731
     content = load_content(paths.content, report=add)
     wiki_texts: dict[str, str] = {}
     if paths.wiki_pages.exists() and paths.own_pages.exists():
-        wiki_texts = {page["page_name"]: page["page_snippet"] for page in read_pages(paths) if page["kind"] == "wiki"}
+        wiki_texts = {
+            page["page_name"]: page["page_snippet"] for page in read_pages(paths=paths) if page["kind"] == "wiki"
+        }
     findings += check_content(content, wiki_texts, counts)
-    return [*findings, *check_photos(content, paths), *check_products(content, paths)]
+    return [
+        *findings,
+        *check_photos(content, paths),
+        *check_attribution(content, paths),
+        *check_products(content, paths),
+    ]
 
 
 def summary(content: Content) -> str:
@@ -368,17 +428,12 @@ def summary(content: Content) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Print all findings and a summary; 1 when there is an error."""
-    paths = DemoPaths()
+def report(paths: SetPaths) -> bool:
+    """Print all findings and a summary; whether there is no error."""
     findings = check_all(paths)
     for finding in sorted(findings, key=lambda finding: not finding.is_error):
         print(finding)
     print(summary(load_content(paths.content, report=lambda _: None)))
     errors = sum(finding.is_error for finding in findings)
     print(f"{errors} errors, {len(findings) - errors} notes")
-    return 1 if errors else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    return errors == 0

@@ -1,7 +1,5 @@
 """Composes the question photos: objects and texts on a background, seen through a camera.
 
-    python -m mini_crag_mm.generator.compose [--force]
-
 Needs mini_crag_mm/photos, mini_crag_mm/other_photos and mini_crag_mm/textures, and the image encoder of the embedded profile (likeness.py);
 writes mini_crag_mm/scenes/SCENE.webp and mini_crag_mm/scenes/layout.json. A scene depends on its entry in
 scenes.yaml and on its photos alone, its random choices on its id; unchanged scenes are left as they are.
@@ -9,12 +7,9 @@ scenes.yaml and on its photos alone, its random choices on its id; unchanged sce
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import json
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,13 +20,15 @@ from joblib import Parallel, delayed
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from tqdm import tqdm
 
+from agents.search.atomic import write_whole
+from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
+from mini_crag_mm.files import SetPaths, write_text
 from mini_crag_mm.generator.altered import alter
 from mini_crag_mm.generator.backgrounds import FLAT, Stage, fill_with_photo, paint, shelf_levels
 from mini_crag_mm.generator.camera import aim, expose
-from mini_crag_mm.generator.content import FrameStyle, PhotoBackground, PlacedObject, Scene, load_content
 from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.generator.paths import DemoPaths, atomic_file, write_text
+from mini_crag_mm.loader import flattened, read_layout
 
 # Raise this when the composer itself changes, so that all scenes are composed anew.
 COMPOSER_VERSION = 5
@@ -248,7 +245,7 @@ def _open_photo(path: Path, where: str) -> Image.Image:
 
 
 def _with_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Scene:
-    """The scene, laid out for second photographs of another kind. `modes`: entity -> the graph photo's, the shown one's.
+    """The scene, arranged for second photographs of another kind. `modes`: entity -> the graph photo's, the shown one's.
 
     Where a whole photograph takes a cut-out's place it fills the frame if it is all that is to be seen, and is a print
     if not. Where a cut-out takes a whole photograph's place it stands on grass.
@@ -269,7 +266,7 @@ def _with_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Sc
     return scene.model_copy(update={"objects": objects})
 
 
-def set_up(scene: Scene, paths: DemoPaths) -> Studio:
+def set_up(scene: Scene, paths: SetPaths) -> Studio:
     """Everything of a scene but the photographs' alterations. ComposeError when a photo is missing."""
     photos: dict[str, Image.Image] = {}
     modes: dict[str, tuple[str, str]] = {}
@@ -346,25 +343,6 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
     return picture, layout
 
 
-def compose_scene(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, Layout]:
-    """The scene with unaltered photographs. ComposeError when a photo is missing."""
-    studio = set_up(scene, paths)
-    return take(studio, [0.0] * len(studio.subjects))
-
-
-def flattened(photo: Image.Image, side_margin: float = 0.0) -> Image.Image:
-    """The photo in RGB; a cut-out gets a neutral pale ground, with `side_margin` (fraction of its size) around it.
-
-    This is how the image index sees an entity's photo.
-    """
-    if photo.mode != "RGBA":
-        return photo.convert("RGB")
-    margin = round(side_margin * max(photo.size))
-    ground = Image.new("RGB", (photo.width + 2 * margin, photo.height + 2 * margin), (235, 234, 230))
-    ground.paste(photo, (margin, margin), photo)
-    return ground
-
-
 def encode_scene(picture: Image.Image) -> bytes:
     """WebP bytes: the best quality that keeps to the size limit, or the lowest."""
     for quality in SCENE_QUALITIES:
@@ -375,7 +353,7 @@ def encode_scene(picture: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def fingerprint(scene: Scene, paths: DemoPaths) -> str:
+def fingerprint(scene: Scene, paths: SetPaths) -> str:
     """Hash of all that a scene is made of."""
     digest = hashlib.sha256(f"{COMPOSER_VERSION}\n{scene.model_dump_json()}\n".encode())
     for entity in sorted(set(scene.entity_ids())):
@@ -385,24 +363,16 @@ def fingerprint(scene: Scene, paths: DemoPaths) -> str:
     return digest.hexdigest()[:16]
 
 
-def read_layout(path: Path) -> dict[str, dict[str, Any]]:
-    """Scene id -> its entry in layout.json; empty when there is none yet."""
-    if not path.exists():
-        return {}
-    layout: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    return layout
-
-
 def _write_layout(path: Path, layouts: dict[str, dict[str, Any]]) -> None:
     """One line a scene, so that a change of one scene is a change of one line."""
     lines = [f"{json.dumps(scene)}: {json.dumps(layouts[scene], ensure_ascii=False)}" for scene in sorted(layouts)]
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-Composer = Callable[[Scene, DemoPaths], tuple[Image.Image, Layout]]
+Composer = Callable[[Scene, SetPaths], tuple[Image.Image, Layout]]
 
 
-def _picture_of(composed: Composer, scene: Scene, paths: DemoPaths) -> tuple[bytes, Layout] | str:
+def _picture_of(composed: Composer, scene: Scene, paths: SetPaths) -> tuple[bytes, Layout] | str:
     """The encoded picture and its layout, or what is wrong with the scene."""
     try:
         picture, layout = composed(scene, paths)
@@ -411,9 +381,7 @@ def _picture_of(composed: Composer, scene: Scene, paths: DemoPaths) -> tuple[byt
     return encode_scene(picture), layout
 
 
-def build_scenes(
-    scenes: list[Scene], paths: DemoPaths, force: bool = False, composed: Composer = compose_scene, workers: int = 1
-) -> list[str]:
+def build_scenes(scenes: list[Scene], paths: SetPaths, force: bool, composed: Composer, workers: int = 1) -> list[str]:
     """Compose what has changed, remove scenes that are gone, and return the problems, one line each.
 
     `composed` takes the picture of a scene; with more than one of the `workers` processes it must be a plain function.
@@ -439,8 +407,7 @@ def build_scenes(
             problems.append(made)
             continue
         encoded, layout = made
-        with atomic_file(paths.scenes / f"{scene_id}.webp") as part:
-            part.write_bytes(encoded)
+        write_whole(paths.scenes / f"{scene_id}.webp", encoded)
         layouts[scene_id] = {
             "made_from": changed[scene_id][1],
             "size": list(layout.size),
@@ -450,23 +417,3 @@ def build_scenes(
         _write_layout(paths.layout, layouts)  # each time, so that a killed run is resumed
     _write_layout(paths.layout, layouts)
     return problems
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Command line; 1 when a scene could not be composed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--force", action="store_true", help="compose all scenes, changed or not")
-    options = parser.parse_args(arguments)
-    paths = DemoPaths()
-    content = load_content(paths.content, report=lambda line: print(line, file=sys.stderr))
-    # Imported here: the encoder's libraries take seconds, and nothing else of this module needs them.
-    from mini_crag_mm.generator.likeness import compose_alike
-
-    problems = build_scenes(list(content.scenes.values()), paths, options.force, compose_alike, os.cpu_count() or 1)
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    return 1 if problems else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

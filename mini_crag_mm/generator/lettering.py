@@ -9,7 +9,7 @@ from importlib.resources import files
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from mini_crag_mm.generator.content import TextStyle
+from mini_crag_mm.content_models import TextStyle
 from mini_crag_mm.generator.noise import fractal, grain, to_image
 
 Colour = tuple[int, int, int]

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mini_crag_mm.generator.compose import Layout, flattened, set_up, take
-from mini_crag_mm.generator.content import Scene
-from mini_crag_mm.generator.kg import INDEX_MARGIN
+from mini_crag_mm.content_models import Scene
+from mini_crag_mm.files import SetPaths
+from mini_crag_mm.generator.compose import Layout, set_up, take
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.generator.paths import DemoPaths
+from mini_crag_mm.loader import INDEX_MARGIN, flattened
 
 # Cosines of other photographs of 53 entities of the set, measured with that encoder: 0.33 to 0.69.
 OTHER_PHOTOS = (0.33, 0.69)
@@ -70,7 +70,7 @@ def next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
     return float(np.clip(one + step, LEAST_STRENGTH, 1.0))
 
 
-def compose_alike(scene: Scene, paths: DemoPaths, encoder: ImageEncoder | None = None) -> tuple[Image.Image, Layout]:
+def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = None) -> tuple[Image.Image, Layout]:
     """The scene with copies altered until their cosines come near to their targets (secant method, all copies at once).
 
     Its layout gives each object's `cosine`, and the `target` of a copy. ComposeError when a photo is missing.

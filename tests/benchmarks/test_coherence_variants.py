@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from agents.settings import settings_from
-from benchmarks.coherence_variants import Question, holds, run, table, word_f1
+from benchmarks.coherence_variants import compared, holds, table, word_f1
 from evaluation.records import QuestionTurn, Session
+from mini_crag_mm.loader import AskedTurn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
 
 PAGES = {"Tower": "the tower is 330 m tall", "Soup": "soup is hot"}
@@ -46,9 +47,9 @@ def test_all_variants_read_what_was_searched_for_once() -> None:
     }
     pipeline = ScriptedPipeline({}, PAGES)
     asked = QuestionTurn("i", 0, "How tall is the tower?", "It is 330 m tall.")
-    question = Question(Session("s", (asked,)), asked, "both", ("330 m",))
+    question = AskedTurn(Session("s", (asked,)), asked, None, (), ("330 m",), {"source": "both"})
     parts = context(made, pipeline, chat=ScriptedChat(lambda _: "330 m"), text_encoder=Letters())
-    found = run(
+    found = compared(
         [(question, turn(asked.query, None))],
         settings,
         models=parts.models,

@@ -1,13 +1,11 @@
 """The benchmark of other photographs, on ranks computed by hand and on a small index of real photographs."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from agents.models.base import FloatArray
 from agents.models.vision.efficientnet import EfficientNetLite2
 from benchmarks.other_photos import (
     Found,
@@ -20,19 +18,11 @@ from benchmarks.other_photos import (
     read_photos,
     search,
 )
-from mini_crag_mm.generator.kg import index_image, read_kg
-from mini_crag_mm.generator.paths import DemoPaths
+from mini_crag_mm.files import SetPaths
+from mini_crag_mm.loader import index_image, read_kg
+from tests.support.mean_colour import MeanColour
 
 NAMES = {"eiffel tower": "eiffel_tower", "giraffe": "ani_giraffe"}
-
-
-class _MeanColour:
-    name = "mean colour"
-
-    def encode(self, images: Sequence[Image.Image]) -> FloatArray:
-        means = np.array([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images])
-        units: FloatArray = means / np.linalg.norm(means, axis=1, keepdims=True)
-        return units
 
 
 def _plain(colour: tuple[int, int, int]) -> Image.Image:
@@ -42,7 +32,7 @@ def _plain(colour: tuple[int, int, int]) -> Image.Image:
 def test_ranks_and_leads_are_those_of_the_cosines() -> None:
     index = np.eye(3, dtype=np.float32)  # red, green, blue
     queries = [Query(_plain((4, 3, 0)), "green", "a"), Query(_plain((0, 0, 9)), None, "b")]
-    near, absent = search(queries, ["red", "green", "blue"], index, _MeanColour())
+    near, absent = search(queries, ["red", "green", "blue"], index, MeanColour())
     # (4, 3, 0) / 5: cosines 0.8, 0.6, 0
     assert (near.group, near.rank) == ("a", 1)
     assert near.cosine == pytest.approx(0.8) and near.lead == pytest.approx(0.2)
@@ -77,7 +67,7 @@ def test_a_folder_that_cannot_be_used_is_an_error_in_words(tmp_path: Path, capsy
     (tmp_path / "Giraffe.jpg").write_bytes(b"no picture")
     with pytest.raises(PhotosError, match=r"Giraffe.jpg cannot be decoded"):
         read_photos(tmp_path, NAMES)
-    assert main(["--photos", str(tmp_path)]) == 1
+    assert main(["--photos", str(tmp_path)]) == 2
     assert "Giraffe.jpg cannot be decoded" in capsys.readouterr().err
 
 
@@ -89,7 +79,7 @@ def test_right_and_wrong_hits_stand_apart() -> None:
 
 
 def test_other_photographs_in_a_small_real_index() -> None:
-    paths = DemoPaths()
+    paths = SetPaths()
     images = [image for image in read_kg("validation") if (paths.other_photos / Path(image["image"]).name).exists()][:6]
     assert len(images) == 6
     encoder = EfficientNetLite2()

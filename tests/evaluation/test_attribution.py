@@ -30,8 +30,7 @@ from evaluation.attribution.mavis import (
 )
 from evaluation.attribution.model_grader import ModelGrader
 from evaluation.attribution.rule_grader import RuleGrader
-from evaluation.judge.judging import JudgeError
-from evaluation.records import EvaluationError
+from evaluation.records import EvaluationError, JudgeError
 
 DOCUMENTS = (
     Document(1, "text", "Tower", "The tower is 330 m tall."),

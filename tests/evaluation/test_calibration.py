@@ -17,13 +17,12 @@ from agents.methods.gate import Gate
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
-from evaluation.scores.figures import read_figures
 from evaluation.studies import calibrate
-from evaluation.studies.calibration_plot import risk_coverage
-from evaluation.studies.decisions import Decision, read_decisions, run_folders
+from evaluation.studies.calibrate import with_values
+from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
+from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
     SignedRegression,
-    Turns,
     best_threshold,
     decided_by,
     fit,
@@ -34,7 +33,7 @@ from evaluation.studies.gate_fit import (
     usable,
     white_box_line,
 )
-from evaluation.studies.preset_file import with_values
+from evaluation.studies.plots import risk_coverage
 from tests.evaluation.worlds import judged
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 
 from evaluation.data import known_sessions
-from evaluation.data.crag_dataset import CragDataset, load, read_photo_groups
+from evaluation.data.crag_dataset import CragDataset, load, read_facts
 from evaluation.data.dataset_images import ImageCache, cache_name, fit_ego, open_image
 from evaluation.records import EvaluationError
 from tests.evaluation.worlds import picture, row, write_dataset
@@ -161,14 +161,15 @@ def test_strange_addresses_give_a_note(tmp_path: Path) -> None:
         assert ImageCache([tmp_path], online=True, attempts=1).load(url).image is None
 
 
-def test_photo_groups_are_read_from_the_nearest_folder(tmp_path: Path) -> None:
-    assert read_photo_groups([tmp_path]) == {}
+def test_facts_are_read_from_the_nearest_folder(tmp_path: Path) -> None:
+    assert read_facts([tmp_path]) == {}
     (tmp_path / "near").mkdir()
-    (tmp_path / "content_ids.json").write_text(json.dumps({"a-0": {"photo_group": "other-photo"}, "a-1": {}}))
-    assert read_photo_groups([tmp_path / "near", tmp_path]) == {"a-0": "other-photo"}
+    (tmp_path / "content_ids.json").write_text(json.dumps({"a-0": {"same_photo": True}, "a-1": {}}))
+    facts = read_facts([tmp_path / "near", tmp_path])
+    assert (facts["a-0"].same_photo, facts["a-1"].same_photo) == (True, None)
     (tmp_path / "near" / "content_ids.json").write_text('{"a-0": "other-photo"}')
     with pytest.raises(EvaluationError, match="must map interaction ids to objects"):
-        read_photo_groups([tmp_path / "near", tmp_path])
+        read_facts([tmp_path / "near", tmp_path])
 
 
 def test_accept_forms_are_read_from_the_nearest_folder(tmp_path: Path) -> None:

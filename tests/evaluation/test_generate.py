@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.base_agent import Message
-from evaluation.files.run_log import latency, read_run_log
+from evaluation.files.responses import RESPONSES
+from evaluation.files.run_log import RUN_LOG, latency, read_run_log
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
 from evaluation.run.batches import schedule
-from evaluation.run.generate import RESPONSES, RUN_LOG, generate
+from evaluation.run.generate import generate
 from tests.evaluation.slow_agent_run import TURNS
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions
 

@@ -13,10 +13,11 @@ from pytest_httpserver import HTTPServer
 from tenacity import wait_none
 from werkzeug import Request, Response
 
-from evaluation.judge.choose_judge import choose_judge
-from evaluation.judge.judging import JudgeError, JudgeItem, judge_turns
-from evaluation.judge.openai_judge import SERVER_TRIES, TRIES, OpenAIJudge, style_of
+from evaluation.judge.judging import choose_judge, judge_turns
+from evaluation.judge.model_server import SERVER_TRIES
+from evaluation.judge.openai_judge import TRIES, OpenAIJudge, style_of
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import JudgeError, JudgeItem
 from tests.evaluation.worlds import judged
 
 ITEM = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")

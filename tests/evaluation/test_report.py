@@ -12,10 +12,9 @@ import pytest
 from PIL import Image
 
 from evaluation.files.traces import BoxView, match_traces, read_traces, to_view
+from evaluation.records import JudgedTurn, RunLogLine
 from evaluation.report.html_report import ReportPart, write_report
 from evaluation.report.thumbnails import crops, thumbnail
-from evaluation.run.generate import RunLogLine
-from evaluation.scores.scoring import JudgedTurn
 from tests.evaluation.worlds import judged, picture
 
 

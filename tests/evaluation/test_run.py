@@ -15,8 +15,7 @@ from agents.launch import Launch
 from agents.models.base import ChatMessage, ChatRequest
 from agents.models.chat.reply_cache import CachedReplies, ReplyStore
 from evaluation.files import manifest
-from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES
-from evaluation.files.turn_table import read_turn_table
+from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.run.options import build_parser, conversations, parse, reply_cache
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset

@@ -12,7 +12,6 @@ from evaluation.scores.scoring import (
     group_scores,
     is_exact,
     is_miss,
-    manual_score,
     mean_conversation_score,
     score,
     scores_dictionary,
@@ -105,11 +104,6 @@ def test_ego_scores_are_those_of_egocentric_turns() -> None:
     dictionary = scores_dictionary(turns)
     assert dictionary["ego"]["total"] == 2
     assert dictionary["all"]["total"] == 4
-
-
-def test_the_manual_scale() -> None:
-    assert manual_score(["perfect", "acceptable", "missing", "incorrect"]) == pytest.approx(0.125)
-    assert manual_score([]) == 0.0
 
 
 def test_the_leaderboards_average_weighs_by_the_size_of_the_domain() -> None:

@@ -15,9 +15,8 @@ from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.settings import Profile, Settings
 from evaluation.data.dataset_images import LoadedImage
-from evaluation.records import AnsweredTurn, QuestionTurn, Session
+from evaluation.records import AnsweredTurn, JudgedTurn, QuestionTurn, Session
 from evaluation.run.truncation import Truncator, approximate_ends
-from evaluation.scores.scoring import JudgedTurn
 from tests.agent.scripted import ScriptedChat
 
 DOMAINS = ["animal", "food", "vehicle"]

@@ -1,7 +1,6 @@
 """Whatever fails, on every preset: all answers, in order and in time; only the turns concerned abstain; the trace says why.
 
-On a scripted clock with the challenge's own limits, so that neither hangs nor a busy machine cost time; ``python -m benchmarks.faults``
-tries the same on the real clock.
+On a scripted clock with the challenge's own limits, so that neither hangs nor a busy machine cost time; two trials are on the real clock.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ import pytest
 
 from agents.settings import PRESETS, names
 from agents.turn import IDK
-from benchmarks.faults import main
-from tests.support.all_faults import FAULTS
 from tests.support.fault_plan import Fault, Plan
 from tests.support.fault_trial import Outcome, trial
 from tests.support.fault_variants import full_settings
+from tests.support.model_faults import MODEL_FAULTS
+from tests.support.search_faults import SEARCH_FAULTS
 from tests.support.stage_faults import STAGE_FAULTS, in_stage
 
 ALL = names(PRESETS)
+FAULTS: dict[str, Fault] = {**MODEL_FAULTS, **SEARCH_FAULTS}
 STAGES = [(variant, stage) for variant in ALL for stage in full_settings(variant).stages]
 
 
@@ -85,25 +85,3 @@ def test_a_call_that_takes_too_long_is_seen() -> None:
     outcome = trial("vlm_only", Fault(_too_slow), scripted=True)
     assert outcome.overrun_ms > 0.0
     assert not outcome.held
-
-
-def test_the_table(tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path_factory.mktemp("faults") / "new" / "faults.md"
-    assert (
-        main(["--presets", "vlm_only", "--kinds", "reply empty", "finalise raises", "--scripted", "--out", str(out)])
-        == 0
-    )
-    table = out.read_text("utf-8")
-    assert "| reply empty | vlm_only | yes |" in table
-    assert "| finalise raises | vlm_only | yes |" in table
-    assert main(["--presets", "no_such_preset", "--out", str(out)]) == 2
-    assert "no_such_preset" in capsys.readouterr().err
-
-
-def test_a_fault_that_does_not_hold_ends_the_command_with_1(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path_factory.mktemp("faults") / "faults.md"
-    monkeypatch.setitem(FAULTS, "too slow", Fault(_too_slow))
-    assert main(["--presets", "vlm_only", "--kinds", "too slow", "--scripted", "--out", str(out)]) == 1
-    assert "| too slow | vlm_only | **no** |" in out.read_text("utf-8")

@@ -10,12 +10,13 @@ import pytest
 
 from agents.prompts import PromptLibrary
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings import PROMPTS, ROOT
+from agents.settings import PROMPTS
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text
 from agents.turn import Evidence
+from mini_crag_mm.loader import read_pages
 from tests.support.injections import Case, load_cases, mini_entities, mini_pages, poisoned_entity, poisoned_page
 
 CASES = load_cases()
@@ -92,12 +93,7 @@ def test_there_are_enough_cases() -> None:
 
 def test_honest_pages_stay_as_they_are() -> None:
     lost = 0
-    rows = [
-        json.loads(line)
-        for name in ("own", "wiki")
-        for line in (ROOT / f"demo/pages/{name}.jsonl").read_text("utf-8").splitlines()
-    ]
-    for row in rows:
+    for row in read_pages():
         lost += sum(gives_orders(" ".join(part.split())) for part in row["page_snippet"].split(". "))
         assert safe_text(row["page_snippet"]).split() == clean(visible_text(row["page_snippet"])).split()
     assert lost == 0

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from mini_crag_mm.generator import compose, kg, wiki
-from mini_crag_mm.generator.content import Content, Scene, load_content
+from mini_crag_mm import wikipedia
+from mini_crag_mm.content_models import Content, Scene, load_content
+from mini_crag_mm.files import SET_ROOT, SetPaths
+from mini_crag_mm.generator.compose import Layout, build_scenes, set_up, take
+from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
 from mini_crag_mm.generator.likeness import compose_alike
-from mini_crag_mm.generator.paths import DEMO_ROOT, DemoPaths
-from mini_crag_mm.generator.photos import save_webp
+from tests.support.mean_colour import MeanColour
 
 RED = (230, 20, 30)
 SUMMARIES = {
@@ -177,62 +177,65 @@ def write_files(root: Path, files: Files) -> Path:
     return root
 
 
-def paint_photos(paths: DemoPaths) -> None:
+def paint_photos(paths: SetPaths) -> None:
     """Photos of the tiny set: an opaque cut-out, and two whole pictures with some texture."""
+    paths.photos.mkdir()
     square = Image.new("RGBA", (200, 200), (*RED, 255))
     # One clear corner makes it a cut-out without changing its box.
     square.paste((0, 0, 0, 0), (0, 0, 3, 3))
-    save_webp(square, paths.photos / "red_square.webp", 95)
+    square.save(paths.photos / "red_square.webp", quality=95)
     noise = np.random.default_rng(0).integers(0, 60, (150, 200, 3)).astype(np.uint8)
     disc = Image.fromarray(noise + 150)
     ImageDraw.Draw(disc).ellipse((60, 30, 140, 110), fill=(20, 40, 220))
-    save_webp(disc, paths.photos / "blue_disc.webp", 90)
+    disc.save(paths.photos / "blue_disc.webp", quality=90)
     bar = Image.fromarray(noise)
     ImageDraw.Draw(bar).rectangle((20, 60, 180, 90), fill=(20, 200, 60))
-    save_webp(bar, paths.photos / "green_bar.webp", 90)
+    bar.save(paths.photos / "green_bar.webp", quality=90)
 
 
 @pytest.fixture
 def summaries(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Stands in for the package of Wikipedia summaries."""
-    monkeypatch.setattr(wiki, "read_summaries", lambda: SUMMARIES)
+    monkeypatch.setattr(wikipedia, "read_summaries", lambda: SUMMARIES)
     return SUMMARIES
 
 
-class MeanColour:
-    """An image encoder that sees the mean colour."""
-
-    def encode(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
-        means = np.array([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) for image in images])
-        units: NDArray[np.float32] = means / np.linalg.norm(means, axis=1, keepdims=True)
-        return units
+def unaltered(scene: Scene, paths: SetPaths) -> tuple[Image.Image, Layout]:
+    """The scene with its photographs as they are."""
+    studio = set_up(scene, paths)
+    return take(studio, [0.0] * len(studio.subjects))
 
 
-def alike_in_colour(scene: Scene, paths: DemoPaths) -> tuple[Image.Image, compose.Layout]:
+def alike_in_colour(scene: Scene, paths: SetPaths) -> tuple[Image.Image, Layout]:
     """The scene with copies altered until their colours differ."""
     return compose_alike(scene, paths, MeanColour())
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> DemoPaths:
+def tiny(tmp_path: Path) -> SetPaths:
     """The tiny set with its photos; the ground textures are the committed ones."""
-    paths = DemoPaths(write_files(tmp_path / "set", tiny_files()))
+    paths = SetPaths(write_files(tmp_path / "set", tiny_files()))
     paint_photos(paths)
-    (paths.root / "textures").symlink_to(DEMO_ROOT / "textures")
+    lines = [
+        f"| photos/{e['id']}.webp | {e['photo']['source']} | {e['photo']['file']} | by us | CC0 |  |"
+        for e in tiny_files()["entities"]
+    ]
+    paths.attribution.write_text("\n".join(lines))
+    (paths.root / "textures").symlink_to(SET_ROOT / "textures")
     return paths
 
 
 @pytest.fixture
-def tiny_content(tiny: DemoPaths) -> Content:
+def tiny_content(tiny: SetPaths) -> Content:
     """The tiny set, loaded."""
     return load_content(tiny.content)
 
 
 @pytest.fixture
-def built(tiny: DemoPaths, tiny_content: Content, summaries: dict[str, str]) -> DemoPaths:
+def built(tiny: SetPaths, tiny_content: Content, summaries: dict[str, str]) -> SetPaths:
     """The tiny set with its scenes, pages and KG."""
-    assert wiki.build_pages(tiny_content, tiny) == []
-    kg.build_kg(tiny_content, tiny)
+    assert build_pages(tiny_content, tiny) == []
+    build_kg(tiny_content, tiny)
     scenes = list(tiny_content.scenes.values())
-    assert compose.build_scenes(scenes, tiny, composed=alike_in_colour) == []
+    assert build_scenes(scenes, tiny, False, alike_in_colour) == []
     return tiny

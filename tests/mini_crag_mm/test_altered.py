@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from mini_crag_mm.content_models import PhotoBackground, Scene
+from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.altered import SMALLEST_SIDE_PX, alter
 from mini_crag_mm.generator.compose import set_up
-from mini_crag_mm.generator.content import PhotoBackground, Scene
 from mini_crag_mm.generator.likeness import LEAST_STRENGTH, OTHER_PHOTOS, compose_alike, next_strength, target_cosine
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.generator.paths import DEMO_ROOT, DemoPaths
-from tests.mini_crag_mm.conftest import MeanColour
+from tests.support.mean_colour import MeanColour
 
 
 def _photo(name: str) -> Image.Image:
-    with Image.open(DEMO_ROOT / "photos" / f"{name}.webp") as opened:
+    with Image.open(SET_ROOT / "photos" / f"{name}.webp") as opened:
         return opened.copy()
 
 
@@ -82,14 +82,14 @@ def _scene(**fields: Any) -> Scene:
     return Scene.model_validate({**plain, **fields})
 
 
-def _write_other(paths: DemoPaths, entity: str, image: Image.Image) -> Path:
+def _write_other(paths: SetPaths, entity: str, image: Image.Image) -> Path:
     paths.other_photos.mkdir(exist_ok=True)
     target = paths.other_photos / f"{entity}.webp"
     image.save(target)
     return target
 
 
-def test_copies_are_altered_and_other_photographs_left_alone(tiny: DemoPaths) -> None:
+def test_copies_are_altered_and_other_photographs_left_alone(tiny: SetPaths) -> None:
     _, layout = compose_alike(_scene(), tiny, MeanColour())
     (thing,) = layout.objects
     assert thing["same_photo"] and thing["strength"] >= LEAST_STRENGTH and thing["cosine"] < 1
@@ -100,7 +100,7 @@ def test_copies_are_altered_and_other_photographs_left_alone(tiny: DemoPaths) ->
     assert not thing["same_photo"] and thing["strength"] == 0 and "target" not in thing
 
 
-def test_a_whole_photograph_takes_the_place_of_a_cut_out(tiny: DemoPaths) -> None:
+def test_a_whole_photograph_takes_the_place_of_a_cut_out(tiny: SetPaths) -> None:
     with Image.open(tiny.photos / "red_square.webp") as photo:
         assert photo.mode == "RGBA"
     _write_other(tiny, "red_square", Image.new("RGB", (90, 60), (200, 40, 40)))
@@ -110,7 +110,7 @@ def test_a_whole_photograph_takes_the_place_of_a_cut_out(tiny: DemoPaths) -> Non
     assert [placed.frame for placed in print_beside_a_sign.objects] == ["postcard"]
 
 
-def test_a_cut_out_takes_the_place_of_a_whole_photograph(tiny: DemoPaths) -> None:
+def test_a_cut_out_takes_the_place_of_a_whole_photograph(tiny: SetPaths) -> None:
     _write_other(tiny, "green_bar", Image.new("RGBA", (90, 60), (200, 40, 40, 128)))
     scene = set_up(_scene(background={"photo": "green_bar"}, objects=[]), tiny).scene
     assert scene.background == "grass" and [placed.entity for placed in scene.objects] == ["green_bar"]

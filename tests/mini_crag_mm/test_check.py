@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from mini_crag_mm.content_models import load_content
+from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator import check
 from mini_crag_mm.generator.check import check_content, difference_hash
-from mini_crag_mm.generator.content import load_content
-from mini_crag_mm.generator.paths import DemoPaths
 from tests.mini_crag_mm.conftest import SUMMARIES, Files, tiny_files, write_files
 
 
@@ -100,20 +100,21 @@ def test_derived_answers_are_left_to_a_human(tmp_path: Path) -> None:
     assert "t_q001" in str(findings[0])
 
 
-def test_amounts_are_counted(tiny: DemoPaths) -> None:
+def test_amounts_are_counted(tiny: SetPaths) -> None:
     messages = [finding.message for finding in check.check_counts(load_content(tiny.content))]
     assert "only 3 entities; at least 200 are wanted" in messages
     assert "only 1 dialogs; at least 40 are wanted" in messages
     assert "public_test: no question of category multi-hop" in messages
 
 
-def test_built_set_is_complete_and_stays_checked(built: DemoPaths) -> None:
+def test_built_set_is_complete_and_stays_checked(built: SetPaths) -> None:
     def errors() -> list[str]:
         return [finding.message for finding in check.check_all(built, counts=False) if finding.is_error]
 
     assert errors() == []
     (built.scenes / "t_s001.webp").unlink()
     (built.scenes / "stray.webp").write_bytes(b"")
+    built.attribution.write_text(built.attribution.read_text().replace("green.png", "another.png"))
     (built.photos / "green_bar.webp").write_bytes((built.photos / "blue_disc.webp").read_bytes())
     built.kg("validation").write_text("")
     built.own_pages.write_text("")
@@ -122,6 +123,7 @@ def test_built_set_is_complete_and_stays_checked(built: DemoPaths) -> None:
     expected = [
         "t_s001: not composed",
         "scenes/stray.webp: no such scene",
+        "ATTRIBUTION.md: photos/green_bar.webp: the line is missing",
         "t_d001: changed since it was composed",
         "kg/validation.jsonl: not as in the content",
         "pages/own.jsonl: not as in the content",
@@ -131,7 +133,7 @@ def test_built_set_is_complete_and_stays_checked(built: DemoPaths) -> None:
     assert [part for part in expected if not any(part in message for message in found)] == []
 
 
-def test_missing_photo_and_size_are_reported(built: DemoPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_photo_and_size_are_reported(built: SetPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     (built.photos / "blue_disc.webp").unlink()
     (built.photos / "nobody.webp").write_bytes(b"")
     monkeypatch.setattr(check, "MAX_BYTES", 10)
@@ -141,7 +143,7 @@ def test_missing_photo_and_size_are_reported(built: DemoPaths, monkeypatch: pyte
     assert "MB; at most" in text
 
 
-def test_faulty_yaml_is_among_the_findings(built: DemoPaths) -> None:
+def test_faulty_yaml_is_among_the_findings(built: SetPaths) -> None:
     (built.content / "tst" / "pages.yaml").write_text("- {id: half}")
     assert any("pages.yaml: half: split" in str(finding) for finding in check.check_all(built, counts=False))
 

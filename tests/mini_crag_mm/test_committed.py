@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mini_crag_mm.generator.attribution import attributed
+from agents.search.images import cache_name
+from mini_crag_mm.content_models import SPLITS, Content, load_content
+from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.check import check_all, held_out_share
-from mini_crag_mm.generator.compose import read_layout
-from mini_crag_mm.generator.content import SPLITS, Content, load_content
-from mini_crag_mm.generator.datasets import TASKS, BuiltDatasets, build_datasets, cache_name, scene_url
-from mini_crag_mm.generator.kg import index_image, read_kg
-from mini_crag_mm.generator.paths import DEMO_ROOT, DemoPaths
-from mini_crag_mm.generator.wiki import read_pages
-from tests.mini_crag_mm.test_datasets import same_in_both_revisions
+from mini_crag_mm.loader import index_image, read_kg, read_layout, read_pages
+from mini_crag_mm.organiser_format import TASKS, BuiltDatasets, build_datasets, scene_url
+from tests.mini_crag_mm.test_organiser_format import same_in_both_revisions
 
-PATHS = DemoPaths()
+PATHS = SetPaths()
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +37,7 @@ def test_all_rules_hold() -> None:
 def test_amounts(content: Content) -> None:
     assert len(content.entities) >= 200 and len(list(PATHS.photos.glob("*.webp"))) == len(content.entities)
     assert len(content.questions) >= 150 and len(content.dialogs) >= 40
-    assert len(read_pages(PATHS)) >= 400
+    assert len(read_pages()) >= 400
     for split in SPLITS:
         assert sum(question.split == split for question in content.questions.values()) >= 75
         assert sum(dialog.split == split for dialog in content.dialogs.values()) >= 20
@@ -103,16 +101,6 @@ def test_index_pictures_and_companions() -> None:
         assert any(entity["entity_attributes"] == {} for line in lines for entity in line["entities"])
 
 
-def test_every_photo_is_attributed(content: Content) -> None:
-    rows = attributed(PATHS.attribution.read_text(encoding="utf-8"))
-    entities = content.entities.values()
-    expected = {f"photos/{e.id}.webp": (e.photo.source, e.photo.file) for e in entities}
-    expected |= {
-        f"other_photos/{e.id}.webp": (e.other_photo.source, e.other_photo.file) for e in entities if e.other_photo
-    }
-    assert rows == expected
-
-
 def test_data_sets_load_in_both_revisions(made: BuiltDatasets, content: Content, tmp_path: Path) -> None:
     items = {"single-turn": content.questions.values(), "multi-turn": content.dialogs.values()}
     for task in TASKS:
@@ -127,11 +115,11 @@ def test_data_sets_load_in_both_revisions(made: BuiltDatasets, content: Content,
 
 def test_nothing_names_a_machine() -> None:
     texts = [
-        *DEMO_ROOT.rglob("*.yaml"),
-        *DEMO_ROOT.rglob("*.py"),
-        *DEMO_ROOT.rglob("*.md"),
-        *DEMO_ROOT.rglob("*.json*"),
+        *SET_ROOT.rglob("*.yaml"),
+        *SET_ROOT.rglob("*.py"),
+        *SET_ROOT.rglob("*.md"),
+        *SET_ROOT.rglob("*.json*"),
     ]
     for path in texts:
         text = path.read_text(encoding="utf-8")
-        assert str(DEMO_ROOT.parent) not in text and f"{Path.home()}/" not in text, path
+        assert str(SET_ROOT.parent) not in text and f"{Path.home()}/" not in text, path

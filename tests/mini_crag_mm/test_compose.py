@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mini_crag_mm.content_models import Scene, SceneryName, TextStyle
+from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import (
     LARGEST_SCENE_BYTES,
     ComposeError,
     build_scenes,
-    compose_scene,
     encode_scene,
-    flattened,
-    read_layout,
 )
-from mini_crag_mm.generator.content import Scene, SceneryName, TextStyle
 from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.generator.paths import DemoPaths
+from mini_crag_mm.loader import flattened, read_layout
+from tests.mini_crag_mm.conftest import unaltered
 
 
 def _scene(**fields: Any) -> Scene:
@@ -59,8 +58,8 @@ def _red_box(picture: Image.Image) -> tuple[int, int, int, int]:
         {"objects": [{"entity": "red_square", "box": [0.7, 0.3, 0.45, 0.6]}]},
     ],
 )
-def test_layout_says_where_the_object_really_is(tiny: DemoPaths, fields: dict[str, Any]) -> None:
-    picture, layout = compose_scene(_scene(**fields), tiny)
+def test_layout_says_where_the_object_really_is(tiny: SetPaths, fields: dict[str, Any]) -> None:
+    picture, layout = unaltered(_scene(**fields), tiny)
     assert picture.size == layout.size
     box = next(thing["box"] for thing in layout.objects if thing["entity"] == "red_square")
     assert np.abs(np.array(box) - np.array(_red_box(picture))).max() <= 6
@@ -68,40 +67,40 @@ def test_layout_says_where_the_object_really_is(tiny: DemoPaths, fields: dict[st
     assert left >= 0 and top >= 0 and left + width <= picture.width and top + height <= picture.height
 
 
-def test_without_camera_the_box_is_the_one_asked_for(tiny: DemoPaths) -> None:
-    _, layout = compose_scene(_scene(objects=[{"entity": "red_square", "box": [0.25, 0.2, 0.45, 0.6]}]), tiny)
+def test_without_camera_the_box_is_the_one_asked_for(tiny: SetPaths) -> None:
+    _, layout = unaltered(_scene(objects=[{"entity": "red_square", "box": [0.25, 0.2, 0.45, 0.6]}]), tiny)
     # The square is 216 px in a box of 216 x 216 at (120, 72).
     assert np.abs(np.array(layout.objects[0]["box"]) - [120, 72, 216, 216]).max() <= 2
     assert layout.objects[0]["shown"] > 0.98 and layout.objects[0]["covered"] == 0
 
 
-def test_counter_clockwise_is_as_seen(tiny: DemoPaths) -> None:
+def test_counter_clockwise_is_as_seen(tiny: SetPaths) -> None:
     right = {"entity": "red_square", "box": [0.75, 0.4, 0.15, 0.2]}
-    _, level = compose_scene(_scene(objects=[right]), tiny)
-    _, turned = compose_scene(_scene(objects=[right], effects={"rotate": 12}), tiny)
+    _, level = unaltered(_scene(objects=[right]), tiny)
+    _, turned = unaltered(_scene(objects=[right], effects={"rotate": 12}), tiny)
     assert turned.objects[0]["box"][1] < level.objects[0]["box"][1] - 20
 
 
-def test_hidden_and_cut_things_are_measured(tiny: DemoPaths) -> None:
+def test_hidden_and_cut_things_are_measured(tiny: SetPaths) -> None:
     half = {"entity": "blue_disc", "box": [0.25, 0.2, 0.225, 0.6], "frame": "poster"}
     square = {"entity": "red_square", "box": [0.25, 0.2, 0.45, 0.6]}
-    _, layout = compose_scene(_scene(objects=[square, half]), tiny)
+    _, layout = unaltered(_scene(objects=[square, half]), tiny)
     assert 0.15 < layout.objects[0]["covered"] < 0.25 and layout.objects[1]["covered"] == 0
-    _, layout = compose_scene(_scene(objects=[{"entity": "red_square", "box": [-0.225, 0.2, 0.45, 0.6]}]), tiny)
+    _, layout = unaltered(_scene(objects=[{"entity": "red_square", "box": [-0.225, 0.2, 0.45, 0.6]}]), tiny)
     assert layout.objects[0]["shown"] == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize("name", get_args(SceneryName))
 @pytest.mark.parametrize("frame", ["none", "postcard"])
-def test_every_background_can_be_painted(tiny: DemoPaths, name: str, frame: str) -> None:
+def test_every_background_can_be_painted(tiny: SetPaths, name: str, frame: str) -> None:
     fields = {"background": name, "objects": [{"entity": "red_square", "box": [0.1, 0.3, 0.4, 0.5], "frame": frame}]}
-    picture, _ = compose_scene(_scene(id=f"t_{name}", egocentric=True, **fields), tiny)
+    picture, _ = unaltered(_scene(id=f"t_{name}", egocentric=True, **fields), tiny)
     assert picture.mode == "RGB" and np.asarray(picture).std() > 5
 
 
-def test_a_scene_depends_on_its_id_and_content_alone(tiny: DemoPaths) -> None:
+def test_a_scene_depends_on_its_id_and_content_alone(tiny: SetPaths) -> None:
     def picture(scene: Scene) -> bytes:
-        return encode_scene(compose_scene(scene, tiny)[0])
+        return encode_scene(unaltered(scene, tiny)[0])
 
     fields: dict[str, Any] = {
         "background": "street",
@@ -113,10 +112,8 @@ def test_a_scene_depends_on_its_id_and_content_alone(tiny: DemoPaths) -> None:
     assert picture(_scene(**fields, id="t_other")) != first
 
 
-def test_texts_have_boxes_and_keep_their_breaks(tiny: DemoPaths) -> None:
-    _, layout = compose_scene(
-        _scene(texts=[{"text": "OPEN\n9-18", "box": [0.5, 0.5, 0.4, 0.25], "style": "label"}]), tiny
-    )
+def test_texts_have_boxes_and_keep_their_breaks(tiny: SetPaths) -> None:
+    _, layout = unaltered(_scene(texts=[{"text": "OPEN\n9-18", "box": [0.5, 0.5, 0.4, 0.25], "style": "label"}]), tiny)
     assert layout.texts[0]["text"] == "OPEN\n9-18"
     assert np.abs(np.array(layout.texts[0]["box"]) - [240, 180, 192, 90]).max() <= 2
 
@@ -137,30 +134,30 @@ def test_text_of_any_length_fits() -> None:
         assert print_text(text, "receipt", 60, 30, generator("x")).size == (60, 30)
 
 
-def test_missing_photo_and_things_out_of_sight_are_problems(tiny: DemoPaths) -> None:
+def test_missing_photo_and_things_out_of_sight_are_problems(tiny: SetPaths) -> None:
     with pytest.raises(ComposeError, match="photo of nobody"):
-        compose_scene(_scene(objects=[{"entity": "nobody", "box": [0, 0, 1, 1]}]), tiny)
+        unaltered(_scene(objects=[{"entity": "nobody", "box": [0, 0, 1, 1]}]), tiny)
     with pytest.raises(ComposeError, match="lies outside the frame"):
-        compose_scene(_scene(effects={"crop": [0.75, 0.0, 0.25, 1.0]}), tiny)
+        unaltered(_scene(effects={"crop": [0.75, 0.0, 0.25, 1.0]}), tiny)
 
 
-def test_only_changed_scenes_are_composed_again(built: DemoPaths) -> None:
-    from mini_crag_mm.generator.content import load_content
+def test_only_changed_scenes_are_composed_again(built: SetPaths) -> None:
+    from mini_crag_mm.content_models import load_content
 
     scenes = list(load_content(built.content).scenes.values())
     before = {scene.id: (built.scenes / f"{scene.id}.webp").stat().st_mtime_ns for scene in scenes}
     changed = scenes[0].model_copy(update={"background": "sand"})
-    assert build_scenes([changed, scenes[1]], built) == []
+    assert build_scenes([changed, scenes[1]], built, False, unaltered) == []
     after = {path.stem: path.stat().st_mtime_ns for path in built.scenes.glob("*.webp")}
     assert set(after) == {scenes[0].id, scenes[1].id}
     assert after[scenes[0].id] != before[scenes[0].id] and after[scenes[1].id] == before[scenes[1].id]
     assert set(read_layout(built.layout)) == set(after)
 
 
-def test_a_scene_that_fails_spoils_no_other(built: DemoPaths) -> None:
+def test_a_scene_that_fails_spoils_no_other(built: SetPaths) -> None:
     good = _scene(id="t_good")
     bad = _scene(id="t_bad", objects=[{"entity": "nobody", "box": [0, 0, 1, 1]}])
-    problems = build_scenes([bad, good], built)
+    problems = build_scenes([bad, good], built, False, unaltered)
     assert len(problems) == 1 and (built.scenes / "t_good.webp").exists()
     assert list(json.loads(built.layout.read_text())) == ["t_good"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mini_crag_mm.generator.content import ContentError, Effects, PhotoBackground, load_content
-from mini_crag_mm.generator.paths import DemoPaths
+from mini_crag_mm.content_models import ContentError, Effects, PhotoBackground, load_content
+from mini_crag_mm.files import SetPaths
 from tests.mini_crag_mm.conftest import tiny_files, write_files
 
 
@@ -17,7 +17,7 @@ def _problems(root: Path) -> list[str]:
     return caught.value.problems
 
 
-def test_reads_all_kinds_with_defaults(tiny: DemoPaths) -> None:
+def test_reads_all_kinds_with_defaults(tiny: SetPaths) -> None:
     content = load_content(tiny.content)
     assert list(content.entities) == ["red_square", "blue_disc", "green_bar"]
     scene = content.scenes["t_s002"]

@@ -13,6 +13,7 @@ from PIL import Image
 
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import Int8Linear
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.transformers_loading import load_checkpoint
@@ -301,6 +302,18 @@ def test_the_8_bit_layer_multiplies_what_it_rounded() -> None:
     exact = linear(inputs) - linear.bias
     error = (got - linear.bias - exact).norm(dim=-1) / exact.norm(dim=-1)
     assert float(error.max()) < 0.02  # each token has a scale of its own: small ones are not lost beside large ones
+
+
+def test_grouped_attention_says_what_the_model_says_with_its_own(llama: Path, chat: TransformersChat) -> None:
+    checkpoint = load_checkpoint(llama)
+    config = checkpoint.model.config
+    assert config.num_attention_heads > config.num_key_value_heads
+    use_grouped_attention(checkpoint.model)
+    grouped = TransformersChat(checkpoint, "grouped", max_batch=4, cache="static")
+    requests = [ask("fox", logprobs=True), ask("How tall is the Eiffel Tower? " * 3, logprobs=True, max_tokens=5)]
+    for own, other in zip(chat.chat(requests), grouped.chat(requests), strict=True):
+        assert own.text == other.text
+        np.testing.assert_allclose(own.logprobs, other.logprobs, atol=1e-4)
 
 
 @needs_vnni

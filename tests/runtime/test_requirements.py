@@ -22,12 +22,12 @@ def test_what_goes_together_on_the_gpu_is_pinned_together() -> None:
 
 def test_the_lock_holds_what_is_asked_for_by_name() -> None:
     locked = pins("requirements.txt")
-    for name, version in pins("requirements.in").items():
+    for name, version in pins("requirements/gpu.in").items():
         assert name in locked and version in ("", locked[name]), name
 
 
 def test_libraries_of_the_agent_have_one_version_everywhere() -> None:
-    ours, theirs = pins("requirements.in"), pins("requirements-cpu.in")
+    ours, theirs = pins("requirements/gpu.in"), pins("requirements/cpu.in")
     shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in ("torch", "pyarrow")}
     assert shared >= {"transformers", "chromadb", "cragmm-search-pipeline"}
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}

@@ -31,11 +31,9 @@ def png(mode: str = "RGB", colour: object = "red") -> bytes:
 
 def test_names_are_those_of_the_other_image_caches() -> None:
     from evaluation.data.dataset_images import cache_name as evaluation_name
-    from mini_crag_mm.generator.datasets import cache_name as demo_name
 
     for url in ("https://i.example/a.webp", "https://i.example/b.JPG?x=1#y", "https://i.example/c"):
         assert cache_name(url) == evaluation_name(url)
-    assert cache_name("https://i.example/a.webp") == demo_name("https://i.example/a.webp")
 
 
 def test_what_lies_in_the_folder_is_found_and_the_rest_is_left_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.settings import Profile
-from benchmarks import soak as command
+from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.search.conftest import draw
 from tests.support.scripted_parts import ready
-from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, soak
+from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, piles_up, soak
 
 
 @pytest.fixture
@@ -48,6 +49,32 @@ def test_threads_files_and_temporary_files_do_not_pile_up(pipeline: Any, own_tem
     assert len((tmp_path / "trace.jsonl").read_text().splitlines()) == 60
 
 
+@pytest.mark.skipif("CRAG_SOAK" not in os.environ, reason="CRAG_SOAK=2000 asks so many turns of the prepared mini set")
+def test_thousands_of_turns_of_the_mini_set(own_temporary: Path, tmp_path: Path) -> None:
+    mini = PreparedSet("validation")
+    pipeline = mini.search()
+    unhurried = ["limits.seconds_per_turn=600", "limits.seconds_per_dialog=6000"]  # a busy machine must skip nothing
+    agent = CragAgent(
+        pipeline,
+        settings=Launch.read("best", "embedded", overrides=unhurried).settings,
+        models=ModelSet(Profile(name="scripted", models={}), tmp_path, ready=ready()),
+        trace_path=tmp_path / "trace.jsonl",
+    )
+    dialogs: dict[str, list[AskedTurn]] = {}
+    for asked in mini.turns(60):
+        dialogs.setdefault(asked.session.session_id, []).append(asked)
+    questions = [
+        Question(turns[0].image.copy, [one.turn.query for one in turns])
+        for turns in dialogs.values()
+        if turns[0].image is not None
+    ]
+    samples = []
+    for one in soak(agent, questions, int(os.environ["CRAG_SOAK"])):
+        samples.append(one)
+        print(one)
+    assert piles_up(after_warm_up(samples, 0.25)) == []
+
+
 class Leaking:
     """An agent that leaves something behind at each call."""
 
@@ -67,7 +94,7 @@ def test_what_leaks_is_noticed(own_temporary: Path) -> None:
     samples = list(soak(agent, questions, 60, every=15))
     for file in agent.kept:
         file.close()
-    assert {"files", "temporary"} <= set(command.piles_up(samples))
+    assert {"files", "temporary"} <= set(piles_up(samples))
 
 
 def test_dialogs_are_gone_on_with_and_some_turns_are_broken() -> None:
@@ -95,12 +122,5 @@ def test_memory_may_grow_by_five_percent(last: float, found: list[str]) -> None:
     first = Sample(10, 1000.0, 5, 5, 5, 1.0)
     samples = [dataclasses.replace(first, turns=10 * n, rss=1000.0 + n * (last - 1000.0) / 7) for n in range(8)]
     quarters = [*[first] * 4, *[dataclasses.replace(first, rss=last)] * 4]
-    assert command.piles_up(quarters) == found
+    assert piles_up(quarters) == found
     assert growth(samples) <= last / 1000.0 - 1.0
-
-
-def test_the_figure_is_drawn(tmp_path: Path) -> None:
-    samples = [Sample(n, 100.0, 5, 5, 0, float(n)) for n in range(10, 100, 10)]
-    command.draw(samples, tmp_path / "figures" / "soak.png")
-    assert Image.open(tmp_path / "figures" / "soak.png").width > 300
-    command.show(samples, after_warm_up(samples, 0.25))

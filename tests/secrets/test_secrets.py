@@ -28,8 +28,8 @@ from agents.stage import Context, Stage
 from agents.trace import TraceWriter
 from agents.turn import IDK, Turn
 from evaluation.files.manifest import write_manifest
-from evaluation.judge.judging import JudgeError, JudgeItem
 from evaluation.judge.openai_judge import OpenAIJudge
+from evaluation.records import JudgeError, JudgeItem
 from evaluation.run.generate import generate
 from tests.agent.scripted import context, turn
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions

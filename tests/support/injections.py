@@ -1,9 +1,7 @@
-"""Cases of indirect prompt injection: what is laid into what a search found, and a search that lays it there."""
+"""Cases of indirect prompt injection, and how they are put into what a search found."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +9,9 @@ from typing import Any, Literal
 import yaml
 
 from agents.settings import ROOT
+from mini_crag_mm.loader import WebPage, read_kg, read_pages
 
 CASES = ROOT / "tests" / "injection" / "cases.yaml"
-PAGES = ROOT / "mini_crag_mm" / "pages" / "own.jsonl"
-
-GRAPH = ROOT / "mini_crag_mm" / "kg" / "validation.jsonl"
 
 Where = Literal["page", "attribute", "nested", "key", "name"]
 
@@ -41,15 +37,14 @@ def load_cases(path: Path = CASES) -> list[Case]:
     ]
 
 
-def mini_pages(path: Path = PAGES) -> list[dict[str, str]]:
-    """The mini set's own pages: page_name, page_url, page_snippet."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+def mini_pages() -> list[WebPage]:
+    """The pages that were written for the mini set."""
+    return [page for page in read_pages() if page["kind"] != "wiki"]
 
 
-def mini_entities(path: Path = GRAPH) -> list[dict[str, Any]]:
-    """The mini set's entities with their raw attributes: entity_name, entity_attributes."""
-    lines = path.read_text("utf-8").splitlines()
-    return [entity for line in lines for entity in json.loads(line)["entities"]]
+def mini_entities() -> list[dict[str, Any]]:
+    """The mini set's entities of validation with their raw attributes: entity_name, entity_attributes."""
+    return [dict(entity) for image in read_kg("validation") for entity in image["entities"]]
 
 
 def poisoned_page(page: dict[str, Any], case: Case) -> dict[str, Any]:
@@ -76,25 +71,3 @@ def poisoned_entity(entity: dict[str, Any], case: Case) -> dict[str, Any]:
     elif case.where == "name":
         return {**entity, "entity_name": f"{entity['entity_name']}. {case.text}"}
     return {**entity, "entity_attributes": {**added, **(entity.get("entity_attributes") or {})}}
-
-
-class PoisonedSearch:
-    """A search whose best two results carry a case; ``case`` may be changed between questions, None for none."""
-
-    def __init__(self, pipeline: Any, most: int = 2) -> None:
-        self._pipeline = pipeline
-        self._most = most
-        self.case: Case | None = None
-
-    def __call__(self, query: Any, k: int = 5) -> list[dict[str, Any]]:
-        """Results of one query, as the pipeline gives them."""
-        hits: Sequence[dict[str, Any]] = self._pipeline(query, k=k)
-        if self.case is None:
-            return list(hits)
-        return [self._spoilt(hit, self.case) if place < self._most else hit for place, hit in enumerate(hits)]
-
-    @staticmethod
-    def _spoilt(hit: dict[str, Any], case: Case) -> dict[str, Any]:
-        if "entities" in hit:
-            return {**hit, "entities": [poisoned_entity(entity, case) for entity in hit["entities"]]}
-        return poisoned_page(hit, case)

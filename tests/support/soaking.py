@@ -19,6 +19,7 @@ from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
 
+MOST_GROWTH = 0.05
 _MIB = 2**20
 _MOST_TURNS = 6  # of a dialog
 _DIALOGS = 24  # open at a time
@@ -190,3 +191,10 @@ def growth(samples: Sequence[Sample]) -> float:
     quarter = max(1, len(samples) // 4)
     first, last = (median(one.rss for one in part) for part in (samples[:quarter], samples[-quarter:]))
     return last / first - 1.0
+
+
+def piles_up(steady: Sequence[Sample]) -> list[str]:
+    """What there is more of at the end than after the warm-up; memory may grow by ``MOST_GROWTH``."""
+    said = [] if growth(steady) <= MOST_GROWTH else ["memory"]
+    first, last = steady[0], steady[-1]
+    return said + [name for name in ("threads", "files", "temporary") if getattr(last, name) > getattr(first, name)]

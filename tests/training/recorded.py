@@ -14,7 +14,8 @@ from agents.models.base import ChatRequest
 from agents.settings import Profile, settings_from
 from evaluation.data.crag_dataset import load
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.run.steps import answer_sessions, judge_answers, prepare_output
+from evaluation.run.launching import LaunchedAgent
+from evaluation.run.steps import Judging, answer_sessions, judge_answers
 from tests.agent.scripted import Say, ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.evaluation.worlds import row, write_dataset
 from training.recorded_agent import RecordedAgent, RecordedChat, Recorder
@@ -88,8 +89,8 @@ def record_run(
         models=models,
     )
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")
-    agent.trace_to(prepare_output(out, resume=False))
     console = Console(file=io.StringIO())
-    made = answer_sessions(agent, dataset, dataset.sessions, out, console, about={"preset": "test"}, progress=False)
-    judge_answers(made.turns, RuleJudge(), out, console, dataset=dataset, progress=False)
+    launched = LaunchedAgent(agent, trace_to=agent.trace_to)
+    made = answer_sessions(launched, dataset, dataset.sessions, out, console, about={"preset": "test"}, progress=False)
+    judge_answers(made.turns, Judging(RuleJudge()), out, console, dataset)
     return out

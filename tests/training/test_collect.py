@@ -18,6 +18,7 @@ from training import collect, record
 from training.answer_support import holds_answer
 from training.chat_examples import HELD_OUT, TRAIN, Example, read_examples
 from training.collect import is_held_out
+from training.command import ABOUT
 from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
 
 
@@ -59,7 +60,7 @@ def test_sessions_stay_on_one_side_and_the_description_counts_both(run: Path, tm
     sides = [{row.session_id for row in read_examples(out / name)} for name in (TRAIN, HELD_OUT)]
     assert sides[0] and sides[1] and not sides[0] & sides[1]
     assert sides[1] == {f"s{number}" for number in range(5) if is_held_out(f"s{number}", 0.4)}
-    about = json.loads((out / collect.ABOUT).read_text())
+    about = json.loads((out / ABOUT).read_text())
     assert about["train"]["stages"]["answer"]["requests"] + about["held_out"]["stages"]["answer"]["requests"] == 10
     assert about["unplaced_requests"] == 0 and about["train"]["stages"]["answer"]["refusals"] == 0.0
 
@@ -119,7 +120,7 @@ def test_the_same_questions_about_other_pictures_are_taken(run: Path, tmp_path: 
         str(tmp_path),
     ]
     assert collect.main(arguments) == 0
-    assert json.loads((tmp_path / "out" / collect.ABOUT).read_text())["public_test"] == "kept out by name and content"
+    assert json.loads((tmp_path / "out" / ABOUT).read_text())["public_test"] == "kept out by name and content"
 
 
 def test_the_ids_of_the_test_split_are_refused_with_other_pictures(run: Path, tmp_path: Path) -> None:

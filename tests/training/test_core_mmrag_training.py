@@ -13,14 +13,12 @@ from tests.training.tiny_data import SAVE, example
 from training import core_data, core_train
 from training.chat_examples import HELD_OUT, TRAIN, read_examples
 from training.core_data import knowledge_source, modality
-from training.core_losses import (
+from training.core_train import (
     choice_log_probabilities,
-    prki_loss,
+    letter_scores,
+    objective_loss,
     reply_log_probabilities,
-    sft_loss,
-    vtki_loss,
 )
-from training.core_train import letter_scores, objective_loss
 from training.encoding import IGNORED
 
 LN = math.log
@@ -41,14 +39,6 @@ def test_an_entry_is_chosen_among_those_that_there_are() -> None:
     assert found.tolist() == pytest.approx([LN(2 / 8), LN(2 / 3)])
 
 
-def test_equations_9_11_and_12_sum_over_both_sets() -> None:
-    half, tenth = torch.tensor([LN(0.5), LN(0.25)]), torch.tensor([LN(0.1)])
-    wanted = pytest.approx(LN(2) + LN(4) + LN(10))
-    for loss in (prki_loss, vtki_loss, sft_loss):
-        assert float(loss(half, tenth)) == wanted
-        assert float(loss(half[:0], tenth)) == pytest.approx(LN(10))
-
-
 def test_the_letters_are_read_where_the_reply_begins() -> None:
     logits = torch.zeros(1, 4, 6)
     logits[0, 1] = torch.tensor([9.0, 0.0, LN(3), 0.0, 9.0, 9.0])
@@ -61,13 +51,13 @@ def test_the_letters_are_read_where_the_reply_begins() -> None:
     assert float(objective_loss("vtki_v", logits, labels, padded)) == pytest.approx(-LN(3 / 4))
 
 
-def test_the_loss_of_an_answer_is_its_negative_log_probability() -> None:
-    logits = torch.tensor([[[0.0, LN(3)], [0.0, 0.0], [5.0, -5.0]]])
-    labels = torch.tensor([[IGNORED, 1, 0]])
+def test_the_loss_of_answers_is_their_mean_negative_log_probability() -> None:
+    """Two rows: 3/4 times 1/2, and 1/4 times 1/2."""
+    logits = torch.tensor([[[0.0, LN(3)], [0.0, 0.0], [5.0, -5.0]], [[LN(3), 0.0], [0.0, 0.0], [5.0, -5.0]]])
+    labels = torch.tensor([[IGNORED, 1, 0], [IGNORED, 1, 0]])
+    no_letters = torch.zeros(2, 0, dtype=torch.long)
     for objective in ("prki_int", "prki_ext", "sft_v", "sft_t"):
-        assert float(objective_loss(objective, logits, labels, torch.zeros(1, 0, dtype=torch.long))) == pytest.approx(
-            LN(8 / 3)
-        )
+        assert float(objective_loss(objective, logits, labels, no_letters)) == pytest.approx((LN(8 / 3) + LN(8)) / 2)
 
 
 def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:

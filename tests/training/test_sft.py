@@ -17,6 +17,7 @@ from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft
 from training.adapters import load_trainable, without_cache
 from training.chat_examples import TrainingDataError
+from training.command import ABOUT
 from training.encoding import IGNORED, Group, SampleEncoder, groups_of
 from training.recipes import DataTable, LoraTable, load_recipe, recipe_names
 from training.targets import Sample, counts, samples_of
@@ -150,7 +151,7 @@ def run_sft(data: Path, model: Path, out: Path, *more: str) -> dict[str, Any]:
     small = ["training.learning_rate=0.02", "training.accumulation=2", "data.refusals_left_out=0", "lora.r=4"]
     changes = [word for change in small for word in ("--set", change)]
     assert sft.main([*fixed, *changes, *more]) == 0
-    about: dict[str, Any] = json.loads((out / sft.ABOUT).read_text())
+    about: dict[str, Any] = json.loads((out / ABOUT).read_text())
     return about
 
 

@@ -18,7 +18,7 @@ def load_smollm2(cache: Path, dtype: str = "bfloat16", max_batch: int = 8) -> Tr
 
     Args:
         cache: The project's cache folder; the checkpoint is kept in ``models/smollm2-135m-instruct`` below it.
-        dtype: ``bfloat16`` reads prompts about twice as fast as ``float32`` on the CPUs measured (benchmarks/chat.py).
+        dtype: ``bfloat16`` reads prompts about twice as fast as ``float32`` on the CPUs measured.
         max_batch: Most prompts in one pass.
 
     Raises:

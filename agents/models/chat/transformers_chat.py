@@ -14,6 +14,7 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
+from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
 from agents.models.chat.prompt_fitting import cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMask, SchemaMasks
@@ -51,10 +52,16 @@ class TransformersChat:
         name: Name in traces.
         max_batch: Most prompts in one pass over the model.
         max_image_side: Images are scaled down to this many pixels on their longer side.
+        cache: Kind of key-value cache as ``GenerationConfig`` names it; None for the model's own.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, name: str, max_batch: int = 8, max_image_side: int = MAX_IMAGE_SIDE
+        self,
+        checkpoint: Checkpoint,
+        name: str,
+        max_batch: int = 8,
+        max_image_side: int = MAX_IMAGE_SIDE,
+        cache: str | None = None,
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
@@ -62,6 +69,7 @@ class TransformersChat:
         self._checkpoint = checkpoint
         self._max_batch = max_batch
         self._max_image_side = max_image_side
+        self._cache = cache
         self._schemas: SchemaMasks | None = None
 
     @classmethod
@@ -79,6 +87,8 @@ class TransformersChat:
         checkpoint = load_checkpoint(source, device, dtype)
         if int8:
             quantise(checkpoint.model)
+            use_grouped_attention(checkpoint.model)
+            options.setdefault("cache", "static")  # the growing one is copied whole for every token
         options.setdefault("name", Path(source).name + (" (int8)" if int8 else ""))
         return cls(checkpoint, **options)
 
@@ -212,6 +222,7 @@ class TransformersChat:
             do_sample=False,
             eos_token_id=ends or None,
             pad_token_id=self._checkpoint.tokenizer.pad_token_id,
+            cache_implementation=self._cache,
         )
         with torch.inference_mode():
             self._checkpoint.model.generate(

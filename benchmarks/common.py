@@ -1,0 +1,56 @@
+"""What the benchmarks share: their options, the index of the graph's photographs, and errors in one line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agents.models.base import FloatArray, ImageEncoder, ModelError
+from agents.search.hits import SearchError
+from agents.settings import SettingsError
+from evaluation.records import EvaluationError
+from mini_crag_mm.content_models import SPLITS, Split
+from mini_crag_mm.loader import DEFAULT_CACHE, index_image, read_kg
+
+FAILURES = (EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
+"""What a benchmark tells in one line; anything else is a fault of its own."""
+
+
+def parser_of(name: str, description: str | None, *, profile: bool = False) -> argparse.ArgumentParser:
+    """A parser with the options of every benchmark: ``--split``, ``--cache`` and, where asked for, ``--profile``."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--split", choices=SPLITS, default="validation", help="tune on validation only (the default)")
+    parser.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="folder that mini_crag_mm.prepare filled (default: .cache)"
+    )
+    if profile:
+        parser.add_argument("--profile", default="embedded", help="profile of the models (default: embedded)")
+    return parser
+
+
+def run(
+    measure: Callable[[argparse.Namespace], int],
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    *also: type[Exception],
+) -> int:
+    """The exit status of a benchmark: its own, or 2 where it ends in one of ``FAILURES`` or of ``also``."""
+    options = parser.parse_args(arguments)
+    failures: tuple[type[Exception], ...] = (*FAILURES, *also)
+    try:
+        return measure(options)
+    except failures as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def graph_index(split: Split, encoder: ImageEncoder) -> tuple[list[str], FloatArray]:
+    """Entity ids of the split's image KG, and the embeddings of their photographs in the same order, shape (entities, d)."""
+    images = read_kg(split)
+    return [Path(image["image"]).stem for image in images], encoder.encode([index_image(image) for image in images])

@@ -1,0 +1,118 @@
+"""Agents put together for a run: the one module of the evaluation that knows ``agents.launch``; all others know ``BaseAgent``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from agents.base_agent import BaseAgent
+from agents.crag_agent import CragAgent
+from agents.launch import Launch, preset_names
+from agents.settings import PRESETS, ROOT, SettingsError
+from evaluation.records import EvaluationError
+from evaluation.run.options import reply_cache
+
+__all__ = ["PRESETS", "ROOT", "LaunchedAgent", "launched", "prepare", "presets", "settings_table"]
+
+BuildAgent = Callable[..., BaseAgent]
+"""Takes what ``CragAgent.from_launch`` takes."""
+
+
+@dataclass(frozen=True)
+class LaunchedAgent:
+    """An agent and what a run asks of it beside answers.
+
+    Attributes:
+        warm_up: Loads its models; does nothing when called again.
+        trace_to: Has it write its traces to a file from now on.
+        models: Role to name of the models that it has loaded.
+        replies: Hits and misses so far of its reply cache; None where it has none.
+    """
+
+    agent: BaseAgent
+    warm_up: Callable[[], object] = lambda: None
+    trace_to: Callable[[Path], object] = lambda _: None
+    models: Callable[[], dict[str, str]] = dict
+    replies: Callable[[], tuple[int, int]] | None = None
+
+
+def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
+    """The agent of a command line.
+
+    Args:
+        launch: From ``prepare``.
+        build: Builds it instead of ``CragAgent.from_launch``.
+
+    Raises:
+        EvaluationError: A model or an index is missing, or a setting is wrong.
+    """
+    from agents.models.chat.reply_cache import ReplyStore
+
+    web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
+    with _as_evaluation_errors():
+        folder = reply_cache(options)
+        replies = ReplyStore(folder) if folder is not None else None
+        pipeline = launch.pipeline(split=options.split, web=web, images=images)
+        agent = (build or CragAgent.from_launch)(launch, pipeline, replies=replies)
+    counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
+    if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
+        return LaunchedAgent(agent, replies=counts)
+    return LaunchedAgent(
+        agent, cache(partial(agent.warm_up, blank_turn=False)), agent.trace_to, agent.models.names, counts
+    )
+
+
+def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
+    """Read preset and profile, and tell Hugging Face's libraries, which must not have been imported yet, where their cache is.
+
+    Returns:
+        Preset and profile as they run; what the run is made with, for run.json and the report.
+
+    Raises:
+        EvaluationError: The preset, the profile, a stage to leave out or a setting is unknown.
+    """
+    with _as_evaluation_errors():
+        launch = Launch.read(
+            options.preset, options.profile, without=options.without, overrides=options.set, cache=options.cache
+        )
+        launch.prepare()
+    return launch, {
+        "preset": options.preset,
+        "profile": options.profile,
+        "without": ", ".join(options.without),
+        "set": ", ".join(options.set),
+        "web_search": not options.suppress_web_search_api,
+        "image_search": not options.suppress_image_search_api,
+        "settings": launch.digest,
+    }
+
+
+def presets() -> list[str]:
+    """The presets that can be run."""
+    return preset_names()
+
+
+def settings_table(preset: str, profile: str) -> dict[str, Any]:
+    """A preset's settings as plain values, for commands that run it in several ways.
+
+    Raises:
+        EvaluationError: There is no such preset or profile, or it is malformed.
+    """
+    with _as_evaluation_errors():
+        return Launch.read(preset, profile).settings.model_dump(mode="json")
+
+
+@contextmanager
+def _as_evaluation_errors() -> Iterator[None]:
+    from agents.models.base import ModelError
+    from agents.search.hits import SearchError
+
+    try:
+        yield
+    except (ModelError, SearchError, SettingsError) as error:
+        raise EvaluationError(str(error)) from error

@@ -1,0 +1,124 @@
+"""The figures of finished runs that a comparison shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from evaluation.files.outputs import SCORES, read_turn_table
+from evaluation.files.run_log import costs_of, latency, read_run_log
+from evaluation.files.traces import TRACE, match_traces, read_traces
+from evaluation.records import JudgedTurn
+from evaluation.scores.overlap import mean_overlap
+from evaluation.scores.scoring import bootstrap_intervals, score
+from evaluation.studies.variants import Variant
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Rates of one run over one data set, 0 to 1 (truthfulness -1 to 1).
+
+    Attributes:
+        overlap: See ``overlap.overlap``.
+        seconds: Mean wall time a turn over the calls that took no reply from a cache; None where there is no such call, or no run log.
+        timed_turns: Turns of those calls.
+        seconds_cached: Mean wall time a turn over all calls where some took replies from a cache; None otherwise.
+        reply_hits: Replies that came from a cache; None where the run had none.
+        reply_misses: Replies that the model was asked for beside a cache.
+        cut_short: Turns that went without some of their stages because the time was up.
+        intervals: 95% bootstrap intervals by the names in ``scores.bootstrap_intervals``.
+        conversation: Mean conversation score, with the early stop of dialogs.
+    """
+
+    turns: int
+    accuracy: float
+    overlap: float
+    missing: float
+    hallucination: float
+    truthfulness: float
+    conversation: float
+    seconds: float | None = None
+    timed_turns: int = 0
+    seconds_cached: float | None = None
+    reply_hits: int | None = None
+    reply_misses: int | None = None
+    cut_short: int = 0
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a variant reached on one data set; ``folder`` holds the run's files, ``about`` what it was made with."""
+
+    variant: Variant
+    task: str
+    figures: Figures
+    turns: Sequence[JudgedTurn]
+    folder: Path = Path()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Results:
+    """What all variants reached, and why some could not be run."""
+
+    made: tuple[Result, ...]
+    failed: tuple[str, ...] = ()
+
+    def of_task(self, task: str) -> list[Result]:
+        """The results on one data set, in the order of the variants."""
+        return [result for result in self.made if result.task == task]
+
+
+def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None, cut_short: int = 0) -> Figures:
+    """The figures of judged turns; what answering cost comes from outside."""
+    scores = score(turns)
+    return Figures(
+        turns=scores.total,
+        accuracy=scores.accuracy,
+        overlap=mean_overlap(judged.turn for judged in turns),
+        missing=scores.missing,
+        hallucination=scores.hallucination_rate,
+        truthfulness=scores.truthfulness_score,
+        conversation=scores.mean_multi_turn_conversation_score,
+        seconds=seconds,
+        cut_short=cut_short,
+        intervals=bootstrap_intervals(turns),
+    )
+
+
+def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
+    """The figures of the run in a folder, and the turns they are of.
+
+    Raises:
+        EvaluationError: The folder holds no judged run.
+    """
+    turns = read_turn_table(run)
+    answered, costs = [judged.turn for judged in turns], read_run_log(run)
+    times = latency(costs_of(answered, costs))
+    traces = match_traces(answered, read_traces(run / TRACE), costs).values()
+    cut_short = sum(trace.cut_short for trace in traces)
+    figures = figures_of(turns, times.uncached_mean_turn if times is not None else None, cut_short)
+    if times is not None:
+        figures = replace(
+            figures,
+            timed_turns=times.uncached_turns,
+            seconds_cached=times.mean_turn if times.reply_hits else None,
+            reply_hits=times.reply_hits,
+            reply_misses=times.reply_misses,
+        )
+    return figures, turns
+
+
+def read_about(run: Path) -> dict[str, Any]:
+    """What the run in a folder was made and judged with; empty where that is not known."""
+    try:
+        about = json.loads((run / SCORES).read_text(encoding="utf-8"))["about"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return about if isinstance(about, dict) else {}

@@ -1,0 +1,97 @@
+"""Plots of studies: the truthfulness of several runs, and what a gate is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluation.studies.figures import Result
+from evaluation.studies.gate_fit import BoolArray, FloatArray
+
+_ROW_INCHES = 0.45
+_BINS = 8
+"""Of the reliability diagram; each holds as many candidates."""
+
+
+def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
+    """A dot with its 95% interval for each variant, one panel a data set; written as PNG."""
+    tasks = list(dict.fromkeys(result.task for result in results))
+    labels = list(dict.fromkeys(result.variant.label for result in results))
+    figure, panels = _pyplot().subplots(
+        1, len(tasks), sharey=True, squeeze=False, figsize=(1.5 + 4 * len(tasks), 1.2 + _ROW_INCHES * len(labels))
+    )
+    for panel, task in zip(panels[0], tasks, strict=True):
+        for result in results:
+            if result.task != task:
+                continue
+            row, value = labels.index(result.variant.label), 100 * result.figures.truthfulness
+            interval = result.figures.intervals.get("truthfulness_score")
+            if interval is not None:
+                panel.plot([100 * side for side in interval], [row, row], color="tab:blue", linewidth=2, alpha=0.5)
+            panel.plot([value], [row], "o", color="tab:blue")
+            panel.annotate(
+                f"{value:.1f}", (value, row), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8
+            )
+        panel.axvline(0, color="grey", linewidth=0.8)
+        panel.set_title(task)
+        panel.set_xlabel("truthfulness (%), 95% interval")
+        panel.set_yticks(range(len(labels)), labels)
+        panel.set_ylim(len(labels) - 0.4, -0.6)
+    _save(figure, path)
+
+
+def risk_coverage(probability: FloatArray, right: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Share of candidates that are given and share of wrong ones among those, as the threshold falls; equal probabilities go together."""
+    order = np.argsort(-probability, kind="stable")
+    wrong = np.cumsum(~right[order])
+    given = np.arange(1, len(order) + 1)
+    ends = np.append(np.diff(probability[order]) != 0, True)
+    return given[ends] / len(order), wrong[ends] / given[ends]
+
+
+def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
+    """Write the three panels as a picture.
+
+    Args:
+        probability: Of being right, of each candidate; held out where the gate was fitted on the same run.
+        right: Whether it is.
+        areas: AUROC by the name of the signal, NaN where it cannot be said.
+    """
+    from sklearn.calibration import calibration_curve
+
+    figure, (left, middle, last) = _pyplot().subplots(1, 3, figsize=(14, 4.2))
+    share, said = calibration_curve(right, probability, n_bins=_BINS, strategy="quantile")
+    left.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
+    left.plot(said, share, "o-")
+    left.set(xlabel="probability said by the gate", ylabel="share of right candidates", title="Reliability")
+    coverage, risk = risk_coverage(probability, right)
+    middle.plot(100 * coverage, 100 * risk)
+    middle.axhline(50, color="grey", linewidth=0.8)  # above it an answer costs more than it brings
+    middle.set(
+        xlabel="candidates given (%)", ylabel="wrong ones among them (%)", title="Risk and coverage", xlim=(0, 100)
+    )
+    known = sorted((area, name) for name, area in areas.items() if np.isfinite(area))
+    last.barh([name for _, name in known], [area for area, _ in known])
+    last.axvline(0.5, color="grey", linewidth=0.8)
+    last.set(xlabel="AUROC", xlim=(0, 1), title="Right against wrong")
+    for panel in (left, middle):
+        panel.grid(alpha=0.3)
+    _save(figure, path)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")  # no display is needed
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    _pyplot().close(figure)

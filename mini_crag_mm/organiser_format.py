@@ -1,0 +1,327 @@
+"""The benchmark in the organiser's schema, as local folders that `datasets.load_dataset` reads.
+
+Below a folder: crag-mm-{single,multi}-turn-public/{v0.1.1,v0.1.2}/data/SPLIT-00000-of-00001.parquet, and beside them
+image_cache/ (the images that rows give by URL), accept.json and content_ids.json. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from filelock import FileLock
+from tqdm import tqdm
+
+from agents.search.images import cache_name
+from mini_crag_mm.content_models import (
+    SPLITS,
+    Category,
+    Content,
+    Dialog,
+    Domain,
+    Dynamism,
+    Entity,
+    Question,
+    Scene,
+    Split,
+    Turn,
+    load_content,
+    turn_id,
+)
+from mini_crag_mm.files import SetPaths
+from mini_crag_mm.loader import IMAGE_URL, SET, read_layout
+
+Revision = Literal["v0.1.1", "v0.1.2"]
+REVISIONS: tuple[Revision, ...] = get_args(Revision)
+Task = Literal["single-turn", "multi-turn"]
+TASKS: tuple[Task, ...] = get_args(Task)
+ImageQuality = Literal["normal", "low-light", "blurred", "truncated", "occluded", "rotated"]
+IMAGE_QUALITIES: tuple[ImageQuality, ...] = get_args(ImageQuality)
+PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
+
+# Raise this when the layout of the built files changes, so that older ones are built anew.
+FORMAT_VERSION = 4
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://mini-crag-mm.example/")
+STAMP = "built_from.txt"
+# Readers decode a whole group for one row, so groups of pictures stay small.
+ROWS_PER_GROUP = 100
+
+LOW_LIGHT_BELOW = 0.85  # brightness factor
+BLURRED_FROM = 0.9  # pixels of blur radius
+ROTATED_FROM = 5.0  # degrees
+TRUNCATED_BELOW = 0.9  # share of the asked thing that is inside the frame
+OCCLUDED_FROM = 0.2  # share of the asked thing that others hide
+
+
+@dataclass(frozen=True)
+class BuiltDatasets:
+    """Where `build_datasets` put things."""
+
+    root: Path
+
+    def folder(self, task: Task, revision: Revision) -> Path:
+        """The folder to give to `datasets.load_dataset`."""
+        return self.root / f"crag-mm-{task}-public" / revision
+
+    @property
+    def image_cache(self) -> Path:
+        """Images that rows give by URL, under the name `cache_name(url)`."""
+        return self.root / "image_cache"
+
+    @property
+    def accept(self) -> Path:
+        """interaction_id -> list of short right answers (empty: nothing answers it)."""
+        return self.root / "accept.json"
+
+    @property
+    def content_ids(self) -> Path:
+        """interaction_id -> what the turn was made from; see `turn_facts`."""
+        return self.root / "content_ids.json"
+
+
+def session_id(content_id: str) -> str:
+    """Session id of a question or dialog of the content."""
+    return str(uuid.uuid5(_NAMESPACE, f"session/{content_id}"))
+
+
+def interaction_id(content_id: str) -> str:
+    """Interaction id of a question, or of a turn DIALOG#N, of the content."""
+    return str(uuid.uuid5(_NAMESPACE, f"interaction/{content_id}"))
+
+
+def scene_url(scene_id: str) -> str:
+    """The made-up address of a scene that is given by URL."""
+    return f"{IMAGE_URL}scenes/{scene_id}.webp"
+
+
+def _items(content: Content, task: Task, split: Split) -> list[Question | Dialog]:
+    items = content.questions if task == "single-turn" else content.dialogs
+    # By session id, which is as good as shuffled: the first N rows are then a fair sample of all groups.
+    return sorted((item for item in items.values() if item.split == split), key=lambda item: session_id(item.id))
+
+
+def _turns(item: Question | Dialog) -> list[tuple[str, Turn]]:
+    """The turns of an item with their content ids."""
+    if isinstance(item, Question):
+        return [(item.id, item)]
+    return [(turn_id(item.id, number), turn) for number, turn in enumerate(item.turns)]
+
+
+def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
+    """The group in which results of a turn are reported: how its photograph is related to the image KG."""
+    if entity is None:
+        return "no-entity"
+    if not entity.in_graph:
+        return "not-in-graph"
+    if same_photo is None:
+        return "not-shown"
+    return "altered-copy" if same_photo else "other-photo"
+
+
+def image_quality(scene: Scene, layout: dict[str, Any], entity: str | None) -> ImageQuality:
+    """The organiser's label of a turn, from what was done to its scene: the worst trouble for a question on `entity`.
+
+    None as `entity`: a question on the whole picture.
+    """
+    asked = [thing for thing in layout["objects"] if thing["entity"] == entity]
+    if scene.effects.darken < LOW_LIGHT_BELOW:
+        return "low-light"
+    if scene.effects.blur >= BLURRED_FROM:
+        return "blurred"
+    if any(thing["shown"] < TRUNCATED_BELOW for thing in asked):
+        return "truncated"
+    if any(thing["covered"] >= OCCLUDED_FROM for thing in asked):
+        return "occluded"
+    if abs(scene.effects.rotate) >= ROTATED_FROM:
+        return "rotated"
+    return "normal"
+
+
+def turn_facts(
+    content_id: str, turn: Turn, scene: Scene, layout: dict[str, Any], entity: Entity | None
+) -> dict[str, Any]:
+    """What benchmarks want to know of a turn.
+
+    `boxes` are those of the asked entity, [left, top, width, height] in pixels of the scene; there are none where the
+    turn asks about the whole picture or about something outside it. `same_photo` is null there; it is true where the
+    picture shows an altered copy of the graph's photograph, false where another photograph. `cosines` are those of the
+    boxes' crops and the graph's photograph.
+    """
+    shown = [thing for thing in layout["objects"] if thing["entity"] == turn.entity]
+    same_photo = any(thing["same_photo"] for thing in shown) if shown else None
+    return {
+        "content_id": content_id,
+        "split": scene.split,
+        "scene": scene.id,
+        "egocentric": scene.egocentric,
+        "entity": turn.entity,
+        "source": turn.source,
+        "hops": turn.hops,
+        "answerable": turn.answerable,
+        "pages": list(turn.pages),
+        "image_quality": image_quality(scene, layout, turn.entity),
+        "boxes": [thing["box"] for thing in shown],
+        "cosines": [thing.get("cosine") for thing in shown],
+        "same_photo": same_photo,
+        "in_graph": entity.in_graph if entity else None,
+        "photo_group": photo_group(entity, same_photo),
+    }
+
+
+def _rows(
+    content: Content, paths: SetPaths, layouts: dict[str, dict[str, Any]], task: Task, split: Split
+) -> Iterator[dict[str, Any]]:
+    """Rows in the form of v0.1.1, with image_quality beside (left out when that revision is written)."""
+    for item in _items(content, task, split):
+        scene = content.scenes[item.scene]
+        image = None
+        # The organiser's sets have both for pictures that are in the row: readers must take either.
+        image_url: str | None = None if int(session_id(item.id)[0], 16) % 2 else ""
+        if scene.egocentric:
+            image = {"bytes": (paths.scenes / f"{scene.id}.webp").read_bytes(), "path": None}
+        else:
+            image_url = scene_url(scene.id)
+        turns = [
+            {
+                "interaction_id": interaction_id(content_id),
+                "domain": turn.domain,
+                "query_category": turn.query_category,
+                "dynamism": turn.dynamism,
+                "query": turn.query,
+                "image_quality": image_quality(scene, layouts[scene.id], turn.entity),
+            }
+            for content_id, turn in _turns(item)
+        ]
+        answers = [
+            {"interaction_id": interaction_id(content_id), "ans_full": turn.answer} for content_id, turn in _turns(item)
+        ]
+        yield {
+            "session_id": session_id(item.id),
+            "image": image,
+            "image_url": image_url,
+            "turns": turns,
+            "answers": answers,
+        }
+
+
+def _features(revision: Revision) -> Any:
+    """The organiser's features: a list of structs with strings, or a struct of lists with class labels."""
+    # Imported here: it takes a second, and most of this package does without.
+    from datasets import ClassLabel, Features, Image, Sequence, Value
+
+    text = Value("string")
+    answers = {"interaction_id": text, "ans_full": text}
+    if revision == "v0.1.1":
+        turns = dict.fromkeys(("interaction_id", "domain", "query_category", "dynamism", "query"), text)
+        shapes = {"turns": [turns], "answers": [answers]}
+    else:
+        turns = {
+            "interaction_id": text,
+            "domain": ClassLabel(names=sorted(get_args(Domain))),
+            "query_category": ClassLabel(names=sorted(get_args(Category))),
+            "dynamism": ClassLabel(names=sorted(get_args(Dynamism))),
+            "query": text,
+            "image_quality": ClassLabel(names=sorted(IMAGE_QUALITIES)),
+        }
+        shapes = {"turns": Sequence(turns), "answers": Sequence(answers)}
+    return Features({"session_id": text, "image": Image(), "image_url": text, **shapes})
+
+
+def _in_revision(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
+    """The row as a revision has it."""
+    if revision == "v0.1.1":
+        turns = [{name: value for name, value in turn.items() if name != "image_quality"} for turn in row["turns"]]
+        return {**row, "turns": turns}
+    return {
+        **row,
+        **{key: {name: [one[name] for one in row[key]] for name in row[key][0]} for key in ("turns", "answers")},
+    }
+
+
+def _write_parquet(rows: list[dict[str, Any]], revision: Revision, target: Path) -> None:
+    """Write one split; the features go into the file's metadata, from where load_dataset takes them."""
+    import pyarrow.parquet
+    from datasets import Dataset
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    features = _features(revision)
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in features}
+    # Not Dataset.to_parquet, which draws a progress bar for every file.
+    table = Dataset.from_dict(columns, features=features).data.table
+    pyarrow.parquet.write_table(table, target, row_group_size=ROWS_PER_GROUP)
+
+
+def _content_hash(paths: SetPaths) -> str:
+    """Hash of all that the data sets are made of."""
+    # Different versions of the library write features differently; importing it for its version would take seconds.
+    digest = hashlib.sha256(f"{FORMAT_VERSION} {importlib.metadata.version('datasets')}\n".encode())
+    for file in [*sorted(paths.content.glob("*/*.yaml")), paths.layout, *sorted(paths.scenes.glob("*.webp"))]:
+        digest.update(f"{file.relative_to(paths.root)}\n".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _write_all(content: Content, paths: SetPaths, built: BuiltDatasets) -> None:
+    """Write everything into an empty folder."""
+    layouts = read_layout(paths.layout)
+    with tqdm(total=len(TASKS) * len(REVISIONS) * len(SPLITS), desc="data sets", unit="file", disable=None) as progress:
+        for task in TASKS:
+            for split in SPLITS:
+                rows = list(_rows(content, paths, layouts, task, split))
+                # A file without rows cannot be loaded; a split without rows (in tests) has none.
+                for revision in REVISIONS if rows else ():
+                    target = built.folder(task, revision) / "data" / f"{split}-00000-of-00001.parquet"
+                    _write_parquet([_in_revision(row, revision) for row in rows], revision, target)
+                    progress.update()
+
+    built.image_cache.mkdir()
+    accept: dict[str, list[str]] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for item in content.asking():
+        scene = content.scenes[item.scene]
+        if not scene.egocentric:
+            shutil.copyfile(paths.scenes / f"{scene.id}.webp", built.image_cache / cache_name(scene_url(scene.id)))
+        for content_id, turn in _turns(item):
+            accept[interaction_id(content_id)] = list(turn.accept) if turn.answerable else []
+            entity = content.entities.get(turn.entity or "")
+            facts[interaction_id(content_id)] = turn_facts(content_id, turn, scene, layouts[scene.id], entity)
+    built.accept.write_text(json.dumps(accept, ensure_ascii=False, indent=1), encoding="utf-8")
+    built.content_ids.write_text(json.dumps(facts, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def build_datasets(out_dir: Path, paths: SetPaths = SET) -> BuiltDatasets:
+    """Build the data sets below `out_dir` (made if needed) unless they are up to date.
+
+    `out_dir` is put in place whole, so that a reader never sees half of it. FileExistsError when it holds anything but
+    an earlier build, ContentError when the YAML is faulty, KeyError or FileNotFoundError when a scene has not been
+    composed.
+    """
+    built = BuiltDatasets(out_dir.resolve())
+    built.root.parent.mkdir(parents=True, exist_ok=True)
+    # Two runs that start together must not both build, nor swap folders under each other.
+    with FileLock(built.root.with_name(f".{built.root.name}.lock")):
+        wanted = _content_hash(paths)
+        stamp = built.root / STAMP
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+            return built
+        if built.root.exists() and not stamp.exists() and any(built.root.iterdir()):
+            raise FileExistsError(f"{built.root} holds something else than the mini CRAG-MM; give another folder")
+        part = Path(tempfile.mkdtemp(dir=built.root.parent, prefix=f".{built.root.name}."))
+        part.chmod(0o755)
+        try:
+            _write_all(load_content(paths.content), paths, BuiltDatasets(part))
+            (part / STAMP).write_text(wanted, encoding="utf-8")
+            if built.root.exists():
+                shutil.rmtree(built.root)
+            part.replace(built.root)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return built
