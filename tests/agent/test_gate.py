@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.methods.gate import SIGNALS, Gate, GateError, GateSignals, SignalWeight
-from agents.methods.verification_chain import ChainOfVerification
 from agents.search.hits import Entity, ImageHit
 from agents.settings import SettingsError, settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
-from agents.turn import IDK, Candidate, Evidence, Verification
+from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
 from tests.agent.scripted import context, run, turn
 
 GATE = Gate(
