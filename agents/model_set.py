@@ -13,8 +13,6 @@ from agents.models.base import (
     EntityFinder,
     ModelError,
     MultimodalReranker,
-    OcrReader,
-    Recogniser,
     Reranker,
     TextEncoder,
 )
@@ -85,18 +83,6 @@ class ModelSet:
     def chat(self, role: str = "chat") -> ChatModel:
         """A chat model; prompts name its role in their front matter."""
         model: ChatModel = self.get(role)
-        return model
-
-    @property
-    def ocr(self) -> OcrReader:
-        """Reads text in images."""
-        model: OcrReader = self.get("ocr")
-        return model
-
-    @property
-    def recogniser(self) -> Recogniser:
-        """Names what images show."""
-        model: Recogniser = self.get("recogniser")
         return model
 
     @property

@@ -139,9 +139,8 @@ class Pipeline:
                 turn.error = turn.error or f"{stage.name}: {reason}"
             return _closed(before, stage, took, reason)
         took = self._clock() - started
-        if not any(failures) and math.isfinite(
-            seconds
-        ):  # without a limit nothing is planned, and models may still have been loaded
+        # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
+        if not any(failures) and math.isfinite(seconds):
             self._times.observe(stage.name, len(turns), took, short=short)
         for turn, failed in zip(turns, failures, strict=True):
             if failed is not None:
@@ -169,9 +168,8 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str |
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
             _log.exception("stage %s failed", stage.name)
             reason = scrubbed(f"{type(error).__name__}: {error}")[:_LONGEST_REASON]
-            if (
-                places is tries[0] and len(places) > 1 and not isinstance(error, ModelError)
-            ):  # that is an engine which can answer no one
+            # A ModelError is that of an engine which can answer no one.
+            if places is tries[0] and len(places) > 1 and not isinstance(error, ModelError):
                 tries += [[place] for place in places]
         for place in places:
             failures[place] = reason

@@ -221,10 +221,13 @@ def load_settings(
     limits = profile.limits if isinstance(profile, Profile) else {}
     tables = ({"limits": limits}, table, overlay)
     try:
-        settings_from(*tables)
-    except SettingsError as error:
-        raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
-    return settings_from(*tables, overrides=overrides)
+        return settings_from(*tables, overrides=overrides)
+    except SettingsError:
+        try:
+            settings_from(*tables)
+        except SettingsError as error:
+            raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
+        raise  # it is an override
 
 
 def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:

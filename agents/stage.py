@@ -93,6 +93,8 @@ class Stage(ABC):
         least_seconds: It is skipped when less time than this is left for a batch; 0 for one that is never skipped.
         wanted_seconds: With less it does less. Both count until its own times are known (``agents.guard.Estimates``).
         when_short: What it does with less time, besides shorter replies.
+        templates: Prompts that it may ask chat models with, where its options do not change them (``prompts``).
+        model_roles: Roles of the models that it uses besides chat models, likewise (``roles``).
         picture_notes: Keys of its trace that may tell of the picture, for traces without pictures.
     """
 
@@ -103,6 +105,8 @@ class Stage(ABC):
     least_seconds: float = 0.0
     wanted_seconds: float = 0.0
     when_short: ClassVar[str] = ""
+    templates: ClassVar[tuple[str, ...]] = ()
+    model_roles: ClassVar[tuple[str, ...]] = ()
     picture_notes: ClassVar[frozenset[str]] = frozenset()
 
     options: StageOptions
@@ -129,11 +133,11 @@ class Stage(ABC):
 
     def prompts(self) -> tuple[str, ...]:
         """Names of the templates that it may ask chat models with; the front matter of each names the role that reads it."""
-        return ()
+        return self.templates
 
     def roles(self) -> tuple[str, ...]:
         """Roles of the models that it uses besides chat models."""
-        return ()
+        return self.model_roles
 
     def pictures(self) -> int:
         """Most pictures that one prompt shows because of it, besides the question's own."""

@@ -87,7 +87,6 @@ class Evidence:
         retrieval: Cosine of the search that found it, 0 to 1; 1 for the image itself.
         score: What the last reranker said of it, 0 to 1; None before reranking.
         key: Attribute name, for a chunk made of one attribute.
-        value: Attribute value, free of markup, for a chunk made of one attribute.
     """
 
     text: str
@@ -97,7 +96,6 @@ class Evidence:
     retrieval: float = 0.0
     score: float | None = None
     key: str | None = None
-    value: str | None = None
 
     def scored(self, score: float) -> Evidence:
         """The same chunk with a reranker's score."""

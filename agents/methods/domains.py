@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agents.settings import PROMPTS
+DOMAINS = Path(__file__).resolve().parents[2] / "prompts" / "domains"
 
 
 class DraftExample(BaseModel):
@@ -42,7 +42,7 @@ def domain_of_label(label: str) -> str | None:
 
 
 @lru_cache(maxsize=4)
-def load_domains(folder: Path = PROMPTS / "domains") -> dict[str, Domain]:
+def load_domains(folder: Path = DOMAINS) -> dict[str, Domain]:
     """All domains by name.
 
     Raises:

@@ -82,6 +82,12 @@ _SEVERAL = re.compile(
     re.IGNORECASE,
 )
 
+_PACKAGED = re.compile(
+    r"\b(?:packag(?:e|es|ed|ing)|packets?|cartons?|wrappers?|jars?|canned|(?:can|tin|tube|bottle|box|bag|pack|bar) of"
+    r"|brand of|logo|labell?ed)\b",
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True)
 class QuestionKind:
@@ -134,3 +140,8 @@ def named_number(question: str) -> int | None:
 def about_several(question: str) -> bool:
     """Whether a question compares, counts or adds up several objects of the picture: what is known of one cannot answer it."""
     return named_number(question) is not None or _SEVERAL.search(question) is not None
+
+
+def about_packaged(question: str) -> bool:
+    """Whether a question is about packaged goods: image search finds the package, seldom the product (QA-Dragon, appendix A, rule 4)."""
+    return _PACKAGED.search(question) is not None

@@ -181,16 +181,10 @@ class RuleRouter:
     2. Open-world cues - the question wants the present, or a fact of the world about an object that the draft could not name or
        reasons about in fallback terms ("typically", "assuming"): ``rag``.
     3. The question is self-contained (text, calculation, what anybody can see) and the draft neither speculates nor falls
-       back, nor were its tokens improbable: ``direct``.
+       back: ``direct``.
     4. Else the draft succeeded but should be checked: ``verify``. So are names of recognised things: a model that names a wrong
        species sounds no less sure.
-
-    Args:
-        least_mean_probability: Mean token probability below which a draft is not given directly; the paper has none (0).
     """
-
-    def __init__(self, least_mean_probability: float = 0.0) -> None:
-        self._least_mean = least_mean_probability
 
     def route(self, features: TraceFeatures) -> Route:
         """See the rules above."""
@@ -199,5 +193,4 @@ class RuleRouter:
         if features.asks_now or (features.asks_open_world and (not features.object_named or features.fallback)):
             return "rag"
         self_contained = features.asks_text or features.asks_calculation or features.asks_visible
-        unsure = features.speculation or features.fallback or features.mean_probability < self._least_mean
-        return "direct" if self_contained and not unsure else "verify"
+        return "direct" if self_contained and not (features.speculation or features.fallback) else "verify"

@@ -27,7 +27,6 @@ class Answer(Stage):
     options: Options
     fills = ("candidate", "shown")
     kind = "answers"
-
     least_seconds = 1.0
     wanted_seconds = 2.0
 

@@ -17,14 +17,10 @@ class VerificationChain(Stage):
     """
 
     fills = ("chain",)
+    templates = ("chain_of_verification",)
     kind = "verifies"
-
     least_seconds = 1.0
     wanted_seconds = 2.0
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of both phases."""
-        return ("chain_of_verification",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""

@@ -16,11 +16,8 @@ class ChooseEntry(Stage):
     least_seconds = 0.5
     wanted_seconds = 1.0
     fills = ("chosen", "entity", "entity_score")
+    templates = ("entry_choice",)
     picture_notes = frozenset({"entity", "chosen"})
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of the choice."""
-        return ("entry_choice",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chosen`` and, from it, ``entity`` and ``entity_score``; a reply that names no entry leaves it to the scores."""

@@ -52,14 +52,10 @@ class Cite(Stage):
 
     options: Options
     fills = ("cited",)
+    model_roles = ("reranker",)
     kind = "verifies"
-
     least_seconds = 0.5
     wanted_seconds = 1.0
-
-    def roles(self) -> tuple[str, ...]:
-        """The reranker."""
-        return ("reranker",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``cited`` of the turns that have an answer."""

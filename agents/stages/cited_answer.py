@@ -34,7 +34,6 @@ class CitedAnswer(Stage):
     options: Options
     fills = ("candidate",)
     kind = "answers"
-
     least_seconds = 2.0
     wanted_seconds = 4.0
 

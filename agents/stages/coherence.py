@@ -78,7 +78,6 @@ class CoherenceStage(Stage):
     Options = CoherenceOptions
     options: CoherenceOptions
     fills = ("coherent",)
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 
@@ -194,7 +193,7 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
             text = f"This is {entity.name}." if shown else f"A picture like this one shows {entity.name}."
             chunk = Evidence(text, "kg", entity.name, hit.url, hit.score)
             if shown:
-                chunk = dataclasses.replace(chunk, key="name", value=entity.name)
+                chunk = dataclasses.replace(chunk, key="name")
             yield Item(chunk, "image")
 
 

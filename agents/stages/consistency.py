@@ -14,14 +14,10 @@ class Consistency(Stage):
     """Whether candidate and parametric answer agree, judged by the model in one batched call (CRUISE)."""
 
     fills = ("consistent",)
+    templates = ("consistency_judge",)
     kind = "verifies"
-
     least_seconds = 1.0
     wanted_seconds = 2.0
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of the judge."""
-        return ("consistency_judge",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``consistent`` of the turns that have an answer from the evidence and one without it."""

@@ -32,13 +32,10 @@ class DocumentsStage(Stage):
 
     options: Options
     fills = ("ranked",)
+    model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     least_seconds = 0.5
     wanted_seconds = 1.0
-
-    def roles(self) -> tuple[str, ...]:
-        """The reranker."""
-        return ("reranker",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most K documents for each query, each once, best first."""

@@ -14,10 +14,7 @@ class DomainRouter(Stage):
     least_seconds = 0.3
     wanted_seconds = 0.6
     fills = ("domain",)
-
-    def roles(self) -> tuple[str, ...]:
-        """The classifier."""
-        return ("domain_classifier",)
+    model_roles = ("domain_classifier",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``domain`` of the turns whose domain the evaluator does not say."""

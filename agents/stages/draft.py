@@ -72,14 +72,10 @@ class DraftStage(Stage):
 
     options: Options
     fills = ("draft",)
+    templates = ("draft",)
     when_short = "no examples"
-
     least_seconds = 2.0
     wanted_seconds = 4.0
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of the draft."""
-        return ("draft",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""

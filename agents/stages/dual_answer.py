@@ -36,7 +36,6 @@ class DualAnswer(Stage):
     options: Options
     fills = ("candidate", "parametric", "shown")
     kind = "answers"
-
     least_seconds = 1.0
     wanted_seconds = 2.0
 

@@ -39,15 +39,11 @@ class EntriesStage(Stage):
 
     options: Options
     fills = ("entries",)
+    model_roles = ("reranker",)
     when_short = f"{_ENTRIES_WHEN_SHORT} entries, nothing fetched"
     picture_notes = frozenset({"entries"})
-
     least_seconds = 0.5
     wanted_seconds = 1.0
-
-    def roles(self) -> tuple[str, ...]:
-        """The reranker."""
-        return ("reranker",)
 
     def pictures(self) -> int:
         """A prompt shows those of all entries."""

@@ -15,11 +15,8 @@ class EntryAnswer(Stage):
     least_seconds = 1.0
     wanted_seconds = 2.0
     fills = ("candidate",)
+    templates = ("entry_answer",)
     kind = "answers"
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of the answer."""
-        return ("entry_answer",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""

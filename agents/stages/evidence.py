@@ -33,7 +33,6 @@ class EvidenceStage(Stage):
     options: Options
     fills = ("evidence",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-
     least_seconds = 0.2
     wanted_seconds = 0.4
 

@@ -19,12 +19,9 @@ class FourStepsStage(Stage):
     least_seconds = 1.0
     wanted_seconds = 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
+    templates = ("four_steps",)
     kind = "answers"
     picture_notes = frozenset({"entity"})
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of all steps."""
-        return ("four_steps",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""

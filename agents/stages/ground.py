@@ -23,12 +23,9 @@ class Ground(Stage):
     least_seconds = 1.0
     wanted_seconds = 2.0
     fills = ("regions",)
+    model_roles = ("detector",)
     when_short = f"{_BOXES_WHEN_SHORT} box"
     picture_notes = frozenset({"boxes"})
-
-    def roles(self) -> tuple[str, ...]:
-        """The detector."""
-        return ("detector",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``regions`` of the turns whose picture is to be searched."""

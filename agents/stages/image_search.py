@@ -33,7 +33,6 @@ class ImageSearch(Stage):
     fills = ("views", "image_hits", "entity", "entity_score")
     when_short = f"{_CROPS_WHEN_SHORT} crop"
     picture_notes = frozenset({"hits", "entity"})
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 

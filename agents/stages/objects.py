@@ -35,7 +35,6 @@ class Objects(Stage):
     options: Options
     fills = ("target",)
     picture_notes = frozenset({"objects"})
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 

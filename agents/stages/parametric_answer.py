@@ -15,10 +15,7 @@ class ParametricAnswer(Stage):
     least_seconds = 1.0
     wanted_seconds = 2.0
     fills = ("parametric",)
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of the answer."""
-        return ("parametric_answer",)
+    templates = ("parametric_answer",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``."""

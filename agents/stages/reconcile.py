@@ -14,10 +14,7 @@ class Reconcile(Stage):
     """Where own and retrieved answer differ the model decides (CoRe-MMRAG), in one batched call; else nothing is asked."""
 
     fills = ("candidate",)
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of the decision."""
-        return ("reconcile",)
+    templates = ("reconcile",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``candidate``, the retrieved answer, by the reconciled one."""

@@ -40,14 +40,10 @@ class Rerank(Stage):
 
     options: Options
     fills = ("ranked",)
+    model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-
     least_seconds = 0.5
     wanted_seconds = 1.0
-
-    def roles(self) -> tuple[str, ...]:
-        """The reranker."""
-        return ("reranker",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most k chunks that reach the threshold, best first; those of several objects in turn."""

@@ -112,7 +112,6 @@ class SelectEntity(Stage):
     options: Options
     fills = ("entity", "entity_score", "entities")
     picture_notes = frozenset({"entity", "entities"})
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 

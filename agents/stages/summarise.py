@@ -15,11 +15,8 @@ class Summarise(Stage):
     least_seconds = 2.0
     wanted_seconds = 4.0
     fills = ("summary",)
+    templates = ("image_summary",)
     picture_notes = frozenset({"summary"})
-
-    def prompts(self) -> tuple[str, ...]:
-        """Of the summary."""
-        return ("image_summary",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from agents.methods.question_kinds import question_kind
+from agents.methods.question_kinds import about_packaged, question_kind
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import json_object
 from agents.turn import Tools, Turn
-
-_PACKAGED = re.compile(
-    r"\b(?:packag(?:e|es|ed|ing)|packets?|cartons?|wrappers?|jars?|canned|(?:can|tin|tube|bottle|box|bag|pack|bar) of"
-    r"|brand of|logo|labell?ed)\b",
-    re.IGNORECASE,
-)
 
 
 class ToolOptions(StageOptions):
@@ -44,9 +37,7 @@ def rule_tools(turn: Turn, options: ToolOptions) -> Tools:
     if kind.text or kind.calculation:
         return Tools(image=False, text=False)
     named = turn.draft is not None and turn.draft.object_name is not None
-    skipped = turn.domain in options.skip_image_domains or (
-        options.skip_packaged and _PACKAGED.search(turn.question) is not None
-    )
+    skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and about_packaged(turn.question))
     return Tools(image=turn.needs_image and not named and not skipped, text=turn.needs_external is not False)
 
 
@@ -56,7 +47,6 @@ class ToolRouter(Stage):
     Options = ToolOptions
     options: ToolOptions
     fills = ("tools",)
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 

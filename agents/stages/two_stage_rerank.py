@@ -49,7 +49,6 @@ class TwoStageRerank(Stage):
     options: TwoStageOptions
     fills = ("ranked",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks, {_FINE_WHEN_SHORT} of them to the fine stage"
-
     least_seconds = 1.0
     wanted_seconds = 2.0
 

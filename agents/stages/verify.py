@@ -52,7 +52,6 @@ class Verify(Stage):
     options: VerifyOptions
     fills = ("verification",)
     kind = "verifies"
-
     least_seconds = 1.0
     wanted_seconds = 2.0
 

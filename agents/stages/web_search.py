@@ -32,7 +32,6 @@ class WebSearch(Stage):
     options: Options
     fills = ("web_hits",)
     when_short = f"{_QUERIES_WHEN_SHORT} query"
-
     least_seconds = 0.5
     wanted_seconds = 1.0
 

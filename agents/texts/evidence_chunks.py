@@ -81,12 +81,12 @@ def entities_of(turn: Turn, most: int) -> Iterator[tuple[Entity, ImageHit]]:
 def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
     """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
     pairs = [(key, value) for key, value in facts(entity.attributes) if wanted(key, options.attribute_words)]
-    sentences = [attribute_sentence(key, entity.name, value) for key, value in pairs]
+    sentences = [(key, attribute_sentence(key, entity.name, value)) for key, value in pairs]
     if options.attribute_chunks == "each":
-        for sentence, (key, value) in zip(sentences, pairs, strict=True):
-            yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key, value=value)
+        for key, sentence in sentences:
+            yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key)
     else:
-        for text in cut(" ".join(sentences)):
+        for text in cut(" ".join(sentence for _, sentence in sentences)):
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
 
 

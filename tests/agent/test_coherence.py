@@ -193,7 +193,7 @@ def test_what_disagrees_with_the_rest_is_dropped_although_it_is_relevant() -> No
     """Cosines: heart to hand 0.6, to fingers 0.55, to palm 0.5; the other three to each other about 0.99. So c(heart) = 0.55 and
     c(hand) = 0.86, c(fingers) = 0.85, c(palm) = 0.83, although heart is nearest to the question (1, 0)."""
     encoder = Axes(q=(1.0, 0.0), heart=(1.0, 0.0), hand=(0.6, 0.8), fingers=(0.55, 0.835), palm=(0.5, 0.866))
-    table = tuple(Evidence(word, "kg", "t", key="k", value=word) for word in ("fingers", "palm"))
+    table = tuple(Evidence(word, "kg", "t", key="k") for word in ("fingers", "palm"))
     asked = turn("q", None, evidence=(page("heart"), page("hand"), *table))
     run(CoherenceStage, [asked], context(settings(k=2), text_encoder=encoder))
     assert texts(asked) == ["hand", "fingers"]
@@ -203,7 +203,7 @@ def test_stage_1_keeps_the_best_of_each_modality_and_one_call_serves_the_batch()
     encoder = Axes(q=(1.0, 0.0), near=(1.0, 0.1), far=(0.0, 1.0), further=(-1.0, 0.0))
     evidence = (
         page("near a"), page("far b"), page("further c"),
-        Evidence("far d", "kg", "t", key="k", value="v"), Evidence("near e", "kg", "t", key="k", value="v"),
+        Evidence("far d", "kg", "t", key="k"), Evidence("near e", "kg", "t", key="k"),
     )  # fmt: skip
     batch = [turn("q", None, evidence=evidence), turn("q", None), turn("q", None, evidence=evidence[:1])]
     run(CoherenceStage, batch, context(settings(k=1, candidates=3, second="none"), text_encoder=encoder))
@@ -217,7 +217,7 @@ def test_the_graph_drops_what_no_other_source_names() -> None:
     asked = turn("q", None)
     asked.evidence = (
         Evidence("It stands in Paris near the Seine.", "web", "Eiffel Tower"),
-        Evidence("The city of Eiffel Tower is Paris.", "kg", "Eiffel Tower", key="city", value="Paris"),
+        Evidence("The city of Eiffel Tower is Paris.", "kg", "Eiffel Tower", key="city"),
         Evidence("in a heart shape", "web", "Album covers"),
     )
     run(

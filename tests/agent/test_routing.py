@@ -136,12 +136,6 @@ def test_table_1(question: str, draft: Draft | None, route: Route) -> None:
     assert RuleRouter().route(trace_features(question, draft, None)) == route
 
 
-def test_improbable_tokens_keep_a_draft_from_being_given_directly() -> None:
-    unsure = Draft(SIGN.steps, SIGN.object_name, SIGN.answer, (math.log(0.3), math.log(0.4)))
-    features = trace_features("What does the sign say?", unsure, "text understanding")
-    assert (RuleRouter().route(features), RuleRouter(0.6).route(features)) == ("direct", "verify")
-
-
 def weights(**changes: object) -> dict[str, object]:
     return {
         "features": ["answer_unknown", "asks_text"],
