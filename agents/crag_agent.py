@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 from agents.base_agent import BaseAgent, Message
 from agents.deadline import NO_DEADLINE, Clock, Deadline
 from agents.launch import Launch
-from agents.prompts import PromptLibrary
 from agents.secrets import keep_out_of_logs
 from agents.settings import PROMPTS, Settings
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from agents.model_set import ModelSet
     from agents.models.chat.reply_cache import ReplyStore
+    from agents.prompts import PromptLibrary
     from agents.runtime.start_up import StartUp
     from agents.trace import Listener
 
@@ -63,6 +63,7 @@ class CragAgent(BaseAgent):
     ) -> None:
         from agents.guard import DialogTimes
         from agents.pipeline import Pipeline
+        from agents.prompts import PromptLibrary
         from agents.search.gateway import SearchGateway
         from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
 

@@ -13,13 +13,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.prompts import PromptLibrary
 from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
 
 if TYPE_CHECKING:
     from agents.model_set import ModelSet, RegistryFactory
     from agents.models.base import Label, TextLine
     from agents.models.chat.reply_cache import ReplyStore
+    from agents.prompts import PromptLibrary
 
 DEFAULT_CACHE = ROOT / ".cache"
 
@@ -86,6 +86,8 @@ class Launch:
     @cached_property
     def prompts(self) -> PromptLibrary:
         """The prompts, with the profile's limits of their replies."""
+        from agents.prompts import PromptLibrary
+
         return PromptLibrary(PROMPTS, self.settings.limits.reply_tokens)
 
     @property

@@ -170,7 +170,7 @@ def test_llama_decodes_at_the_pace_that_its_size_allows() -> None:
     assert math.isclose(step, 2 * 9.28e9 / (864e9 * 0.55), rel_tol=0.01)
 
 
-def test_models_are_placed_as_the_memory_plan_places_them() -> None:
+def test_models_are_placed_as_the_profile_loads_them() -> None:
     placed = placed_models(Launch.read("best", "gpu"))
     assert placed["chat"].engine and 1 <= placed["chat"].at_once <= 16
     assert {"reranker", "search: pictures", "search: web"} <= set(placed)
