@@ -1,4 +1,4 @@
-"""The latency guard: one clock for a batch, passed down to whatever may wait."""
+"""One clock for a batch, passed down to whatever may wait."""
 
 from __future__ import annotations
 

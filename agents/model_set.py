@@ -10,6 +10,7 @@ from typing import Any
 from agents.models.base import (
     ChatModel,
     Detector,
+    DomainClassifier,
     EntityFinder,
     ModelError,
     MultimodalReranker,
@@ -17,7 +18,6 @@ from agents.models.base import (
     TextEncoder,
 )
 from agents.models.chat.composed_vision import Describe
-from agents.models.domain_classifier import DomainClassifier
 from agents.models.registry import ModelRegistry
 from agents.settings import Profile
 

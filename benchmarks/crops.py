@@ -22,10 +22,10 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from agents.methods.boxes import crop, overlap, pad
 from agents.methods.fusion import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
+from agents.models.vision.boxes import crop, overlap, pad
 from benchmarks.common import graph_index, parser_of, run
 from mini_crag_mm.loader import ShownScene, read_scenes
 
@@ -164,7 +164,12 @@ def _entities_table(seen: Sequence[Seen]) -> Table:
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("crops", __doc__)
-    parser.add_argument("--detector", default='{"kind": "cam-detector"}', metavar="JSON", help="model specification")
+    parser.add_argument(
+        "--detector",
+        default='{"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}',
+        metavar="JSON",
+        help="model specification",
+    )
     parser.add_argument(
         "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
     )

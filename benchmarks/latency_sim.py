@@ -54,6 +54,7 @@ def _measure(options: argparse.Namespace) -> int:
     for column in ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max"):
         shown.add_column(column, justify="left" if column == "preset" else "right")
     slow = False
+    Launch.read(profile="embedded", cache=options.cache).prepare()  # before Hugging Face's libraries are imported
     for preset in options.presets or preset_names():
         launch = Launch.read(preset, "gpu", cache=options.cache)
         settings, models = launch.settings, placed_models(launch)

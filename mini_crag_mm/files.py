@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.search.atomic import write_whole
+from agents.search.folders import write_whole
 
 SET_ROOT = Path(__file__).resolve().parent
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from agents.search.atomic import write_whole
-from agents.search.images import cache_name
+from agents.search.folders import write_whole
+from agents.search.web_cache import cache_name
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.files import write_lines, write_text
 from mini_crag_mm.loader import DEFAULT_CACHE, SET, WebPage, index_image, read_kg, read_pages

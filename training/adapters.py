@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ModelError
-from agents.models.transformers_loading import Checkpoint, load_checkpoint
+from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from training.chat_examples import TrainingDataError
 from training.recipes import LoraTable, Recipe
 

@@ -42,7 +42,7 @@ from training.chat_examples import (
     messages_of,
     write_examples,
 )
-from training.command import parser_of, run_command, write_about
+from training.command_line import parser_of, run_command, write_about
 from training.public_test import TestContent, check_split, read_test_content
 from training.recorded_agent import IMAGES as RECORDED_IMAGES
 from training.recorded_agent import RECORD

@@ -34,7 +34,7 @@ from training.collect import (
     runs_parser,
     write_collection,
 )
-from training.command import run_command, write_about
+from training.command_line import run_command, write_about
 from training.public_test import TestContent
 
 Objective = Literal["prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t"]

@@ -19,7 +19,7 @@ from transformers import Trainer
 from agents.methods.entry_replies import LETTERS
 from training.adapters import ADAPTER, Trainable, load_trainable
 from training.chat_examples import Example, TrainingDataError
-from training.command import read_data, run_command, training_parser, write_about
+from training.command_line import read_data, run_command, training_parser, write_about
 from training.core_data import OBJECTIVES
 from training.encoding import IGNORED, SampleEncoder
 from training.fit import fit

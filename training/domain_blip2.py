@@ -3,7 +3,7 @@
     python -m training.domain_blip2 --dataset PATH --split validation --model Salesforce/blip2-itm-vit-g --out models/domains
 
 The Q-Former, its query tokens, both projections and a linear head are trained; the picture encoder stays as it is, as in BLIP-2's own
-second stage. OUT gets the checkpoint (a folder named after the model and ``-domains``) and ``head.npz``/``head.json``, which the kind
+second stage. OUT gets the checkpoint (a folder named after the model and ``-domains``) and ``head.json``, which the kind
 ``domain-head`` of a profile loads. ``training.domain_router`` fits a head alone, to frozen features.
 """
 
@@ -15,25 +15,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from transformers import Trainer, TrainingArguments
 
 from agents.launch import DEFAULT_CACHE
+from agents.linear_head import LinearHead, rows_of
 from agents.models.base import ModelError
-from agents.models.domain_head import DomainHead, HeadMetadata, weights_hash
 from agents.models.encoders.blip2 import Blip2QFormer
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.adapters import run_guarded
 from training.chat_examples import TrainingDataError
 from training.collect import is_held_out
-from training.data_hash import training_hash
 from training.domain_examples import DomainExample, read_examples
-from training.domain_router import TYPES, measure
+from training.domain_router import TYPES, described, measure
 from training.fit import CHECKPOINTS, ItemDataset, last_checkpoint, write_curves
 from training.public_test import TEST_SPLIT
 
-HEAD = "head"
+HEAD = "head.json"
 
 
 class DomainModel(torch.nn.Module):
@@ -138,7 +136,7 @@ def fine_tune(
     device: str = "cpu",
     seed: int = 0,
     resume: bool = False,
-) -> DomainHead:
+) -> LinearHead:
     """Train, write checkpoint and head, and measure both on the sessions that were held out.
 
     Args:
@@ -146,7 +144,7 @@ def fine_tune(
         learning_rate: Of the Q-Former; the head, which begins at nothing, has a hundred times as much.
 
     Returns:
-        The head; ``accuracy`` in its metadata holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
+        The head; its ``accuracy`` holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
 
     Raises:
         TrainingDataError: There are too few sessions or domains, or the memory of the device is full.
@@ -204,22 +202,14 @@ def fine_tune(
     folder = out / f"{Path(source).name}-domains"
     blip.eval().cpu().save_pretrained(folder)
     processor.save_pretrained(folder)
-    weights = model.head.weight.detach().cpu().float().numpy().astype(np.float32)
-    bias = cast(Any, model.head.bias).detach().cpu().float().numpy().astype(np.float32)
-    metadata = HeadMetadata(
-        features=folder.name,
+    head = LinearHead(
         classes=classes,
-        trained_on=trained_on,
-        examples=len(train),
-        training_hash=training_hash([(row.interaction_id, row.question, row.domain) for row in train]),
-        weights_hash=weights_hash(weights, bias),
+        coefficients=rows_of(model.head.weight.detach().cpu().float().numpy()),
+        intercept=rows_of(cast(Any, model.head.bias).detach().cpu().float().numpy()[None])[0],
     )
-    head = DomainHead(weights, bias, metadata)
     measured = measure(head, known, Blip2QFormer(path=folder, batch_size=batch), progress=False)
-    accuracy = {
-        f"held_out{'' if name == 'accuracy' else f'_{name}'}": round(value, 4) for name, value in measured.items()
-    }
-    head = DomainHead(weights, bias, metadata.model_copy(update={"accuracy": accuracy}))
+    accuracy = {f"held_out{'' if name == 'accuracy' else f'_{name}'}": value for name, value in measured.items()}
+    head = described(head, folder.name, train, trained_on, accuracy)
     head.save(out / HEAD)
     return head
 
@@ -249,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(arguments: argparse.Namespace) -> DomainHead:
+def run(arguments: argparse.Namespace) -> LinearHead:
     """Read, train and write.
 
     Raises:
@@ -283,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (EvaluationError, ModelError, TrainingDataError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{head.metadata.examples} questions, {len(head.metadata.classes)} domains: {head.metadata.accuracy}")
+    print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
     return 0
 
 

@@ -1,8 +1,8 @@
 """Fits the domain head (QA-Dragon, section 3.1.1) and says what it is worth.
 
-    python -m training.domain_router --dataset PATH --split validation --profile embedded --out presets/heads/domain_embedded
+    python -m training.domain_router --dataset PATH --split validation --profile embedded --out presets/heads/domain_embedded.json
 
-Writes OUT.npz, OUT.json and, with --figure, the confusion matrix of the cross-validation. Features come from the profile's
+Writes OUT and, with --figure, the confusion matrix of the cross-validation. Features come from the profile's
 domain_classifier (its ``features`` table), the zero-shot classifier beside it from its ``fallback`` table.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -18,11 +18,9 @@ import numpy as np
 from tqdm import tqdm
 
 from agents.launch import DEFAULT_CACHE
+from agents.linear_head import LinearHead, rows_of
 from agents.methods.domains import load_domains
-from agents.models.base import FloatArray, ModelError
-from agents.models.domain_classifier import DomainClassifier
-from agents.models.domain_features import QuestionImageFeatures
-from agents.models.domain_head import DomainHead, HeadMetadata, weights_hash
+from agents.models.base import DomainClassifier, FloatArray, ModelError, QuestionImageFeatures
 from agents.models.registry import ModelRegistry
 from agents.settings import SettingsError, load_profile
 from evaluation.data.crag_dataset import DatasetType
@@ -65,7 +63,7 @@ def train(
     folds: int = 5,
     seed: int = 0,
     progress: bool = False,
-) -> tuple[DomainHead, tuple[str, ...]]:
+) -> tuple[LinearHead, tuple[str, ...]]:
     """The head fitted to all examples, and what cross-validation predicted for each.
 
     Raises:
@@ -92,26 +90,33 @@ def train(
     if zero_shot is not None:
         guesses = classified(zero_shot, examples, progress)
         measured |= {"zero_shot": accuracy(guesses, labels), "zero_shot_macro_recall": macro_recall(guesses, labels)}
-    linear = fit(features, labels, strength=strength, seed=seed)
-    coefficients, intercept = linear.coefficients.astype(np.float32), linear.intercept.astype(np.float32)
-    metadata = HeadMetadata(
-        features=extractor.name,
-        classes=linear.classes,
-        trained_on=trained_on,
-        examples=len(examples),
-        training_hash=training_hash([(item.interaction_id, item.question, item.domain) for item in examples]),
-        weights_hash=weights_hash(coefficients, intercept),
-        accuracy={name: round(value, 4) for name, value in measured.items()},
+    head = described(
+        fit(features, labels, strength=strength, seed=seed), extractor.name, examples, trained_on, measured
     )
-    return DomainHead(coefficients, intercept, metadata), held_out.predicted
+    return head, held_out.predicted
+
+
+def described(
+    head: LinearHead, extractor: str, examples: Sequence[DomainExample], trained_on: str, measured: Mapping[str, float]
+) -> LinearHead:
+    """A head in float32, with the name of what makes its features, what it was fitted to and what was measured."""
+    hashed = training_hash([(item.interaction_id, item.question, item.domain) for item in examples])
+    return head.model_copy(
+        update={
+            "coefficients": rows_of(np.asarray(head.coefficients, dtype=np.float32)),
+            "intercept": rows_of(np.asarray([head.intercept], dtype=np.float32))[0],
+            "extractor": extractor,
+            "fitted_on": {"data": trained_on, "examples": len(examples), "training_hash": hashed},
+            "accuracy": {name: round(value, 4) for name, value in measured.items()},
+        }
+    )
 
 
 def measure(
-    head: DomainHead, examples: Sequence[DomainExample], extractor: QuestionImageFeatures, progress: bool
+    head: LinearHead, examples: Sequence[DomainExample], extractor: QuestionImageFeatures, progress: bool
 ) -> dict[str, float]:
     """Accuracy and macro recall of a finished head on examples it was not fitted to."""
-    best = head.probabilities(features_of(extractor, examples, progress)).argmax(axis=1)
-    predicted = [head.metadata.classes[column] for column in best]
+    predicted = head.predict(features_of(extractor, examples, progress))
     labels = [example.domain for example in examples]
     return {"accuracy": accuracy(predicted, labels), "macro_recall": macro_recall(predicted, labels)}
 
@@ -129,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--profile", default="embedded", help="profile whose domain_classifier is fitted (default: embedded)"
     )
-    parser.add_argument("--out", type=Path, required=True, help="where the head goes, without extension")
+    parser.add_argument("--out", type=Path, required=True, help="where the head goes (JSON)")
     parser.add_argument("--figure", type=Path, help="PNG of the confusion matrix of the cross-validation")
     parser.add_argument("--measure", metavar="SPLIT", help="another split to measure the finished head on, once")
     parser.add_argument("--strength", type=float, default=3.0, help="inverse L2 regularisation C (default: 3)")
@@ -174,16 +179,15 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.measure:
         found = measure(head, examples_of(arguments.measure), extractor, progress)
         scores = {f"{arguments.measure}_{key}": round(value, 4) for key, value in found.items()}
-        metadata = head.metadata.model_copy(update={"accuracy": {**head.metadata.accuracy, **scores}})
-        head = DomainHead(head.coefficients, head.intercept, metadata)
+        head = head.model_copy(update={"accuracy": {**head.accuracy, **scores}})
     head.save(arguments.out)
     if arguments.figure is not None:
         title = f"Domains by {extractor.name}, cross-validated on {arguments.split}"
         plot_confusion(predicted, [example.domain for example in examples], title, arguments.figure)
-    print(f"{len(examples)} questions, {len(head.metadata.classes)} domains, features: {extractor.name}")
-    for what, value in head.metadata.accuracy.items():
+    print(f"{len(examples)} questions, {len(head.classes)} domains, features: {extractor.name}")
+    for what, value in head.accuracy.items():
         print(f"  {what:32s}{value:7.1%}")
-    print(f"head: {arguments.out}.npz, {arguments.out}.json")
+    print(f"head: {arguments.out}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

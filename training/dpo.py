@@ -19,7 +19,7 @@ from agents.models.chat.transformers_chat import TransformersChat
 from evaluation.judge.judging import choose_judge
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
 from training.chat_examples import Example, TrainingDataError
-from training.command import read_data, run_command, training_parser, write_about
+from training.command_line import read_data, run_command, training_parser, write_about
 from training.encoding import IGNORED, SampleEncoder
 from training.fit import common_options, last_checkpoint, write_curves
 from training.preferences import Pair, key_of, pairs_of, questions, read_samples, sample_replies, write_samples

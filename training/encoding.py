@@ -10,8 +10,8 @@ import torch
 
 from agents.models.base import ChatMessage
 from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
+from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
-from agents.models.transformers_loading import Checkpoint
 from training.targets import Sample
 
 IGNORED = -100

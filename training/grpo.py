@@ -18,13 +18,13 @@ from typing import Any
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
+from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
-from agents.models.transformers_loading import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
 from training.adapters import ADAPTER, load_base, lora_config, run_guarded
 from training.chat_examples import Example, TrainingDataError
-from training.command import read_data, run_command, training_parser, write_about
+from training.command_line import read_data, run_command, training_parser, write_about
 from training.fit import common_options, last_checkpoint, write_curves
 from training.preferences import REWARDS, Stage, curriculum, judged_replies, questions
 from training.recipes import Recipe

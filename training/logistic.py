@@ -6,41 +6,21 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import recall_score
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
-Floats = npt.NDArray[np.floating[Any]]
+from agents.linear_head import Floats, LinearHead, rows_of
+
 _MOST_ITERATIONS = 5000
 
 
 class TrainingError(ValueError):
     """There is nothing to learn from; the message says what is missing."""
-
-
-@dataclass(frozen=True)
-class Linear:
-    """A fitted softmax regression over the features as they were given.
-
-    Attributes:
-        classes: In the order of the rows.
-        coefficients: Shape (classes, features).
-        intercept: Shape (classes,).
-    """
-
-    classes: tuple[str, ...]
-    coefficients: Floats
-    intercept: Floats
-
-    def predict(self, features: Floats) -> list[str]:
-        """The likeliest class of each row."""
-        return [self.classes[best] for best in (features @ self.coefficients.T + self.intercept).argmax(axis=1)]
 
 
 @dataclass(frozen=True)
@@ -53,14 +33,14 @@ class HeldOut:
 
 def fit(
     features: Floats, labels: Sequence[str], *, strength: float, standardise: bool = False, seed: int = 0
-) -> Linear:
+) -> LinearHead:
     """Fit with balanced classes (a rare class weighs as much as a frequent one).
 
     Args:
         features: Shape (examples, features).
         labels: One class an example.
         strength: Inverse of the L2 regularisation (scikit-learn's C).
-        standardise: Scale each feature to unit variance first; the scaling is folded into the coefficients.
+        standardise: Take off each feature its mean, and divide it by its standard deviation; the head keeps both.
         seed: Of the solver.
 
     Raises:
@@ -73,13 +53,13 @@ def fit(
     scaler = StandardScaler().fit(features) if standardise else None
     model = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MOST_ITERATIONS, random_state=seed)
     model.fit(scaler.transform(features) if scaler is not None else features, labels)
-    coefficients, intercept = np.asarray(model.coef_, float), np.asarray(model.intercept_, float)
-    if len(model.classes_) == 2:  # scikit-learn keeps one row; two rows of half its size are the same model
-        coefficients, intercept = np.vstack([-coefficients, coefficients]) / 2, np.hstack([-intercept, intercept]) / 2
-    if scaler is not None:
-        coefficients = coefficients / scaler.scale_
-        intercept = intercept - coefficients @ scaler.mean_
-    return Linear(tuple(str(name) for name in model.classes_), coefficients, intercept)
+    return LinearHead(
+        classes=tuple(str(name) for name in model.classes_),
+        coefficients=rows_of(model.coef_),
+        intercept=rows_of(model.intercept_[None])[0],
+        mean=rows_of(scaler.mean_[None])[0] if scaler is not None else None,
+        scale=rows_of(scaler.scale_[None])[0] if scaler is not None else None,
+    )
 
 
 def cross_validate(

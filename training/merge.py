@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
-from agents.models.transformers_loading import load_checkpoint
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from training.chat_examples import TrainingDataError
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")

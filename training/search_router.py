@@ -14,14 +14,14 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from tqdm import tqdm
 
 from agents.launch import DEFAULT_CACHE
+from agents.linear_head import Floats
 from agents.methods.routing import FEATURE_NAMES, RuleRouter
-from agents.methods.trained_router import RouterWeights, TrainedRouter
+from agents.methods.trained_router import TrainedRouter
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.responses import read_responses
@@ -29,7 +29,7 @@ from evaluation.judge.judging import choose_judge
 from evaluation.records import EvaluationError
 from training.data_hash import training_hash
 from training.draft_labels import DraftedTurn, drafted_turns, is_right, label, observable, read_trace
-from training.logistic import Floats, TrainingError, accuracy, cross_validate, fit, macro_recall
+from training.logistic import TrainingError, accuracy, cross_validate, fit, macro_recall
 
 
 def matrix(turns: Sequence[DraftedTurn]) -> Floats:
@@ -65,19 +65,13 @@ def train(
         "rules": accuracy(rules, labels),
         "rules_macro_recall": macro_recall(rules, labels),
     }
-    linear = fit(values, labels, strength=strength, standardise=True, seed=seed)
+    head = fit(values, labels, strength=strength, standardise=True, seed=seed)
     rows = [(turn.answered.interaction_id, turn.draft, route) for turn, route in zip(turns, labels, strict=True)]
     return TrainedRouter(
-        RouterWeights(
-            features=FEATURE_NAMES,
-            classes=tuple(cast(Route, name) for name in linear.classes),
-            coefficients=tuple(tuple(float(value) for value in row) for row in linear.coefficients),
-            intercept=tuple(float(value) for value in linear.intercept),
-            trained_on=trained_on,
-            examples=len(turns),
-            training_hash=training_hash(rows),
-            accuracy={name: round(value, 4) for name, value in measured.items()},
-        )
+        **head.model_dump(include={"classes", "coefficients", "intercept", "mean", "scale"}),
+        features=FEATURE_NAMES,
+        fitted_on={"data": trained_on, "examples": len(turns), "training_hash": training_hash(rows)},
+        accuracy={name: round(value, 4) for name, value in measured.items()},
     )
 
 
@@ -132,7 +126,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     router.save(arguments.out)
     print(f"{len(turns)} drafts: {counts}")
-    for what, value in router.weights.accuracy.items():
+    for what, value in router.accuracy.items():
         print(f"  {what:32s}{value:7.1%}")
     print(f"router: {arguments.out}")
 

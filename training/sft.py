@@ -20,7 +20,7 @@ from evaluation.scores.scoring import bootstrap_intervals, score
 from training.adapters import Trainable, load_trainable
 from training.chat_examples import Example
 from training.collect import ANSWERING, answer_in, answered_by
-from training.command import read_data, run_command, training_parser, write_about
+from training.command_line import read_data, run_command, training_parser, write_about
 from training.encoding import Group, SampleEncoder, groups_of
 from training.recipes import Recipe
 from training.targets import Sample, counts, samples_of

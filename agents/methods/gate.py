@@ -1,4 +1,4 @@
-"""The gate: how likely a candidate answer is right, by a logistic regression over signals that cost no call, kept as plain JSON.
+"""The gate: how likely a candidate answer is right, by a linear head over signals that cost no call.
 
 A right answer scores 1, a wrong one -1, an abstention 0, so an answer is worth giving where it is more likely right than wrong.
 ``python -m evaluation.studies.calibrate`` fits a gate on a validation run of one preset and profile.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+import numpy as np
+from pydantic import model_validator
 
-
-class GateError(ValueError):
-    """A gate's file is missing or malformed; the message names it and says what to do."""
+from agents.linear_head import LinearHead, known_names
 
 
 @dataclass(frozen=True)
@@ -59,82 +57,29 @@ DOUBTS = frozenset({"p_idk", "no_evidence", "no_entity"})
 """Signals of which a higher value speaks against the answer; of all others it speaks for it."""
 
 
-class SignalWeight(BaseModel):
-    """One signal of a fitted gate: ``weight * (value - mean) / scale`` is added to the log-odds.
+class Gate(LinearHead):
+    """A head whose ``features`` are signals and whose second class is a right answer.
 
-    Attributes:
-        mean: Of the turns it was fitted on; stands in for a missing value, which therefore adds nothing.
-        scale: Their standard deviation.
-        weight: Log-odds a standard deviation.
+    ``mean`` and ``scale`` are the mean and the standard deviation of each signal on the turns that it was fitted on: a missing signal
+    counts as its mean and adds nothing, and a coefficient is the log-odds of one standard deviation.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    what: ClassVar[str] = "gate"
+    how: ClassVar[str] = "fit one with python -m evaluation.studies.calibrate"
 
-    mean: float
-    scale: float = Field(gt=0)
-    weight: float
+    features: tuple[str, ...]
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
 
-
-class Gate(BaseModel):
-    """A fitted gate.
-
-    Attributes:
-        signals: The signals it looks at.
-        bias: Log-odds of a right answer where every signal has its mean.
-        threshold: Least probability of being right at which an answer is given.
-        fitted_on: Run, turns, sessions, split, commit and judge of the fit.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    signals: dict[str, SignalWeight] = Field(min_length=1)
-    bias: float
-    threshold: float = Field(0.5, ge=0, le=1)
-    fitted_on: dict[str, Any] = {}
-
-    @field_validator("signals")
-    @classmethod
-    def _known(cls, signals: dict[str, SignalWeight]) -> dict[str, SignalWeight]:
-        unknown = sorted(set(signals) - set(SIGNALS))
-        if unknown:
-            raise ValueError(f"unknown signals: {', '.join(unknown)}; known: {', '.join(SIGNALS)}")
-        return signals
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        known_names(self.features, SIGNALS, "signals")
+        if len(self.classes) != 2:
+            raise ValueError("a gate has two classes, wrong and right")
+        return self
 
     def probability(self, signals: GateSignals | Mapping[str, float]) -> float:
         """How likely the answer is right, 0 to 1; a signal that is missing or no finite number counts as its mean."""
         values = signals.known() if isinstance(signals, GateSignals) else signals
-        odds = self.bias
-        for name, fitted in self.signals.items():
-            value = values.get(name)
-            if value is not None and math.isfinite(value):
-                odds += fitted.weight * (value - fitted.mean) / fitted.scale
-        return _sigmoid(odds)
-
-    def save(self, path: Path) -> None:
-        """Write the gate as JSON."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> Gate:
-        """Read what ``save`` wrote.
-
-        Raises:
-            GateError: The file is missing or malformed, or names a signal that does not exist.
-        """
-        try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise GateError(
-                f"the gate {path} cannot be read ({error}); fit one with python -m evaluation.studies.calibrate"
-            ) from error
-        except ValidationError as error:
-            raise GateError(
-                f"the gate {path} is malformed: {error}; fit it anew with python -m evaluation.studies.calibrate"
-            ) from error
-
-
-def _sigmoid(odds: float) -> float:
-    if odds < 0:  # either way the exponential stays small
-        return math.exp(max(odds, -700.0)) / (1 + math.exp(max(odds, -700.0)))
-    return 1 / (1 + math.exp(-odds))
+        row = [math.nan if (value := values.get(name)) is None else value for name in self.features]
+        return float(self.probabilities(np.array([row], dtype=np.float64))[0, 1])

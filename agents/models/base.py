@@ -255,3 +255,33 @@ class MultimodalReranker(Protocol):
     def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
         """One score for each item, shape (len(items),); higher is better."""
         ...
+
+
+@runtime_checkable
+class QuestionImageFeatures(Protocol):
+    """Turns questions about pictures into vectors."""
+
+    name: str
+
+    def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
+        """One row a question, float32.
+
+        Raises:
+            ValueError: There are not as many images as questions.
+        """
+        ...
+
+
+@runtime_checkable
+class DomainClassifier(Protocol):
+    """Assigns questions about pictures to domains."""
+
+    name: str
+
+    def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
+        """For each question all domains with their probabilities (they sum to 1), likeliest first.
+
+        Raises:
+            ValueError: There are not as many images as questions.
+        """
+        ...

@@ -1,8 +1,10 @@
-"""One way to turn whatever PIL can hold into plain RGB, used wherever an image meets a model."""
+"""From whatever PIL can hold to what models take: plain RGB of a size, a digest of its pixels, a JPEG data URL."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import logging
 
 import numpy as np
@@ -13,6 +15,8 @@ _log = logging.getLogger(__name__)
 
 GROUND = (128, 128, 128)
 """Transparent images are laid on mid grey: both black and white drawings stay visible on it."""
+
+JPEG_QUALITY = 90
 
 _EXIF_ORIENTATION = 0x0112
 _DEEP_MODES = ("I", "F")
@@ -103,3 +107,14 @@ def pixels_digest(image: Image.Image) -> str:
     """
     rgb = to_rgb(image)
     return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
+
+
+def jpeg_data_url(image: Image.Image, max_side: int) -> str:
+    """The image, scaled down to ``max_side`` pixels on its longer side, as a JPEG data URL, which servers of the OpenAI protocol take.
+
+    Raises:
+        OSError, ValueError: See ``to_rgb``.
+    """
+    buffer = io.BytesIO()
+    rgb_within(image, max_side).save(buffer, format="JPEG", quality=JPEG_QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

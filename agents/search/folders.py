@@ -1,8 +1,10 @@
-"""Where caches and indices live unless a caller says otherwise."""
+"""Where caches and indices live unless a caller says otherwise, and how files are written there: whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 
@@ -21,3 +23,22 @@ def organiser_pages() -> Path:
 def hub_folder(cache: Path) -> Path:
     """The hub inside a cache folder, where indices are published."""
     return cache / "hub"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file beside its place and move it there; what was begun is taken away where that fails.
+
+    Raises:
+        OSError: The folder cannot be written to, or the disk is full.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".new-", delete=False) as file:
+        begun = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+            begun.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                begun.unlink()
+            raise

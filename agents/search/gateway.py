@@ -16,10 +16,8 @@ from agents.models.pixels import to_rgb
 from agents.search.folders import default_cache, organiser_pages
 from agents.search.given import GivenContext
 from agents.search.hits import ImageHit, ImageResults, WebHit, WebResults
-from agents.search.images import PictureCache
-from agents.search.pages import PageCache
-from agents.search.parts import ImageParts, WebParts
-from agents.search.plain import PlainImages, PlainWeb, reason
+from agents.search.searchers import ImageParts, PlainImages, PlainWeb, WebParts, reason
+from agents.search.web_cache import PageCache, PictureCache
 from agents.texts.page_text import main_content
 
 _log = logging.getLogger(__name__)
@@ -77,7 +75,7 @@ class SearchGateway:
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, Image.Image]:
-        """The pictures of the index behind URLs, as far as they are to be had (see ``agents.search.images``); never raises.
+        """The pictures of the index behind URLs, as far as they are to be had (see ``agents.search.web_cache``); never raises.
 
         They lie in the folder ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache.
 
@@ -89,7 +87,7 @@ class SearchGateway:
         return self._pictures.get_all(urls, fetch, deadline)
 
     def page_texts(self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
-        """The full texts of pages by URL, as far as they are to be had (see ``agents.search.pages``); never raises.
+        """The full texts of pages by URL, as far as they are to be had (see ``agents.search.web_cache``); never raises.
 
         They lie in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
         them (``folders.organiser_pages``). A page that shows nothing without its scripts has an empty text.

@@ -1,10 +1,11 @@
-"""Typed results of the two searches: the fields are the organiser's."""
+"""Typed results of the two searches, and how they are made of the organiser's dicts; a hit that breaks the contract costs only itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 
 class SearchError(RuntimeError):
@@ -61,3 +62,86 @@ class WebResults:
     hits: tuple[WebHit, ...] = ()
     error: str | None = None
     notes: tuple[str, ...] = ()
+
+
+_Hit = TypeVar("_Hit")
+
+
+def image_results(raw: Any) -> ImageResults:
+    """Typed results of one image search; malformed hits are dropped and noted."""
+    hits, notes = _each(raw, _image_hit)
+    if hits is None:
+        return ImageResults(error=f"the search returned {type(raw).__name__} instead of a list")
+    return ImageResults(hits, notes=notes)
+
+
+def web_results(raw: Any) -> WebResults:
+    """Typed results of one web search; malformed hits are dropped and noted."""
+    hits, notes = _each(raw, _web_hit)
+    if hits is None:
+        return WebResults(error=f"the search returned {type(raw).__name__} instead of a list")
+    return WebResults(hits, notes=notes)
+
+
+def _each(raw: Any, convert: Callable[[Mapping[str, Any]], _Hit]) -> tuple[tuple[_Hit, ...] | None, tuple[str, ...]]:
+    if not isinstance(raw, Sequence) or isinstance(raw, str | bytes):
+        return None, ()
+    hits: list[_Hit] = []
+    notes: list[str] = []
+    for position, value in enumerate(raw):
+        try:
+            if not isinstance(value, Mapping):
+                raise TypeError(f"a hit has to be a dict, not {type(value).__name__}")
+            hits.append(convert(value))
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            notes.append(f"hit {position} dropped: {reason}")
+    return tuple(hits), tuple(notes)
+
+
+def _image_hit(value: Mapping[str, Any]) -> ImageHit:
+    entities = value["entities"]
+    if not isinstance(entities, Sequence) or isinstance(entities, str | bytes):
+        raise TypeError("'entities' is not a list")
+    named = (_entity(entity) for entity in entities)
+    url = value["url"]
+    return ImageHit(
+        index=int(value["index"]),
+        score=_score(value),
+        url="" if url is None else _text(value, "url"),
+        entities=tuple(entity for entity in named if entity is not None),
+    )
+
+
+def _entity(value: Any) -> Entity | None:
+    name = value.get("entity_name") if isinstance(value, Mapping) else None
+    if not isinstance(name, str):
+        return None
+    attributes = value.get("entity_attributes")
+    return Entity(name, attributes if isinstance(attributes, Mapping) else {})
+
+
+def _web_hit(value: Mapping[str, Any]) -> WebHit:
+    page = value.get("page_content")
+    return WebHit(
+        index=str(value["index"]),
+        score=_score(value),
+        page_name=_text(value, "page_name"),
+        page_snippet=_text(value, "page_snippet"),
+        page_url=_text(value, "page_url"),
+        page_text=page if isinstance(page, str) and page.strip() else None,
+    )
+
+
+def _score(value: Mapping[str, Any]) -> float:
+    score = float(value["score"])
+    if not math.isfinite(score):
+        raise ValueError(f"score {score}")
+    return score
+
+
+def _text(value: Mapping[str, Any], key: str) -> str:
+    text = value[key]
+    if not isinstance(text, str):
+        raise TypeError(f"{key!r} is {type(text).__name__} instead of str")
+    return text

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agents.search.atomic import write_whole
-from agents.search.chunks import CHUNK_WORDS
+from agents.search.folders import write_whole
 from agents.search.hits import Entity
-from agents.search.images import cache_name
-from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
+from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow, Page, SourceError, chunked, report
+from agents.search.web_cache import cache_name
 from agents.texts.page_text import main_content
 
 FILE, ENTITY, URL = "file", "entity", "url"

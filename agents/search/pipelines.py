@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.models.base import ModelError
-from agents.search.compat import tensor_image_features
+from agents.search.clip import tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.folders import default_cache, hub_folder
 from agents.search.hits import SearchError
@@ -123,7 +123,7 @@ def _construct(**arguments: Any) -> Any:
 
 def _see_with_efficientnet(pipeline: Any) -> None:
     """Put EfficientNet where the pipeline keeps CLIP; only attributes of this one instance change."""
-    from agents.search.efficientnet_clip import EfficientNetImageModel, EfficientNetImageProcessor
+    from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor
 
     model = EfficientNetImageModel(str(pipeline.device))
     processor = EfficientNetImageProcessor(model)
@@ -150,6 +150,6 @@ def _check_model(pipeline: Any, dataset_id: str, snapshot: Path) -> None:
 
 def _stand_in_clip(cache: Path) -> str:
     """A CLIP checkpoint of a few kilobytes, made once: the organiser's constructor will not do without one."""
-    from agents.search.stand_in_clip import stand_in_clip
+    from agents.search.clip import stand_in_clip
 
     return str(stand_in_clip(cache / "stand-in-clip"))

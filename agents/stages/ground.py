@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.methods.boxes import usable
+from agents.models.vision.boxes import usable
 from agents.stage import Context, Stage
 from agents.turn import Turn, with_image
 
@@ -18,7 +18,7 @@ _BOXES_WHEN_SHORT = 1
 
 
 class Ground(Stage):
-    """Boxes of a detector: padded, clipped, freed of doubles (``agents/methods/boxes.py``); one call for the batch."""
+    """Boxes of a detector: padded, clipped, freed of doubles (``agents/models/vision/boxes.py``); one call for the batch."""
 
     least_seconds = 1.0
     wanted_seconds = 2.0

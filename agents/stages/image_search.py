@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from agents.methods.boxes import crop
 from agents.methods.fusion import fuse
 from agents.models.base import Detection
+from agents.models.vision.boxes import crop
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, View, with_image

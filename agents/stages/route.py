@@ -26,7 +26,7 @@ def open_router(trained: str | None) -> Router:
     """The trained router of a file, relative to the repository root; the rules where there is none.
 
     Raises:
-        agents.methods.trained_router.RouterError: The file is missing or malformed.
+        agents.linear_head.HeadError: The file is missing or malformed.
     """
     return RuleRouter() if trained is None else _trained(ROOT / trained)
 

@@ -67,7 +67,7 @@ class Quantity:
 
 @cache
 def _registry() -> Any:
-    registry = pint.UnitRegistry(cache_folder=None)
+    registry: Any = pint.UnitRegistry(cache_folder=None)
     for name in _TABLES["own"]:
         registry.define(f"{name} = [{name}_]")
     return registry

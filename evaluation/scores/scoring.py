@@ -132,23 +132,11 @@ def mean_conversation_score(turns: Iterable[JudgedTurn]) -> float:
     return fmean(conversation_score(dialog) for dialog in dialogs) if dialogs else 0.0
 
 
-def domain_weighted(points: Mapping[str, Sequence[float]], sizes: Mapping[str, int] | None = None) -> float:
-    """The leaderboard's average: the mean of each domain, weighted by the size of the domain.
-
-    Args:
-        points: Points of the judged turns by domain (a sample may have been judged of each).
-        sizes: Number of turns of each domain in the whole set; the number of judged turns where None.
-
-    Raises:
-        ValueError: A judged domain has no size.
-    """
-    judged = {domain: values for domain, values in points.items() if values}
-    weights = {domain: len(values) for domain, values in judged.items()} if sizes is None else sizes
-    unknown = sorted(set(judged) - set(weights))
-    if unknown:
-        raise ValueError(f"no size for domain {', '.join(unknown)}")
-    total = sum(weights[domain] for domain in judged)
-    return sum(fmean(values) * weights[domain] for domain, values in judged.items()) / total if total else 0.0
+def domain_weighted(points: Mapping[str, Sequence[float]]) -> float:
+    """The leaderboard's average of points by domain: the mean of each domain, weighted by its number of turns; 0 for none."""
+    judged = [values for values in points.values() if values]
+    total = sum(map(len, judged))
+    return sum(fmean(values) * len(values) for values in judged) / total if total else 0.0
 
 
 def truthfulness_points(turn: JudgedTurn) -> float:
@@ -196,37 +184,43 @@ SPLITS = (
 )
 
 
-def bootstrap_intervals(turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
-    """95% percentile intervals of the rates, resampling whole sessions (turns of one dialog are not independent).
+def session_interval(
+    sums: npt.NDArray[np.float64],
+    rate: Callable[..., npt.NDArray[np.float64]],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """95% percentile bootstrap interval, resampling whole sessions (turns of one dialog are not independent).
 
-    Returns:
-        (low, high) by the name of the score; empty where there are fewer than two sessions.
+    Args:
+        sums: What each session adds up to, shape (sessions, columns).
+        rate: The rate of summed columns, each of shape (resamples,).
     """
+    picks = np.random.default_rng(seed).integers(0, len(sums), size=(resamples, len(sums)))
+    low, high = np.percentile(rate(*sums[picks].sum(axis=1).T), INTERVAL)
+    return float(low), float(high)
+
+
+def bootstrap_intervals(turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+    """Intervals of the rates by the name of the score; empty where there are fewer than two sessions."""
     dialogs = list(by_session(turns).values())
     if len(dialogs) < 2:
         return {}
-    counts = np.array(
+    sums = np.array(
         [
             (len(dialog), sum(t.correct for t in dialog), sum(t.miss for t in dialog), conversation_score(dialog))
             for dialog in dialogs
         ],
         dtype=np.float64,
     )
-    picks = np.random.default_rng(seed).integers(0, len(dialogs), size=(resamples, len(dialogs)))
-    drawn = counts[picks]  # (resamples, sessions, 4)
-    total, correct, miss = (drawn[:, :, column].sum(axis=1) for column in range(3))
-    samples: dict[str, npt.NDArray[np.float64]] = {
-        "accuracy": correct / total,
-        "missing": miss / total,
-        "hallucination_rate": (total - correct - miss) / total,
-        "truthfulness_score": (2 * correct + miss) / total - 1,
-        "mean_multi_turn_conversation_score": drawn[:, :, 3].mean(axis=1),
+    rates: dict[str, Callable[..., npt.NDArray[np.float64]]] = {
+        "accuracy": lambda total, correct, _miss, _score: correct / total,
+        "missing": lambda total, _correct, miss, _score: miss / total,
+        "hallucination_rate": lambda total, correct, miss, _score: (total - correct - miss) / total,
+        "truthfulness_score": lambda total, correct, miss, _score: (2 * correct + miss) / total - 1,
+        "mean_multi_turn_conversation_score": lambda _total, _correct, _miss, score: score / len(dialogs),
     }
-    intervals = {}
-    for name, values in samples.items():
-        low, high = np.percentile(values, INTERVAL)
-        intervals[name] = (float(low), float(high))
-    return intervals
+    return {name: session_interval(sums, rate, resamples, seed) for name, rate in rates.items()}
 
 
 def truthfulness_change(
@@ -247,24 +241,21 @@ def truthfulness_change(
     # (sessions, 4): points and number of turns of each run
     sums = np.array(
         [
-            (
-                sum(map(truthfulness_points, old[session])),
-                len(old[session]),
-                sum(map(truthfulness_points, new[session])),
-                len(new[session]),
-            )
+            [
+                number
+                for run in (old, new)
+                for number in (sum(map(truthfulness_points, run[session])), len(run[session]))
+            ]
             for session in shared
         ],
         dtype=np.float64,
     )
-    total = sums.sum(axis=0)
-    change = float(total[2] / total[3] - total[0] / total[1])
-    if len(shared) < 2:
-        return change, None
-    picks = np.random.default_rng(seed).integers(0, len(shared), size=(resamples, len(shared)))
-    drawn = sums[picks].sum(axis=1)
-    low, high = np.percentile(drawn[:, 2] / drawn[:, 3] - drawn[:, 0] / drawn[:, 1], INTERVAL)
-    return change, (float(low), float(high))
+
+    def change(points: Any, turns: Any, new_points: Any, new_turns: Any) -> Any:
+        return new_points / new_turns - points / turns
+
+    found = float(change(*sums.sum(axis=0)))
+    return found, session_interval(sums, change, resamples, seed) if len(shared) > 1 else None
 
 
 def scores_dictionary(turns: Sequence[JudgedTurn], about: Mapping[str, Any] | None = None) -> dict[str, Any]:

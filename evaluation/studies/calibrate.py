@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from tomlkit.exceptions import TOMLKitError
 
-from agents.methods.gate import Gate, GateError
+from agents.linear_head import HeadError
+from agents.methods.gate import Gate
 from agents.secrets import keep_out_of_logs
 from evaluation.files.manifest import commit, read_manifest
 from evaluation.files.outputs import SCORES
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _fit_white_box(options, console)
         else:
             _fit_gate(options, console)
-    except (EvaluationError, GateError) as error:
+    except (EvaluationError, HeadError) as error:
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         return 2
     return 0
@@ -127,8 +128,9 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     areas = {name: signal_auroc(turns, name) for name in names}
     areas["gate, cross-validated"] = (honest.auroc, len(right))
     _show(console, material, rows, areas)
-    for name, weight in sorted(gate.signals.items(), key=lambda item: -abs(item[1].weight)):
-        console.print(f"{name}: {weight.weight:+.3f} a standard deviation", highlight=False)
+    weights = zip(gate.features, gate.coefficients[0], strict=True)
+    for name, weight in sorted(weights, key=lambda item: -abs(item[1])):
+        console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
     summary = {"threshold": threshold, "fitted_threshold": fitted.threshold, "gate": gate.model_dump()}
     _write(options.to or options.runs[0], "calibration", material, rows, areas, honest.probability, summary, console)
     if options.dry_run:

@@ -14,9 +14,10 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from agents.methods.gate import DOUBTS, SIGNALS, Gate, SignalWeight
+from agents.linear_head import rows_of
+from agents.methods.gate import DOUBTS, SIGNALS, Gate
 from evaluation.records import EvaluationError
-from evaluation.scores.scoring import INTERVAL, RESAMPLES
+from evaluation.scores.scoring import RESAMPLES, session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -59,11 +60,9 @@ class HeldOut:
 
 def truthfulness(turns: Turns, points: FloatArray, *, resamples: int = RESAMPLES, seed: int = 0) -> Truthfulness:
     """Mean of the points of every turn; whole sessions are resampled for the interval."""
-    size = np.bincount(turns.session).astype(np.float64)
-    total = np.bincount(turns.session, weights=points)
-    picks = np.random.default_rng(seed).integers(0, len(size), size=(resamples, len(size)))
-    low, high = np.percentile(total[picks].sum(axis=1) / size[picks].sum(axis=1), INTERVAL)
-    return Truthfulness(float(points.mean()), float(low), float(high))
+    sums = np.column_stack([np.bincount(turns.session, weights=points), np.bincount(turns.session)])
+    low, high = session_interval(sums, lambda total, size: total / size, resamples, seed)
+    return Truthfulness(float(points.mean()), low, high)
 
 
 def usable(turns: Turns) -> list[str]:
@@ -195,13 +194,13 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
 def gate_of(fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object]) -> Gate:
     """The gate that a fit makes, as it is written."""
     scaler, regression = fitted.model["scale"], fitted.model["regress"]
-    columns = zip(names, scaler.mean_, scaler.scale_, regression.coef_[0], strict=True)
     return Gate(
-        signals={
-            name: SignalWeight(mean=float(mean), scale=float(scale), weight=float(weight))
-            for name, mean, scale, weight in columns
-        },
-        bias=float(regression.intercept_[0]),
+        classes=("wrong", "right"),
+        features=tuple(names),
+        coefficients=rows_of(regression.coef_),
+        intercept=(float(regression.intercept_[0]),),
+        mean=rows_of(scaler.mean_[None])[0],
+        scale=rows_of(scaler.scale_[None])[0],
         threshold=threshold,
         fitted_on=about,
     )

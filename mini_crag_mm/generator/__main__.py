@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from mini_crag_mm.content_models import ContentError, load_content
 from mini_crag_mm.files import SetPaths
-from mini_crag_mm.generator.check import report
 from mini_crag_mm.generator.compose import build_scenes
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
+from mini_crag_mm.generator.set_rules import report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

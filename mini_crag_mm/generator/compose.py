@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from tqdm import tqdm
 
-from agents.search.atomic import write_whole
+from agents.search.folders import write_whole
 from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
 from mini_crag_mm.files import SetPaths, write_text
 from mini_crag_mm.generator.altered import alter

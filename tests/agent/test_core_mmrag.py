@@ -12,7 +12,7 @@ from PIL import Image
 
 from agents.models.base import ChatReply, ChatRequest
 from agents.search.hits import Entity, ImageHit
-from agents.search.images import cache_name
+from agents.search.web_cache import cache_name
 from agents.settings import Settings, load_settings, settings_from
 from agents.stages.choose_entry import ChooseEntry
 from agents.stages.entries import EntriesStage, entry_text

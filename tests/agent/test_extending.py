@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agents.models.base import ChatReply
-from agents.models.factories import FACTORIES
-from agents.models.registry import ModelRegistry
+from agents.models.registry import KINDS, ModelRegistry
 from agents.runtime.roles import roles_of
 from agents.settings import ROOT, SettingsError, load_profile, load_settings
 from agents.stages import __main__ as stages
@@ -91,10 +92,11 @@ def test_the_table_of_stages_is_current(tmp_path: Path) -> None:
 
 def test_the_model_is_loaded_as_the_profile_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "overlap.toml").write_text(PROFILE, encoding="utf-8")
-    made = run_code(FILES["agents/models/word_overlap.py"])["WordOverlapReranker"]
-    line = re.search(r'`"(word-overlap)": "agents\.models\.word_overlap:(\w+)",`', PAGE)
+    made = run_code(FILES["agents/models/rerankers/word_overlap.py"])["WordOverlapReranker"]
+    line = re.search(r'`"(word-overlap)": "agents\.models\.rerankers\.word_overlap:(\w+)",`', PAGE)
     assert line is not None and line[2] == made.__name__
-    monkeypatch.setitem(FACTORIES, line[1], lambda _, least_letters: made(least_letters))
+    monkeypatch.setitem(sys.modules, "agents.models.rerankers.word_overlap", SimpleNamespace(WordOverlapReranker=made))
+    monkeypatch.setitem(KINDS, line[1], f"agents.models.rerankers.word_overlap:{line[2]}")
     reranker = ModelRegistry(tmp_path).load(load_profile("overlap", tmp_path).models["reranker"])
     # Of "which tower is high" the words of four letters are which, tower and high; the passage holds one.
     assert reranker.score([("which tower is high", "is a tower"), ("is it", "it is")]).tolist() == pytest.approx(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.search.hits import Entity, WebHit
-from agents.search.pages import PageCache
+from agents.search.web_cache import PageCache
 from agents.settings import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import ToolOptions, rule_tools

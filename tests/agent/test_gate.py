@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.gate import SIGNALS, Gate, GateError, GateSignals, SignalWeight
+from agents.linear_head import HeadError
+from agents.methods.gate import SIGNALS, Gate, GateSignals
 from agents.search.hits import Entity, ImageHit
 from agents.settings import SettingsError, settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
@@ -20,11 +21,12 @@ from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verificat
 from tests.agent.scripted import context, run, turn
 
 GATE = Gate(
-    signals={
-        "p_idk": SignalWeight(mean=0.2, scale=0.1, weight=-1.0),
-        "p_yes": SignalWeight(mean=0.5, scale=0.25, weight=2.0),
-    },
-    bias=0.5,
+    classes=("wrong", "right"),
+    features=("p_idk", "p_yes"),
+    coefficients=((-1.0, 2.0),),
+    intercept=(0.5,),
+    mean=(0.2, 0.5),
+    scale=(0.1, 0.25),
     threshold=0.6,
 )
 
@@ -64,16 +66,18 @@ def _with(**fields: Any) -> str:
     ("text", "said"),
     [
         ("{", "malformed"),
-        (_with(signals={}), "malformed"),
-        (_with(signals={"charm": {"mean": 0, "scale": 1, "weight": 1}}), "unknown signals: charm"),
-        (_with(signals={"p_yes": {"mean": 0, "scale": 0, "weight": 1}}), "greater than 0"),
-        (_with(bias=math.inf), "malformed"),
+        (_with(features=[]), "malformed"),
+        (_with(features=["charm", "p_yes"]), "unknown signals: charm"),
+        (_with(scale=[0.1, 0.0]), "not above 0"),
+        (_with(mean=None), "mean"),
+        (_with(classes=["a", "b", "c"]), "3 classes"),
+        (_with(intercept=[math.inf]), "malformed"),
         (_with(threshold=2), "malformed"),
     ],
 )
 def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "gate.json").write_text(text)
-    with pytest.raises(GateError, match=said) as caught:
+    with pytest.raises(HeadError, match=said) as caught:
         Gate.load(tmp_path / "gate.json")
     assert "evaluation.studies.calibrate" in str(caught.value)
 

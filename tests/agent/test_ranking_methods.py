@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.methods.boxes import crop, overlap, pad, suppress, usable
 from agents.methods.fusion import fuse
 from agents.methods.thresholds import mad_threshold
 from agents.models.base import Box, Detection
+from agents.models.vision.boxes import crop, overlap, pad, suppress, usable
 
 Item = tuple[str, float]
 

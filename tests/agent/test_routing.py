@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from agents.linear_head import HeadError
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import FEATURE_NAMES, RuleRouter, TraceFeatures, trace_features
-from agents.methods.trained_router import RouterError, RouterWeights, TrainedRouter
+from agents.methods.trained_router import TrainedRouter
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings import Settings, settings_from
 from agents.stages.route import RouteStage, parse_flags
@@ -148,7 +149,7 @@ def weights(**changes: object) -> dict[str, object]:
 
 def test_a_trained_router_survives_its_file(tmp_path: Path) -> None:
     path = tmp_path / "heads" / "router.json"
-    TrainedRouter(RouterWeights.model_validate(weights())).save(path)
+    TrainedRouter.model_validate(weights()).save(path)
     router = TrainedRouter.load(path)
     routes = [
         router.route(trace_features(question, draft, None))
@@ -160,7 +161,7 @@ def test_a_trained_router_survives_its_file(tmp_path: Path) -> None:
         ]
     ]
     assert routes == ["direct", "verify", "rag", "rag"]
-    assert router.weights == RouterWeights.model_validate(weights())
+    assert router == TrainedRouter.model_validate(weights())
 
 
 @pytest.mark.parametrize(
@@ -181,12 +182,12 @@ def test_a_trained_router_survives_its_file(tmp_path: Path) -> None:
 def test_a_malformed_router_file_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "router.json"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(RouterError, match=r"router\.json"):
+    with pytest.raises(HeadError, match=r"router\.json"):
         TrainedRouter.load(path)
 
 
 def test_a_missing_router_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RouterError, match="nothing"):
+    with pytest.raises(HeadError, match="nothing"):
         TrainedRouter.load(tmp_path / "nothing.json")
 
 

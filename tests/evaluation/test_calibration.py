@@ -78,7 +78,8 @@ def test_a_signal_that_separates_is_found_and_noise_is_not_preferred() -> None:
     assert names == ["p_yes", "evidence_score"]
     fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
     gate = gate_of(fitted, names, 0.5, {})
-    assert gate.signals["p_yes"].weight > 5 * abs(gate.signals["evidence_score"].weight)
+    weights = dict(zip(gate.features, gate.coefficients[0], strict=True))
+    assert weights["p_yes"] > 5 * abs(weights["evidence_score"])
     honest = held_out(turns, names, repeats=1)
     assert honest.auroc > 0.9
     everything = truthfulness(turns, turns.earned(np.ones_like(turns.right)))

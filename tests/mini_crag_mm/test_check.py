@@ -10,8 +10,8 @@ from PIL import Image
 
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.files import SetPaths
-from mini_crag_mm.generator import check
-from mini_crag_mm.generator.check import check_content, difference_hash
+from mini_crag_mm.generator import set_rules
+from mini_crag_mm.generator.set_rules import check_content, difference_hash
 from tests.mini_crag_mm.conftest import SUMMARIES, Files, tiny_files, write_files
 
 
@@ -101,7 +101,7 @@ def test_derived_answers_are_left_to_a_human(tmp_path: Path) -> None:
 
 
 def test_amounts_are_counted(tiny: SetPaths) -> None:
-    messages = [finding.message for finding in check.check_counts(load_content(tiny.content))]
+    messages = [finding.message for finding in set_rules.check_counts(load_content(tiny.content))]
     assert "only 3 entities; at least 200 are wanted" in messages
     assert "only 1 dialogs; at least 40 are wanted" in messages
     assert "public_test: no question of category multi-hop" in messages
@@ -109,7 +109,7 @@ def test_amounts_are_counted(tiny: SetPaths) -> None:
 
 def test_built_set_is_complete_and_stays_checked(built: SetPaths) -> None:
     def errors() -> list[str]:
-        return [finding.message for finding in check.check_all(built, counts=False) if finding.is_error]
+        return [finding.message for finding in set_rules.check_all(built, counts=False) if finding.is_error]
 
     assert errors() == []
     (built.scenes / "t_s001.webp").unlink()
@@ -136,8 +136,8 @@ def test_built_set_is_complete_and_stays_checked(built: SetPaths) -> None:
 def test_missing_photo_and_size_are_reported(built: SetPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     (built.photos / "blue_disc.webp").unlink()
     (built.photos / "nobody.webp").write_bytes(b"")
-    monkeypatch.setattr(check, "MAX_BYTES", 10)
-    text = "\n".join(str(finding) for finding in check.check_all(built, counts=False))
+    monkeypatch.setattr(set_rules, "MAX_BYTES", 10)
+    text = "\n".join(str(finding) for finding in set_rules.check_all(built, counts=False))
     assert "photos/blue_disc.webp is missing" in text
     assert "photos/nobody.webp: no such entity" in text
     assert "MB; at most" in text
@@ -145,7 +145,7 @@ def test_missing_photo_and_size_are_reported(built: SetPaths, monkeypatch: pytes
 
 def test_faulty_yaml_is_among_the_findings(built: SetPaths) -> None:
     (built.content / "tst" / "pages.yaml").write_text("- {id: half}")
-    assert any("pages.yaml: half: split" in str(finding) for finding in check.check_all(built, counts=False))
+    assert any("pages.yaml: half: split" in str(finding) for finding in set_rules.check_all(built, counts=False))
 
 
 def test_hash_tells_pictures_apart() -> None:

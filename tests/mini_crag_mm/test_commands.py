@@ -6,7 +6,7 @@ import pytest
 
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator import __main__ as command
-from mini_crag_mm.generator import check, likeness
+from mini_crag_mm.generator import likeness, set_rules
 from tests.support.mean_colour import MeanColour
 
 
@@ -27,7 +27,7 @@ def test_check_lists_what_is_wrong(here: SetPaths, capsys: pytest.CaptureFixture
 
 
 def test_what_is_missing_is_made(here: SetPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "check_counts", lambda content: ())
+    monkeypatch.setattr(set_rules, "check_counts", lambda content: ())
     here.kg("validation").unlink()
     here.own_pages.unlink()
     (here.scenes / "t_s001.webp").unlink()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_crag_mm.generator.check import normal, stands_in
+from mini_crag_mm.generator.set_rules import normal, stands_in
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 from transformers import Blip2ForImageTextRetrieval, Blip2Processor
 
-from agents.models.base import ModelError, MultimodalPair, MultimodalReranker
-from agents.models.domain_features import QuestionImageFeatures
-from agents.models.encoders.blip2 import Blip2CoarseReranker, Blip2QFormer
+from agents.models.base import ModelError, MultimodalPair, MultimodalReranker, QuestionImageFeatures
+from agents.models.encoders.blip2 import Blip2QFormer
+from agents.models.rerankers.blip2_coarse import Blip2CoarseReranker
 from tests.models.tiny_rankers import save_blip2
 
 QUESTION = "how tall is the tower ?"

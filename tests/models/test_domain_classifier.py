@@ -1,18 +1,19 @@
 """Domain classifiers on the real embedded encoders, and the files of a head."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from agents.linear_head import HeadError, LinearHead
 from agents.methods.domains import load_domains
-from agents.models.base import Label, ModelError
-from agents.models.domain_classifier import DomainClassifier, ZeroShotDomainClassifier
-from agents.models.domain_features import EmbeddedFeatures, QuestionImageFeatures
-from agents.models.domain_head import DomainHead, HeadDomainClassifier, HeadMetadata, head_files, weights_hash
+from agents.models.base import DomainClassifier, Label, ModelError, QuestionImageFeatures
+from agents.models.domain_classifiers import EmbeddedFeatures, HeadDomainClassifier, ZeroShotDomainClassifier
 from agents.models.encoders.minilm import load_minilm
 from agents.models.encoders.text_encoder import TransformerTextEncoder
 from agents.models.registry import ModelRegistry
@@ -79,7 +80,7 @@ def test_the_fourteen_domains_each_admit_ignorance_once(descriptions: Mapping[st
 def test_zero_shot_by_the_question_alone(
     minilm: TransformerTextEncoder, descriptions: Mapping[str, str], question: str, domain: str
 ) -> None:
-    classifier = ZeroShotDomainClassifier(minilm, None, descriptions)
+    classifier = ZeroShotDomainClassifier(minilm, domains=descriptions)
     scored = classifier.classify([None], [question])
     assert_sound(scored, set(descriptions))
     assert scored[0][0].name == domain
@@ -91,19 +92,19 @@ def test_zero_shot_looks_at_the_picture_where_the_question_says_nothing(
     descriptions: Mapping[str, str],
     photos: dict[str, Image.Image],
 ) -> None:
-    classifier = ZeroShotDomainClassifier(minilm, efficientnet, descriptions)
+    classifier = ZeroShotDomainClassifier(minilm, efficientnet, domains=descriptions)
     assert isinstance(classifier, DomainClassifier)
     scored = classifier.classify([photos["fire_engine"], photos["ani_giraffe"], None], ["What is this?"] * 3)
     assert_sound(scored, set(descriptions))
     assert [labels[0].name for labels in scored[:2]] == ["vehicle", "nature (animal)"]
-    alone = ZeroShotDomainClassifier(minilm, None, descriptions).classify([None], ["What is this?"])[0]
+    alone = ZeroShotDomainClassifier(minilm, domains=descriptions).classify([None], ["What is this?"])[0]
     assert [label.name for label in scored[2]] == [label.name for label in alone]
 
 
 def test_an_empty_batch_is_empty_and_a_crooked_one_is_an_error(
     minilm: TransformerTextEncoder, efficientnet: EfficientNetLite2, descriptions: Mapping[str, str]
 ) -> None:
-    classifier = ZeroShotDomainClassifier(minilm, efficientnet, descriptions)
+    classifier = ZeroShotDomainClassifier(minilm, efficientnet, domains=descriptions)
     assert classifier.classify([], []) == []
     with pytest.raises(ValueError, match="2 images for 1"):
         classifier.classify([None, None], ["What is this?"])
@@ -111,22 +112,17 @@ def test_an_empty_batch_is_empty_and_a_crooked_one_is_an_error(
 
 def test_a_zero_shot_classifier_needs_descriptions(minilm: TransformerTextEncoder, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="description"):
-        ZeroShotDomainClassifier(minilm, None, {})
+        ZeroShotDomainClassifier(minilm, domains={})
     with pytest.raises(ModelError, match="temperature"):
-        ZeroShotDomainClassifier(minilm, None, {"pets": "dogs"}, temperature=0)
-    with pytest.raises(ModelError, match="descriptions"):
+        ZeroShotDomainClassifier(minilm, domains={"pets": "dogs"}, temperature=0)
+    with pytest.raises(ModelError, match="needs domains"):
         ModelRegistry(tmp_path).load({"kind": "domain-zero-shot", "encoder": MINILM})
 
 
-def a_head(
-    coefficients: list[list[float]], classes: tuple[str, ...] = ("pets", "vehicle"), features: str = "f"
-) -> DomainHead:
-    matrix, intercept = np.array(coefficients, np.float32), np.zeros(len(coefficients), np.float32)
-    metadata = HeadMetadata(
-        features=features, classes=classes, trained_on="by hand", examples=2, training_hash="none",
-        weights_hash=weights_hash(matrix, intercept),
-    )  # fmt: skip
-    return DomainHead(matrix, intercept, metadata)
+def a_head(coefficients: list[list[float]], extractor: str = "f") -> LinearHead:
+    return LinearHead(
+        classes=("pets", "vehicle"), coefficients=coefficients, intercept=[0.0] * len(coefficients), extractor=extractor
+    )
 
 
 def test_a_head_on_real_features_survives_its_files(
@@ -137,14 +133,9 @@ def test_a_head_on_real_features_survives_its_files(
     images, questions = [photos[name] for name, _, _ in LABELLED], [question for _, question, _ in LABELLED]
     features = extractor.features(images, questions)
     assert features.shape == (6, 384 + 1280)
-    linear = fit(features, [domain for _, _, domain in LABELLED], strength=100.0)
-    coefficients, intercept = linear.coefficients.astype(np.float32), linear.intercept.astype(np.float32)
-    metadata = HeadMetadata(
-        features=extractor.name, classes=linear.classes, trained_on="six photos", examples=6, training_hash="x",
-        weights_hash=weights_hash(coefficients, intercept),
-    )  # fmt: skip
-    DomainHead(coefficients, intercept, metadata).save(tmp_path / "head.v1")
-    classifier = HeadDomainClassifier(extractor, DomainHead.load(tmp_path / "head.v1"))
+    head = fit(features, [domain for _, _, domain in LABELLED], strength=100.0)
+    head.model_copy(update={"extractor": extractor.name}).save(tmp_path / "heads" / "v1.json")
+    classifier = HeadDomainClassifier(extractor, LinearHead.load(tmp_path / "heads" / "v1.json"))
     scored = classifier.classify(images, questions)
     assert_sound(scored, {domain for _, _, domain in LABELLED})
     assert [labels[0].name for labels in scored] == [domain for _, _, domain in LABELLED]
@@ -160,54 +151,57 @@ def test_a_missing_picture_is_zeros_and_the_rest_stays_in_its_row(
     assert np.linalg.norm(features[1, 384:]) == pytest.approx(1.0, abs=1e-4)
 
 
-def spoil(path: Path, how: str) -> None:
-    arrays, metadata = head_files(path)
-    if how == "no weights":
-        arrays.unlink()
-    elif how == "no metadata":
-        metadata.unlink()
-    elif how == "not an archive":
-        arrays.write_bytes(b"PK\x03\x04 and then nothing")
-    elif how == "cut off":
-        arrays.write_bytes(arrays.read_bytes()[:-80])
-    elif how == "not JSON":
-        metadata.write_text("{", encoding="utf-8")
-    elif how == "pickled":
-        objects = np.empty(1, dtype=object)
-        objects[0] = {"run": "me"}
-        np.savez(arrays, coefficients=objects, intercept=objects)
-    elif how == "no intercept":
-        np.savez(arrays, coefficients=np.zeros((2, 2)))
-    elif how == "other classes":
-        content = json.loads(metadata.read_text(encoding="utf-8"))
-        metadata.write_text(json.dumps(content | {"classes": ["a", "b", "c"]}), encoding="utf-8")
-    elif how == "other weights":
-        np.savez(arrays, coefficients=np.ones((2, 2)), intercept=np.ones(2))
-    elif how == "not finite":
-        np.savez(arrays, coefficients=np.full((2, 2), np.nan), intercept=np.ones(2))
+def test_a_head_survives_its_file_to_the_last_digit(tmp_path: Path) -> None:
+    head = LinearHead(
+        classes=("a", "b", "c"),
+        coefficients=[[0.1, 1e-30, -3.0], [1 / 3, 2.0, 0.0], [5.0, 6.0, 7.0]],
+        intercept=[0.0, 1.0, -1e9],
+        features=("x", "y", "z"),
+        fitted_on={"data": "by hand"},
+    )
+    head.save(tmp_path / "head.json")
+    assert LinearHead.load(tmp_path / "head.json") == head
+    assert len((tmp_path / "head.json").read_text().splitlines()) < 20
+
+
+def test_one_row_of_two_classes_and_missing_values() -> None:
+    head = LinearHead(
+        classes=("no", "yes"), coefficients=[[2.0, 1.0]], intercept=[0.5], mean=[1.0, 3.0], scale=[0.5, 1.0]
+    )
+    rows = head.probabilities(np.array([[1.0, 3.0], [1.5, math.nan], [math.inf, 2.0]]))
+    np.testing.assert_allclose(rows[:, 1], [1 / (1 + math.exp(-odds)) for odds in (0.5, 2.5, -0.5)])
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0)
+    assert head.predict(np.array([[0.0, 0.0]])) == ["no"]
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("changes", "said"),
     [
-        "no weights", "no metadata", "not an archive", "cut off", "not JSON", "pickled", "no intercept", "other classes",
-        "other weights", "not finite",
+        ({"classes": ["a", "b", "c"]}, "3 classes, 2 rows"),
+        ({"classes": ["a", "a"]}, "stands twice"),
+        ({"coefficients": [[1.0, 0.0], [0.0]]}, "has not 2 coefficients"),
+        ({"intercept": [1.0]}, "1 intercepts"),
+        ({"intercept": [math.nan, 0.0]}, "finite"),
+        ({"scale": [1.0, 0.0]}, "not above 0"),
+        ({"features": ["x"]}, "1 in features"),
+        ({"weights": 1}, "Extra"),
+        (None, "malformed"),
     ],
-)  # fmt: skip
-def test_a_malformed_head_is_named(tmp_path: Path, how: str) -> None:
-    path = tmp_path / "head"
+)
+def test_a_malformed_head_is_named(tmp_path: Path, changes: dict[str, Any] | None, said: str) -> None:
+    path = tmp_path / "head.json"
     a_head([[1.0, 0.0], [0.0, 1.0]]).save(path)
-    DomainHead.load(path)
-    spoil(path, how)
-    with pytest.raises(ModelError, match="head"):
-        DomainHead.load(path)
+    content = json.dumps({**json.loads(path.read_text()), **changes}) if changes is not None else '{"classes": ['
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(HeadError, match=rf"(?s)head\.json is malformed.*{said}|{said}.*head\.json"):
+        LinearHead.load(path)
 
 
 def test_a_head_is_held_to_its_features(minilm: TransformerTextEncoder, efficientnet: EfficientNetLite2) -> None:
     extractor = EmbeddedFeatures(minilm, efficientnet)
     with pytest.raises(ModelError, match="fitted to"):
         HeadDomainClassifier(extractor, a_head([[1.0], [2.0]]))
-    short = HeadDomainClassifier(extractor, a_head([[1.0], [2.0]], features=extractor.name))
+    short = HeadDomainClassifier(extractor, a_head([[1.0], [2.0]], extractor.name))
     with pytest.raises(ModelError, match="1664"):
         short.classify([None], ["What is this?"])
 
@@ -217,7 +211,7 @@ def test_the_registry_falls_back_to_zero_shot_where_there_is_no_head(
 ) -> None:
     spec = {
         "kind": "domain-head",
-        "head": str(tmp_path / "head"),
+        "head": str(tmp_path / "head.json"),
         "features": {"kind": "domain-features", "text": MINILM, "images": EFFICIENTNET},
         "fallback": {"kind": "domain-zero-shot", "encoder": MINILM},
     }
@@ -225,10 +219,10 @@ def test_the_registry_falls_back_to_zero_shot_where_there_is_no_head(
     assert isinstance(registry.load(spec), ZeroShotDomainClassifier)
     with pytest.raises(ModelError, match="cannot be read"):
         ModelRegistry(tmp_path).load({key: value for key, value in spec.items() if key != "fallback"})
-    a_head([[1.0], [2.0]], features="all-minilm-l6-v2 + efficientnet-lite2").save(tmp_path / "head")
+    a_head([[1.0], [2.0]], "all-minilm-l6-v2 + efficientnet-lite2").save(tmp_path / "head.json")
     assert isinstance(ModelRegistry(tmp_path, domains=descriptions).load(spec), HeadDomainClassifier)
-    spoil(tmp_path / "head", "not JSON")
-    with pytest.raises(ModelError, match="cannot be read"):
+    (tmp_path / "head.json").write_text("{")
+    with pytest.raises(ModelError, match="malformed"):
         ModelRegistry(tmp_path, domains=descriptions).load(spec)
 
 

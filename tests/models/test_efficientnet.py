@@ -42,7 +42,6 @@ def test_embeddings_have_length_one_and_do_not_depend_on_the_batch(model: Effici
 def test_no_images_give_no_rows(model: EfficientNetLite2) -> None:
     assert model.encode([]).shape == (0, 1280)
     assert model.recognise([]) == []
-    assert model.activation_maps([]) == []
 
 
 def test_odd_images_are_encoded(model: EfficientNetLite2) -> None:
@@ -64,23 +63,6 @@ def test_a_crop_is_nearer_to_its_photo_than_another_photo(model: EfficientNetLit
     a, b, c = model.encode([flower, china, crop])
     assert c @ a > 0.6
     assert c @ a > c @ b + 0.2
-
-
-def test_the_activation_map_points_at_the_object(model: EfficientNetLite2) -> None:
-    """A flower pasted in the lower right corner of a plain ground lights up the lower right corner."""
-    scene = Image.new("RGB", (600, 600), (128, 128, 128))
-    scene.paste(_packaged_photo("flower.jpg").resize((260, 260)), (340, 340))
-    (grid,) = model.activation_maps([scene])
-    assert grid.shape == (9, 9)
-    assert grid.dtype == np.float32
-    assert grid.max() == pytest.approx(1.0)
-    row, column = np.unravel_index(grid.argmax(), grid.shape)
-    assert row >= 4 and column >= 4
-
-
-def test_an_unknown_class_is_refused(model: EfficientNetLite2) -> None:
-    with pytest.raises(ValueError, match="class index"):
-        model.activation_maps([Image.new("RGB", (8, 8))], class_index=1000)
 
 
 @pytest.mark.skipif(not PHOTOS.is_dir(), reason="the photographs of the mini set are not there")

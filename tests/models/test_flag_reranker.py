@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from agents.models.base import ModelError, Reranker
-from agents.models.rerankers.cross_encoder import CrossEncoderReranker
 from agents.models.rerankers.flag_reranker import FlagEmbeddingReranker
 from tests.models.tiny_rankers import save_xlm_roberta_reranker
 
@@ -24,7 +25,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_xlm_roberta_reranker(tmp_path_factory.mktemp("xlmr"))
 
 
-def test_both_adapters_give_the_same_scores(checkpoint: Path) -> None:
+def test_scores_are_those_of_the_checkpoint(checkpoint: Path) -> None:
     pytest.importorskip("FlagEmbedding")
     flag = FlagEmbeddingReranker(checkpoint, max_tokens=120, batch_size=2)
     assert isinstance(flag, Reranker)
@@ -33,7 +34,12 @@ def test_both_adapters_give_the_same_scores(checkpoint: Path) -> None:
     assert scores.dtype == np.float32
     assert ((scores > 0) & (scores < 1)).all()
     assert scores[4] == scores[0]
-    np.testing.assert_allclose(scores[:4], CrossEncoderReranker(checkpoint, max_tokens=120).score(PAIRS), atol=1e-5)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
+    inputs = tokenizer(*map(list, zip(*PAIRS, strict=True)), padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        expected = torch.sigmoid(model(**inputs).logits[:, 0]).numpy()
+    np.testing.assert_allclose(scores[:4], expected, atol=1e-5)
     assert np.ptp(scores) > 1e-3
 
 
@@ -58,3 +64,8 @@ def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
 
 def test_no_pairs_load_nothing(tmp_path: Path) -> None:
     assert FlagEmbeddingReranker(tmp_path / "none").score([]).shape == (0,)
+
+
+def test_a_dtype_that_the_library_has_not_is_refused() -> None:
+    with pytest.raises(ModelError, match="float16"):
+        FlagEmbeddingReranker("x", dtype="bfloat16")

@@ -98,7 +98,7 @@ def test_ones_own_file_comes_first(tmp_path: Path, source: gguf.GgufSource, monk
 
 
 def test_a_missing_or_cut_file_says_how_to_get_it(tmp_path: Path, source: gguf.GgufSource) -> None:
-    with pytest.raises(ModelError, match=r"python -m agents\.models\.gguf"):
+    with pytest.raises(ModelError, match=r"python -m agents\.models\.chat\.gguf"):
         gguf.find(tmp_path, source)
     kept = gguf.cached(tmp_path, source)
     kept.parent.mkdir(parents=True)

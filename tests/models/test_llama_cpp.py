@@ -16,7 +16,7 @@ from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat import smollm2
 from agents.models.chat.llama_cpp import LlamaCppChat, check_gguf
 from agents.models.chat.openai_chat import OpenAIChat
-from agents.models.packaged import packaged_path
+from agents.models.pretrained import packaged_path
 
 
 class Clock:
@@ -113,7 +113,7 @@ def test_seeded_sampling_repeats(model: LlamaCppChat) -> None:
 def test_a_broken_file_says_how_to_get_it(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(content)
-    with pytest.raises(ModelError, match=r"agents\.models\.gguf"):
+    with pytest.raises(ModelError, match=r"agents\.models\.chat\.gguf"):
         LlamaCppChat(file)
 
 

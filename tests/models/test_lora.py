@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agents.models.base import ModelError
-from agents.models.chat.lora_adapter import Lora, find_lora
+from agents.models.chat.lora_adapter import find_lora
 
 
 def save(folder: Path, config: str = json.dumps({"r": 8, "peft_type": "LORA"})) -> Path:
@@ -15,23 +15,23 @@ def save(folder: Path, config: str = json.dumps({"r": 8, "peft_type": "LORA"})) 
 
 
 def test_an_adapter_is_found_with_its_rank(tmp_path: Path) -> None:
-    found = find_lora(Lora("tuned", str(save(tmp_path / "adapter"))))
+    found = find_lora("tuned", str(save(tmp_path / "adapter")))
     assert (found.name, found.folder, found.rank) == ("tuned", tmp_path / "adapter", 8)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at all", "someone/something", "not a name: at all"])
 def test_a_missing_adapter_is_named(path: str) -> None:
     with pytest.raises(ModelError, match=f"'tuned' is missing: {path}"):
-        find_lora(Lora("tuned", path))
+        find_lora("tuned", path)
 
 
 def test_an_adapter_without_weights_is_named(tmp_path: Path) -> None:
     (save(tmp_path / "adapter") / "adapter_model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"has none of adapter_model\.safetensors"):
-        find_lora(Lora("tuned", str(tmp_path / "adapter")))
+        find_lora("tuned", str(tmp_path / "adapter"))
 
 
 @pytest.mark.parametrize("config", ["", "{}", "[]", '{"r": null}'])
 def test_an_adapter_of_another_make_is_refused(tmp_path: Path, config: str) -> None:
     with pytest.raises(ModelError, match="is not PEFT's"):
-        find_lora(Lora("tuned", str(save(tmp_path / "adapter", config))))
+        find_lora("tuned", str(save(tmp_path / "adapter", config)))

@@ -7,7 +7,7 @@ import pytest
 
 from agents.models.base import FloatArray, Reranker
 from agents.models.encoders.minilm import load_minilm
-from agents.models.rerankers.max_sim import TokenMaxSimReranker
+from agents.models.rerankers.embedding_similarity import TokenMaxSimReranker
 
 
 class _Plane:

@@ -11,7 +11,7 @@ import pytest
 from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.models.base import ModelError
-from agents.models.registry import FACTORIES
+from agents.models.chat.vllm_chat import VllmChat
 from agents.preflight.checkpoints import checkpoints_of
 from agents.settings import Profile, SearchModels, SettingsError, load_profile, settings_from
 from tests.models.tiny_checkpoints import save_llama
@@ -33,11 +33,11 @@ def test_two_roles_of_one_model_share_it(tmp_path: Path) -> None:
 def test_two_roles_of_one_model_start_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[dict[str, Any]] = []
 
-    def engine(_: object, **options: Any) -> object:
+    def engine(**options: Any) -> object:
         started.append(options)
         return object()
 
-    monkeypatch.setitem(FACTORIES, "vllm", engine)
+    monkeypatch.setattr(VllmChat, "load", engine)
     table = dict(load_profile("gpu").models["chat"])
     shared = profile({"chat": table, "small_chat": dict(table)})
     models = ModelSet(shared, Path("unused"))

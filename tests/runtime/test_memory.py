@@ -149,7 +149,7 @@ def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
         name="p",
         models={
             "text_encoder": encoder,
-            "reranker": {"kind": "cross-encoder", "path": "BAAI/bge-reranker-v2-m3", "device": "cuda"},
+            "reranker": {"kind": "flag-reranker", "path": "BAAI/bge-reranker-v2-m3", "device": "cuda"},
         },
         search=SearchModels(kind="embedded"),
     )

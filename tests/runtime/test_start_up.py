@@ -15,7 +15,6 @@ from agents.model_set import ModelSet
 from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, start_up
-from agents.search.stand_in_clip import save_tiny_clip
 from agents.settings import Profile, SearchModels, Settings, SettingsError, settings_from
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
@@ -43,7 +42,10 @@ def test_an_engine_is_loaded_after_all_others(caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_model_that_cannot_be_loaded_is_named_and_costs_no_other() -> None:
-    profile = Profile(name="p", models={"detector": {"kind": "nothing"}, "reranker": {"kind": "bm25"}})
+    profile = Profile(
+        name="p",
+        models={"detector": {"kind": "nothing"}, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}},
+    )
     settings = Settings(stages=("ground", "rerank", "answer", "finalise"))
     models = ModelSet(profile, Path("unused"), ready={"chat": ScriptedChat(lambda _: "hello")})
     done = CragAgent(None, settings=settings, models=models).warm_up()
@@ -98,9 +100,8 @@ def test_a_chat_model_of_this_process_is_asked_once(tmp_path: Path) -> None:
     assert "loads, but cannot answer" in str(failure.error)
 
 
-def test_an_encoder_of_pictures_gets_one(tmp_path: Path) -> None:
-    save_tiny_clip(tmp_path)
-    models = ModelSet(Profile(name="p", models={"e": {"kind": "clip", "path": str(tmp_path)}}), Path("unused"))
+def test_an_encoder_of_pictures_gets_one() -> None:
+    models = ModelSet(Profile(name="p", models={"e": {"kind": "efficientnet-lite2"}}), Path("unused"))
     assert not start_up(models, ["e"]).failures
 
 

@@ -144,7 +144,7 @@ def offline_web(world: World) -> Any:
 @pytest.fixture(scope="session")
 def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real CLIP checkpoint with random weights."""
-    from agents.search.stand_in_clip import save_tiny_clip
+    from agents.search.clip import save_tiny_clip
 
     folder = tmp_path_factory.mktemp("tiny-clip")
     save_tiny_clip(folder, seed=7)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.search.chunks import split_text
+from agents.search.index_sources import split_text
 
 TEXT = st.lists(
     st.sampled_from(["Tower", "is tall.", "Why?", "“Yes.”", "\n", "\n\n", "a", "1889", "(Paris.)"]), max_size=60

@@ -5,8 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.search.compat import tensor_image_features
-from agents.search.stand_in_clip import save_tiny_clip
+from agents.search.clip import save_tiny_clip, tensor_image_features
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from agents.search.pages import MAX_BYTES, PageCache
+from agents.search.web_cache import MAX_PAGE_BYTES, PageCache
 
 ANY = lambda _: True  # noqa: E731 - the test's own server is on this machine
 URL = "https://x.example/a?b=ü"
@@ -66,7 +66,7 @@ def test_http_fills_the_cache(tmp_path: Path, httpserver: HTTPServer) -> None:
 def test_what_cannot_be_fetched_is_a_miss(tmp_path: Path, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/gone").respond_with_data("gone", status=404)
     httpserver.expect_request("/image").respond_with_data(b"\x89PNG", content_type="image/png")
-    httpserver.expect_request("/long").respond_with_data("x" * (MAX_BYTES + 1), content_type="text/plain")
+    httpserver.expect_request("/long").respond_with_data("x" * (MAX_PAGE_BYTES + 1), content_type="text/plain")
     httpserver.expect_request("/charset").respond_with_response(
         Response("x", headers={"content-type": "text/html; charset=no-such-charset"})
     )

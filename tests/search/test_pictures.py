@@ -13,7 +13,7 @@ from werkzeug import Response
 
 from agents.deadline import Deadline
 from agents.search.gateway import SearchGateway
-from agents.search.images import MAX_BYTES, PictureCache, cache_name
+from agents.search.web_cache import MAX_PICTURE_BYTES, PictureCache, cache_name
 
 ANY = lambda _: True  # noqa: E731 - the test's own server is on this machine
 
@@ -58,7 +58,9 @@ def test_nothing_is_fetched_unless_asked_for(httpserver: HTTPServer, tmp_path: P
     assert len(httpserver.log) == 1
 
 
-@pytest.mark.parametrize("answer", [Response("gone", 404), Response("text"), Response(b"\x89PNG" + bytes(MAX_BYTES))])
+@pytest.mark.parametrize(
+    "answer", [Response("gone", 404), Response("text"), Response(b"\x89PNG" + bytes(MAX_PICTURE_BYTES))]
+)
 def test_a_failed_fetch_costs_that_picture_alone(httpserver: HTTPServer, tmp_path: Path, answer: Response) -> None:
     httpserver.expect_request("/bad.png").respond_with_response(answer)
     httpserver.expect_request("/good.png").respond_with_data(png())

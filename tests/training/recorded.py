@@ -85,7 +85,7 @@ def record_run(
     agent = RecordedAgent(
         DoublingPipeline(entities, {}) if doubles else ScriptedPipeline(entities, {}),
         recorder=recorder,
-        settings=settings_from({"stages": stages, "choose_entry": {"by": "model"}}),
+        settings=settings_from({"stages": stages}),
         models=models,
     )
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")

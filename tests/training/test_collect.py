@@ -18,7 +18,7 @@ from training import collect, record
 from training.answer_support import holds_answer
 from training.chat_examples import HELD_OUT, TRAIN, Example, read_examples
 from training.collect import is_held_out
-from training.command import ABOUT
+from training.command_line import ABOUT
 from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.models.domain_head import DomainHead, HeadDomainClassifier
+from agents.linear_head import LinearHead
+from agents.models.domain_classifiers import HeadDomainClassifier
 from agents.models.encoders.blip2 import Blip2QFormer
 from tests.models.tiny_rankers import save_blip2
 from training.chat_examples import TrainingDataError
@@ -55,10 +56,10 @@ def test_a_router_is_trained_saved_and_loaded(checkpoint: Path, tmp_path: Path) 
     head = fine_tune(
         rows(24), checkpoint, tmp_path, trained_on="test", held_out=0.3, epochs=6, learning_rate=1e-3, batch=6
     )
-    assert head.metadata.accuracy["held_out"] == 1.0
+    assert head.accuracy["held_out"] == 1.0
     extractor = Blip2QFormer(path=tmp_path / "blip2-tiny-domains")
     assert not np.allclose(extractor.features([None], ["how tall is the tower"]), before, atol=1e-3)
-    router = HeadDomainClassifier(extractor, DomainHead.load(tmp_path / HEAD))
+    router = HeadDomainClassifier(extractor, LinearHead.load(tmp_path / HEAD))
     said = router.classify(
         [Image.new("RGB", (40, 30), "blue"), None], ["what car is the object", "how tall is the tower"]
     )

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.models.domain_classifier import ZeroShotDomainClassifier
-from agents.models.domain_head import DomainHead, HeadDomainClassifier
+from agents.linear_head import LinearHead
+from agents.models.domain_classifiers import HeadDomainClassifier, ZeroShotDomainClassifier
 from agents.models.registry import ModelRegistry
 from agents.settings import Profile, load_profile
 from tests.evaluation.worlds import row, write_dataset
@@ -55,13 +55,13 @@ def test_a_data_set_becomes_a_head_and_a_figure(
     dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figure = tmp_path / "figures" / "domains.png"
-    out = tmp_path / "heads" / "domain"
+    out = tmp_path / "heads" / "domain.json"
     assert main(arguments(dataset, out, "--figure", str(figure), "--measure", "validation")) == 0
-    head = DomainHead.load(out)
-    assert head.metadata.classes == ("sightseeing (local)", "vehicle")
-    assert head.metadata.examples == 12
-    assert head.metadata.accuracy["cross_validated"] > head.metadata.accuracy["majority"]
-    assert head.metadata.accuracy["validation_accuracy"] == 1.0
+    head = LinearHead.load(out)
+    assert head.classes == ("sightseeing (local)", "vehicle")
+    assert head.fitted_on["examples"] == 12
+    assert head.accuracy["cross_validated"] > head.accuracy["majority"]
+    assert head.accuracy["validation_accuracy"] == 1.0
     assert Image.open(figure).size[0] > 200
     printed = capsys.readouterr().out
     assert "zero_shot" in printed and "12 questions, 2 domains" in printed
@@ -80,7 +80,7 @@ def test_the_questions_are_those_that_the_domain_stage_sees(dataset: Path, tmp_p
 def test_what_is_missing_is_said(
     dataset: Path, tmp_path: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments(dataset, tmp_path / "head", *more)) == 1
+    assert main(arguments(dataset, tmp_path / "head.json", *more)) == 1
     assert message in capsys.readouterr().err
 
 
@@ -89,7 +89,7 @@ def test_a_head_on_the_features_of_blip2_as_the_gpu_profile_has_it(
 ) -> None:
     features = {"kind": "blip2-qformer", "path": str(save_blip2(tmp_path / "blip2"))}
     fallback = {"kind": "domain-zero-shot", "encoder": {"kind": "minilm"}}
-    spec = {"kind": "domain-head", "head": str(tmp_path / "head"), "features": features, "fallback": fallback}
+    spec = {"kind": "domain-head", "head": str(tmp_path / "head.json"), "features": features, "fallback": fallback}
     gpu = load_profile("gpu").models["domain_classifier"]
     assert set(gpu) == set(spec) and gpu["features"]["kind"] == features["kind"]
     registry = ModelRegistry(tmp_path, domains={name: name for name in TOLD})
@@ -98,7 +98,7 @@ def test_a_head_on_the_features_of_blip2_as_the_gpu_profile_has_it(
 
     profile = Profile(name="tiny", models={"domain_classifier": spec})
     monkeypatch.setattr(domain_router, "load_profile", lambda name: profile)
-    assert main(arguments(dataset, tmp_path / "head")) == 0
+    assert main(arguments(dataset, tmp_path / "head.json")) == 0
     fitted = ModelRegistry(tmp_path).load(spec)
     assert isinstance(fitted, HeadDomainClassifier)
     (labels,) = fitted.classify([photo], [question])

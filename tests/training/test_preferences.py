@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.models.base import ChatReply
-from agents.models.transformers_loading import load_checkpoint
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from evaluation.judge.rule_judge import RuleJudge
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, loaded, save_examples

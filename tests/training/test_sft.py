@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.models.transformers_loading import load_checkpoint
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft
 from training.adapters import load_trainable, without_cache
 from training.chat_examples import TrainingDataError
-from training.command import ABOUT
+from training.command_line import ABOUT
 from training.encoding import IGNORED, Group, SampleEncoder, groups_of
 from training.recipes import DataTable, LoraTable, load_recipe, recipe_names
 from training.targets import Sample, counts, samples_of

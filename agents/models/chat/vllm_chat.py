@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, opening_of
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import LoopThread
-from agents.models.chat.lora_adapter import Lora, find_lora
+from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import cut_longest_user_message
 from agents.models.chat.vllm_compat import EngineOptions, VllmEngine, is_dead, lora_rank, lora_request
 from agents.models.pixels import rgb_within
@@ -108,28 +108,46 @@ class VllmChat:
     @classmethod
     def load(
         cls,
-        source: str | Path,
-        *,
-        name: str | None = None,
-        lora: Lora | None = None,
+        path: str | Path,
+        dtype: str = "auto",
+        context: int | None = None,
+        max_batch: int = 16,
+        gpu_memory_utilization: float = 0.9,
+        images: int = 1,
         max_image_side: int = MAX_IMAGE_SIDE,
-        **options: Any,
+        prefix_caching: bool = True,
+        enforce_eager: bool = False,
+        lora: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        name: str | None = None,
     ) -> VllmChat:
         """Start an engine and warm it up.
 
         Args:
-            source: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
-            name: Name in traces; the last part of ``source`` if None.
-            lora: A LoRA adapter to use.
+            path: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
             max_image_side: See the class.
-            options: Fields of ``EngineOptions``.
+            lora: ``name`` and ``path`` of a LoRA adapter to use: a folder that PEFT saved, or a model id as above.
+            name: Name in traces; the last part of ``path`` if None.
+
+        The other options are the fields of ``EngineOptions``.
 
         Raises:
             ModelError: The checkpoint or the adapter is missing, vLLM is, or the engine cannot start or answer.
         """
-        adapter = find_lora(lora) if lora is not None else None
-        settings = EngineOptions(str(source), lora_rank=lora_rank(adapter.rank) if adapter else None, **options)
-        template = load_chat_template(source, **settings.extra.get("mm_processor_kwargs") or {})
+        adapter = find_lora(**lora) if lora is not None else None
+        settings = EngineOptions(
+            str(path),
+            dtype=dtype,
+            context=context,
+            max_batch=max_batch,
+            gpu_memory_utilization=gpu_memory_utilization,
+            images=images,
+            prefix_caching=prefix_caching,
+            enforce_eager=enforce_eager,
+            lora_rank=lora_rank(adapter.rank) if adapter else None,
+            extra=extra or {},
+        )
+        template = load_chat_template(path, **settings.extra.get("mm_processor_kwargs") or {})
         loop = LoopThread("vllm")
         try:
             engine = loop.run(VllmEngine.start(settings, template))
@@ -137,7 +155,7 @@ class VllmChat:
             loop.close()
             raise
         request = lora_request(adapter.name, str(adapter.folder)) if adapter else None
-        model = cls(engine, loop, template, name or Path(source).name, request, max_image_side)
+        model = cls(engine, loop, template, name or Path(path).name, request, max_image_side)
         try:
             model._warm_up()
         except ModelError:

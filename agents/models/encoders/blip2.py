@@ -1,4 +1,4 @@
-"""BLIP-2's Q-Former: joint features of picture and question, and QA-Dragon's coarse reranking with them.
+"""BLIP-2's Q-Former: joint features of picture and question.
 
 Checkpoints of ``Blip2ForImageTextRetrieval``, such as Salesforce/blip2-itm-vit-g (Li et al., "BLIP-2", ICML 2023).
 """
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from agents.models.base import FloatArray, MultimodalPair
+from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
 from agents.models.pretrained import Pretrained, distinct
 
@@ -161,39 +161,3 @@ class Blip2QFormer(Pretrained):
 def _projected(projection: Any, states: torch.Tensor) -> torch.Tensor:
     vectors: torch.Tensor = projection(states.to(projection.weight.dtype)).float()
     return torch.nn.functional.normalize(vectors, dim=-1)
-
-
-class Blip2CoarseReranker:
-    """QA-Dragon's coarse reranking, eq. 2: the best cosine of any query token of (question, picture) to the passage's [CLS] token.
-
-    Scores lie in -1..1. Where there is no picture, the question's own [CLS] token stands for the query tokens.
-
-    Args:
-        encoder: Encodes both sides.
-    """
-
-    def __init__(self, encoder: Blip2QFormer) -> None:
-        self.name = f"coarse({encoder.name})"
-        self._encoder = encoder
-
-    def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
-        """Shape (len(items),); one pass over pictures, pairs and texts each, repeated ones are encoded once.
-
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: The checkpoint cannot be loaded.
-        """
-        if not items:
-            return np.zeros(0, dtype=np.float32)
-        sighted = [row for row, item in enumerate(items) if item.image is not None]
-        blind = [row for row, item in enumerate(items) if item.image is None]
-        texts = [item.passage for item in items] + [items[row].question for row in blind]
-        vectors = self._encoder.text_tokens(texts)
-        passages, questions = vectors[: len(items)], vectors[len(items) :]
-        scores = np.zeros(len(items), dtype=np.float32)
-        scores[blind] = (questions * passages[blind]).sum(axis=1)
-        pairs = [(item.image, item.question) for item in items if item.image is not None]
-        if pairs:
-            tokens = self._encoder.query_tokens(pairs)
-            scores[sighted] = np.einsum("nqd,nd->nq", tokens, passages[sighted]).max(axis=1)
-        return scores

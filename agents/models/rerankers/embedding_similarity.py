@@ -1,4 +1,4 @@
-"""Rerankers made of a text encoder: cosine of whole texts, and late interaction of their tokens."""
+"""Rerankers made of a text encoder: cosine of whole texts, and tokens of the query against the whole passage."""
 
 from __future__ import annotations
 
@@ -32,29 +32,30 @@ class CosineReranker:
         return np.asarray((queries * passages).sum(axis=1), dtype=np.float32)
 
 
-class MaxSimReranker:
-    """For each query token its highest cosine to a passage token, averaged over the query: -1 to 1.
+class TokenMaxSimReranker:
+    """The best cosine of any token of the query to the passage as a whole, -1 to 1.
 
-    The late interaction of ColBERT (Khattab & Zaharia 2020), divided by the query's length so that scores of different
-    queries compare. An empty text scores 0.
+    QA-Dragon's coarse reranking (section 3.6.2, eq. 2) with a text encoder in place of the Q-Former: the tokens of the question stand for
+    the query tokens z_q, the sentence embedding of the passage for its [CLS] token z_t. A query without tokens scores 0.
 
     Args:
-        encoder: Embeds the tokens of both; each distinct text is embedded once.
+        encoder: Embeds the tokens of queries and whole passages; each distinct text is embedded once.
     """
 
     def __init__(self, encoder: TextEncoder) -> None:
-        self.name = f"maxsim({encoder.name})"
+        self.name = f"token-maxsim({encoder.name})"
         self._encoder = encoder
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Shape (len(pairs),); see ``Reranker.score``."""
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        tokens = dict(zip(texts, self._encoder.encode_tokens(texts), strict=True)) if texts else {}
-        scores = [_maxsim(tokens[query], tokens[passage]) for query, passage in pairs]
+        if not pairs:
+            return np.zeros(0, dtype=np.float32)
+        queries = list(dict.fromkeys(query for query, _ in pairs))
+        passages = list(dict.fromkeys(passage for _, passage in pairs))
+        tokens = dict(zip(queries, self._encoder.encode_tokens(queries), strict=True))
+        whole = dict(zip(passages, self._encoder.encode(passages), strict=True))
+        scores = [
+            (tokens[query] @ whole[passage]).max(initial=-1.0) if len(tokens[query]) else 0.0
+            for query, passage in pairs
+        ]
         return np.asarray(scores, dtype=np.float32)
-
-
-def _maxsim(query: FloatArray, passage: FloatArray) -> float:
-    if not len(query) or not len(passage):
-        return 0.0
-    return float((query @ passage.T).max(axis=1).mean())

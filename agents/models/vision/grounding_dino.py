@@ -14,6 +14,9 @@ from agents.models.base import Box, Detection
 from agents.models.pixels import to_rgb
 from agents.models.pretrained import Pretrained
 
+BOX_THRESHOLD, TEXT_THRESHOLD = 0.35, 0.25
+"""Those of the authors' own demo (github.com/IDEA-Research/GroundingDINO)."""
+
 ANYTHING = "object"
 """What is asked for where no phrase is given."""
 
@@ -27,8 +30,8 @@ class GroundingDinoDetector(Pretrained):
         text_threshold: Tokens that score more than this make up the box's name.
     """
 
-    box_threshold: float = 0.35
-    text_threshold: float = 0.25
+    box_threshold: float = BOX_THRESHOLD
+    text_threshold: float = TEXT_THRESHOLD
     batch_size: int = 8
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:

@@ -22,14 +22,16 @@ LEAST_DEVIATION = 1e-3
 """Added to a channel's standard deviation, so that a flat channel says nothing rather than anything."""
 
 
-def border_contrast(features: FloatArray, skipped: float, counted: float) -> FloatArray:
+SKIPPED, COUNTED = 0.02, 0.05
+"""Shares of the border cells: the most alike to a cell, left out as possibly the object itself where it touches the border, and the next
+ones, whose distances are averaged. Tuned on the validation scenes of the mini set."""
+
+
+def border_contrast(features: FloatArray) -> FloatArray:
     """Distance of each cell to the border cells that are most like it.
 
     Args:
         features: Shape (channels, height, width); each channel is standardised over the map first.
-        skipped: Share of the border cells, the most alike, that are left out of account: an object that touches the border
-            would find itself there.
-        counted: Share of the border cells, the next ones, whose distances are averaged.
 
     Returns:
         Root mean square distance per channel, shape (height, width); 0 everywhere for a map without any contrast.
@@ -39,8 +41,8 @@ def border_contrast(features: FloatArray, skipped: float, counted: float) -> Flo
     cells = (cells - cells.mean(axis=1, keepdims=True)) / (cells.std(axis=1, keepdims=True) + LEAST_DEVIATION)
     border = cells[:, _border(height, width)]
     squared = (cells**2).sum(axis=0)[:, None] + (border**2).sum(axis=0)[None, :] - 2.0 * (cells.T @ border)
-    first = min(int(skipped * border.shape[1]) or 1, border.shape[1] - 1)
-    last = min(first + max(1, int(counted * border.shape[1])), border.shape[1])
+    first = min(int(SKIPPED * border.shape[1]) or 1, border.shape[1] - 1)
+    last = min(first + max(1, int(COUNTED * border.shape[1])), border.shape[1])
     nearest = np.partition(np.maximum(squared, 0.0), last - 1, axis=1)[:, :last]
     nearest.sort(axis=1)
     distance: FloatArray = np.sqrt(nearest[:, first:] / channels).mean(axis=1).astype(np.float32)
@@ -69,11 +71,11 @@ def colours(image: Image.Image, height: int, width: int) -> FloatArray:
     return found
 
 
-def saliency(maps: Sequence[FloatArray], skipped: float, counted: float, height: int, width: int) -> FloatArray:
+def saliency(maps: Sequence[FloatArray], height: int, width: int) -> FloatArray:
     """Mean border contrast of several feature maps, each spread to 0..1, on a grid of ``height`` x ``width`` cells."""
     total = np.zeros((height, width), dtype=np.float32)
     for features in maps:
-        contrast = spread(border_contrast(features, skipped, counted))
+        contrast = spread(border_contrast(features))
         total += cv2.resize(contrast, (width, height), interpolation=cv2.INTER_LINEAR)
     total /= max(1, len(maps))
     return total

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from agents.methods.boxes import crop, pad, suppress
 from agents.models.base import Box, Detection, FloatArray, TextEncoder
 from agents.models.pixels import to_rgb
-from agents.models.vision.box_proposals import Proposal, ProposalSettings, propose
+from agents.models.vision.box_proposals import Proposal, propose
+from agents.models.vision.boxes import crop, pad, suppress
 from agents.models.vision.efficientnet import STRIDE, EfficientNetLite2
 from agents.models.vision.saliency import colours, saliency
 
@@ -39,11 +39,8 @@ class SalientObjectDetector:
         most: Boxes of an image.
         most_overlap: Of boxes that overlap more than this (IoU) the best-scored stays.
         long_side: Longer side of the network's input in pixels.
-        skipped: Share of border cells that are left out as possibly the object itself, see ``border_contrast``.
-        counted: Share of border cells that each cell is compared with.
         bonus: A box whose class names are as close to a phrase as can be (cosine 1) has its score multiplied by 1 + ``bonus``.
         labels: Class names of a box that are compared with the phrases, likeliest first.
-        proposals: How boxes are found and scored.
     """
 
     def __init__(
@@ -53,11 +50,8 @@ class SalientObjectDetector:
         most: int = 6,
         most_overlap: float = 0.5,
         long_side: int = 512,
-        skipped: float = 0.02,
-        counted: float = 0.05,
         bonus: float = 0.5,
         labels: int = 3,
-        proposals: ProposalSettings | None = None,
     ) -> None:
         if most < 1 or labels < 1 or bonus < 0:
             raise ValueError("most and labels are at least 1, bonus at least 0")
@@ -69,11 +63,8 @@ class SalientObjectDetector:
         self._most = most
         self._most_overlap = most_overlap
         self._long_side = long_side
-        self._skipped = skipped
-        self._counted = counted
         self._bonus = bonus
         self._labels = labels
-        self._proposals = proposals or ProposalSettings()
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """See ``Detector.detect``; boxes are in pixels of the upright image, scores lie in 0..1 + ``bonus``.
@@ -92,17 +83,6 @@ class SalientObjectDetector:
         found = [self._salient(image, own) for image, own in zip(upright, maps, strict=True)]
         return self._named(upright, found, phrases)
 
-    def saliency_map(self, image: Image.Image) -> FloatArray:
-        """What the boxes of an image are made from: values 0 to 1 on a grid from edge to edge, a cell to 4 pixels of the input.
-
-        Raises:
-            ValueError: The image cannot be decoded.
-            ModelError: A package of the classifier is not installed.
-        """
-        upright = to_rgb(image)
-        (maps,) = self._maps([upright])
-        return self._saliency(upright, maps)
-
     def _maps(self, images: Sequence[Image.Image]) -> list[tuple[FloatArray, ...]]:
         """Feature maps of each image; images of like proportions share a pass."""
         sizes: dict[tuple[int, int], list[int]] = {}
@@ -120,7 +100,7 @@ class SalientObjectDetector:
         if np.ptp(shades, axis=(1, 2)).max() < JUST_VISIBLE:
             # What is left would be the network's own padding at the border.
             return np.zeros((2 * height, 2 * width), dtype=np.float32)
-        return saliency([*maps, shades], self._skipped, self._counted, 2 * height, 2 * width)
+        return saliency([*maps, shades], 2 * height, 2 * width)
 
     def _salient(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> list[Detection]:
         values = self._saliency(image, maps)
@@ -130,7 +110,7 @@ class SalientObjectDetector:
             box = Box(found.left * across, found.top * down, found.right * across, found.bottom * down)
             return Detection(box, ANYTHING, found.score)
 
-        everything = [detection(found) for found in propose(values, self._proposals)]
+        everything = [detection(found) for found in propose(values)]
         return suppress(everything, self._most_overlap)[: self._most]
 
     def _named(

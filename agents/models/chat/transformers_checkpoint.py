@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from PIL import Image
 
 from agents.models.base import ChatMessage, ModelError
 from agents.models.chat.chat_template import ChatTemplate, is_vision_language
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError)
-"""What ``from_pretrained`` and ``to`` raise for a checkpoint, a library or a device that is not there (torch asserts CUDA)."""
+from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer
 
 
 @dataclass(frozen=True)
@@ -115,10 +110,3 @@ def forget_generation_defaults(model: Any) -> None:
     from transformers import GenerationConfig
 
     model.generation_config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id)
-
-
-def prepare_tokenizer(tokenizer: Any) -> None:
-    """Set what batch generation needs: padding on the left, and some padding token (masked, so any will do)."""
-    tokenizer.padding_side = "left"
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token

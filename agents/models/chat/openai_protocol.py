@@ -1,0 +1,63 @@
+"""What adapters to engines of the OpenAI chat-completions protocol share: messages with pictures, and replies that are streamed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.models.base import ChatMessage, ChatReply, FinishReason, opening_of
+from agents.models.pixels import jpeg_data_url
+
+
+def message_body(message: ChatMessage, max_image_side: int) -> dict[str, Any]:
+    """A message as JSON; pictures, scaled down to ``max_image_side`` pixels, stand before the text.
+
+    Raises:
+        ValueError: A picture cannot be decoded.
+    """
+    if not message.images:
+        return {"role": message.role, "content": message.content}
+    pictures = [
+        {"type": "image_url", "image_url": {"url": jpeg_data_url(image, max_image_side)}} for image in message.images
+    ]
+    return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.content}]}
+
+
+@dataclass
+class StreamedReply:
+    """What has come of one reply so far."""
+
+    texts: list[str] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    opening: dict[str, float] | None = None
+    finish: FinishReason | None = None
+
+    def clear(self) -> None:
+        """Forget what came: the request is sent again."""
+        self.texts.clear()
+        self.logprobs.clear()
+        self.opening = self.finish = None
+
+    def take(self, choice: Mapping[str, Any]) -> None:
+        """Add one entry of a chunk's ``choices``."""
+        text = (choice.get("delta") or {}).get("content")
+        if text:
+            self.texts.append(text)
+        for token in (choice.get("logprobs") or {}).get("content") or ():
+            if not self.logprobs:
+                alternatives = token.get("top_logprobs") or ()
+                self.opening = opening_of((str(it["token"]), math.exp(it["logprob"])) for it in alternatives)
+            self.logprobs.append(float(token["logprob"]))
+        if choice.get("finish_reason"):
+            self.finish = "length" if choice["finish_reason"] == "length" else "stop"
+
+    def reply(self, finish: FinishReason, wants_logprobs: bool) -> ChatReply:
+        """The reply as far as it has come."""
+        return ChatReply(
+            "".join(self.texts).strip(),
+            finish,
+            tuple(self.logprobs) if wants_logprobs and self.logprobs else None,
+            opening=self.opening if wants_logprobs else None,
+        )

@@ -1,0 +1,207 @@
+"""Domain classifiers: which domain a question and its picture belong to (QA-Dragon, section 3.1.1).
+
+QA-Dragon fine-tunes BLIP-2 on the domain labels of the competition. Here are a classifier that needs no training, and one by a linear
+head on fixed features of question and picture: of BLIP-2's Q-Former (``encoders/blip2.py``) or of MiniLM and EfficientNet
+(``EmbeddedFeatures``). ``python -m training.domain_router`` fits the head.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from agents.linear_head import HeadError, LinearHead, softmax
+from agents.models.base import (
+    DomainClassifier,
+    FloatArray,
+    ImageEncoder,
+    Label,
+    ModelError,
+    QuestionImageFeatures,
+    Recogniser,
+    TextEncoder,
+)
+
+QUESTION_WEIGHT, PICTURE_WEIGHT, TEMPERATURE = 1.0, 0.75, 0.07
+"""The best of a small grid on the validation split of the mini set (accuracy; then log-likelihood), with MiniLM and EfficientNet-Lite2."""
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_log = logging.getLogger(__name__)
+
+
+class ZeroShotDomainClassifier:
+    """Compares question and recognised class names with a description of each domain.
+
+    A domain scores ``question_weight * cos(question, description) + picture_weight * sum_k p_k cos(class_k, description)``
+    over the likeliest classes of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores.
+
+    Args:
+        encoder: Embeds questions, class names and descriptions.
+        recogniser: Names what a picture shows; None to go by the question alone.
+        domains: Domain to description.
+        question_weight: Weight of the question's cosine.
+        picture_weight: Weight of the picture's cosine; a turn without picture has none.
+        temperature: Of the softmax over the scores; it changes the probabilities, never their order.
+        classes: Class names a picture is described by.
+
+    Raises:
+        ModelError: There are no descriptions, or the temperature is not above 0.
+    """
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        recogniser: Recogniser | None = None,
+        question_weight: float = QUESTION_WEIGHT,
+        picture_weight: float = PICTURE_WEIGHT,
+        temperature: float = TEMPERATURE,
+        classes: int = 5,
+        *,
+        domains: Mapping[str, str],
+    ) -> None:
+        if not domains:
+            raise ModelError("A zero-shot domain classifier needs a description of each domain.")
+        if not temperature > 0:
+            raise ModelError(f"The temperature must be above 0, not {temperature}.")
+        self.name = f"zero-shot domains, {encoder.name}" + (f" + {recogniser.name}" if recogniser else "")
+        self._encoder = encoder
+        self._recogniser = recogniser
+        self._descriptions = dict(domains)
+        self._question_weight = question_weight
+        self._picture_weight = picture_weight
+        self._temperature = temperature
+        self._classes = classes
+
+    def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
+        """See ``DomainClassifier``; one pass of the recogniser and one of the encoder for the whole batch."""
+        _check_batch(images, questions)
+        if not questions:
+            return []
+        scores = self._question_weight * (self._encoder.encode(questions) @ self._prototypes.T)
+        if self._recogniser is not None and self._picture_weight:
+            scores = scores + self._picture_weight * self._picture_scores(images, self._recogniser)
+        return _ranked(tuple(self._descriptions), softmax(scores / self._temperature))
+
+    def _picture_scores(self, images: Sequence[Image.Image | None], recogniser: Recogniser) -> FloatArray:
+        """Shape (len(images), domains); 0 for a missing image."""
+        scores = np.zeros((len(images), len(self._descriptions)), dtype=np.float32)
+        rows = [row for row, image in enumerate(images) if image is not None]
+        named = recogniser.recognise([image for image in images if image is not None], self._classes) if rows else []
+        names = list(dict.fromkeys(label.name for labels in named for label in labels))
+        if not names:
+            return scores
+        cosines = dict(zip(names, self._encoder.encode(names) @ self._prototypes.T, strict=True))
+        for row, labels in zip(rows, named, strict=True):
+            total = sum(label.probability for label in labels)
+            if total > 0:
+                scores[row] = sum(label.probability / total * cosines[label.name] for label in labels)
+        return scores
+
+    @cached_property
+    def _prototypes(self) -> FloatArray:
+        return self._encoder.encode(list(self._descriptions.values()))
+
+
+class EmbeddedFeatures:
+    """The embedding of the question beside the embedding of the picture, each of length 1; zeros for a missing picture.
+
+    Args:
+        text: Embeds the question.
+        images: Embeds the picture.
+    """
+
+    def __init__(self, text: TextEncoder, images: ImageEncoder) -> None:
+        self.name = f"{text.name} + {images.name}"
+        self._text = text
+        self._images = images
+
+    def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
+        """Shape (len(questions), text dimensions + image dimensions), float32.
+
+        Raises:
+            ValueError: There are not as many images as questions.
+        """
+        _check_batch(images, questions)
+        rows = [row for row, image in enumerate(images) if image is not None]
+        seen = self._images.encode([image for image in images if image is not None])
+        pictures = np.zeros((len(images), seen.shape[1]), dtype=np.float32)
+        pictures[rows] = seen
+        return np.concatenate([self._text.encode(questions), pictures], axis=1)
+
+
+class HeadDomainClassifier:
+    """A ``DomainClassifier``: features, then a head that was fitted to them.
+
+    Raises:
+        ModelError: The head was fitted to other features.
+    """
+
+    def __init__(self, features: QuestionImageFeatures, head: LinearHead) -> None:
+        if features.name != head.extractor:
+            raise ModelError(f"the domain head was fitted to {head.extractor!r}, the profile has {features.name!r}")
+        self.name = f"domain head, {features.name}"
+        self._features = features
+        self._head = head
+
+    def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
+        """See ``DomainClassifier``; one pass of the feature extractor for the whole batch.
+
+        Raises:
+            ModelError: The features are not as many as the head was fitted to.
+        """
+        _check_batch(images, questions)
+        if not questions:
+            return []
+        try:
+            probabilities = self._head.probabilities(self._features.features(images, questions))
+        except HeadError as error:
+            raise ModelError(str(error)) from error
+        return _ranked(self._head.classes, probabilities)
+
+
+def load_domain_head(
+    head: str,
+    features: Mapping[str, Any],
+    fallback: Mapping[str, Any] | None = None,
+    *,
+    load: Callable[[Mapping[str, Any]], Any],
+) -> DomainClassifier:
+    """The classifier of a head's file, a path relative to the repository; where there is no such file, the fallback.
+
+    Args:
+        features: Specification of the model that makes the features.
+        fallback: Specification of another classifier.
+        load: Loads a specification.
+
+    Raises:
+        ModelError: The file is malformed or belongs to other features, or it is missing and there is no fallback.
+    """
+    path = _REPOSITORY / head
+    if fallback is not None and not path.exists():
+        _log.warning("there is no domain head %s; domains are classified by %s", path, fallback.get("kind"))
+        classifier: DomainClassifier = load(fallback)
+        return classifier
+    try:
+        return HeadDomainClassifier(load(features), LinearHead.load(path))
+    except HeadError as error:
+        raise ModelError(str(error)) from error
+
+
+def _check_batch(images: Sequence[Image.Image | None], questions: Sequence[str]) -> None:
+    """Raise ValueError where a batch has not as many images as questions."""
+    if len(images) != len(questions):
+        raise ValueError(f"{len(images)} images for {len(questions)} questions")
+
+
+def _ranked(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:
+    """For each row of probabilities (rows, names) the labels, likeliest first; equal ones keep the order of the names."""
+    return [
+        [Label(names[column], float(row[column])) for column in np.argsort(-row, kind="stable")]
+        for row in probabilities
+    ]

@@ -1,0 +1,137 @@
+"""What the organiser's pipeline takes for a CLIP model: CLIP itself under transformers 5, EfficientNet-Lite2 in its shape, a stand-in."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from agents.models.vision.efficientnet import MEAN, SCALE, SIDE, EfficientNetLite2
+
+
+def tensor_image_features(model: Any) -> Any:
+    """The same CLIP model, whose ``get_image_features`` returns a tensor of shape (images, dimensions).
+
+    ``cragmm_search`` divides what it gets by its norm. Under transformers 5 that is a ``BaseModelOutputWithPooling``
+    whose ``pooler_output`` holds the projected features; 4 returned these alone. Only this one instance changes, and
+    a model that returns a tensor stays as it is in effect.
+
+    Call it on a pipeline's ``image_model`` after it was constructed, and on a model that an index is built with.
+    """
+    whole = model.get_image_features
+    if getattr(whole, "returns_tensor", False):
+        return model
+
+    @functools.wraps(whole)
+    def features(*args: Any, **kwargs: Any) -> Any:
+        found = whole(*args, **kwargs)
+        return found if hasattr(found, "norm") else found.pooler_output
+
+    features.returns_tensor = True  # type: ignore[attr-defined]
+    model.get_image_features = features
+    return model
+
+
+class EfficientNetImageModel:
+    """Has the parts of a ``CLIPModel`` that the organiser uses.
+
+    Args:
+        device: ``cpu``, ``cuda`` ...
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.network = EfficientNetLite2(device=device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        return self.network.device
+
+    def get_image_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """Pooled features, shape (n, 1280); the organiser brings them to length 1."""
+        return self.network.pooled_features(pixel_values)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The weights by name."""
+        return self.network.state_dict()
+
+
+class EfficientNetImageProcessor:
+    """Has the parts of a ``CLIPProcessor`` that the organiser uses; takes images of any mode and size.
+
+    Args:
+        model: The model that it prepares images for.
+    """
+
+    def __init__(self, model: EfficientNetImageModel) -> None:
+        self._network = model.network
+
+    def __call__(self, images: Image.Image | Sequence[Image.Image], **options: Any) -> dict[str, torch.Tensor]:
+        """``{"pixel_values": tensor of shape (n, 3, 260, 260)}``; the options of CLIP's processor have no meaning here.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+        """
+        del options
+        batch = [images] if isinstance(images, Image.Image) else list(images)
+        return {"pixel_values": self._network.pixel_values(batch)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """How images are prepared; part of an index's identity."""
+        return {"side": SIDE, "mean": MEAN, "scale": SCALE, "resize": "whole image, bicubic", "version": 1}
+
+
+def stand_in_clip(folder: Path) -> Path:
+    """The folder of the checkpoint, made there unless it is there already.
+
+    Raises:
+        OSError: The file system refuses.
+    """
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".stand-in-clip-"))
+        save_tiny_clip(work)
+        try:
+            work.rename(folder)
+        except OSError:  # another process was faster; its checkpoint is the same
+            shutil.rmtree(work)
+            if not folder.is_dir():
+                raise
+    return folder
+
+
+def save_tiny_clip(folder: Path, seed: int = 0, image_size: int = 32) -> None:
+    """Write a random CLIP model with its processor; tests run the CLIP path on it.
+
+    Args:
+        folder: Must exist.
+        seed: Of the weights.
+        image_size: Side of the input in pixels, a multiple of 8.
+    """
+    import torch
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizerFast
+
+    vocabulary = {token: index for index, token in enumerate(("<|startoftext|>", "<|endoftext|>", "a", "a</w>"))}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
+    layers = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = CLIPConfig(
+        text_config={**layers, "vocab_size": len(vocabulary), "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1},
+        vision_config={**layers, "image_size": image_size, "patch_size": 8},
+        projection_dim=16,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        CLIPModel(config).save_pretrained(folder)
+    processor = CLIPProcessor(
+        CLIPImageProcessor(size={"shortest_edge": image_size}, crop_size={"height": image_size, "width": image_size}),
+        CLIPTokenizerFast(str(folder / "vocab.json"), str(folder / "merges.txt")),
+    )
+    processor.save_pretrained(folder)
