@@ -1,29 +1,32 @@
-"""The CRAG-MM agent: every turn of a batch goes through the stages of a preset, together."""
+"""The CRAG-MM agent: every turn of a batch goes through the stages of a preset, together.
+
+The evaluator imports this module in each of its processes: what takes long to import is imported when an agent is built.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from PIL import Image
+from typing import TYPE_CHECKING, Any, Self
 
 from agents.base_agent import BaseAgent, Message
 from agents.deadline import NO_DEADLINE, Clock, Deadline
-from agents.guard import DialogTimes
-from agents.model_set import ModelSet
-from agents.opening import add_given, open_turn, open_turns, opened
-from agents.pipeline import Pipeline
-from agents.prompts import PromptLibrary
-from agents.search.gateway import SearchGateway
+from agents.launch import Launch
+from agents.secrets import keep_out_of_logs
 from agents.settings import PROMPTS, Settings
-from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
-from agents.trace import Listener, TraceWriter
-from agents.worker import HungError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from agents.model_set import ModelSet
+    from agents.models.chat.reply_cache import ReplyStore
+    from agents.prompts import PromptLibrary
+    from agents.runtime.start_up import StartUp
+    from agents.trace import Listener
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
-_WARM_UP_TOKENS = 2
+_WARM_UP_TOKENS = 2  # of each reply
 _OPENING_SHARE = 0.5  # of a call: for pictures to be decoded
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
 
@@ -31,27 +34,50 @@ _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for 
 class CragAgent(BaseAgent):
     """Answers questions about photos from an image knowledge graph and web pages, or says "I don't know".
 
+    ``CragAgent(search_pipeline=...)`` is the submitted agent: preset and profile come from the environment, and the models are loaded
+    at once, because there are 10 minutes for it here and 10 s a turn in the first call. ``from_launch`` builds any other.
+
     Args:
         search_pipeline: The organiser's pipeline; None for an agent that cannot search.
-        settings: The preset as it runs.
-        models: The models of the profile, by role.
+        settings: The preset as it runs; None: what the environment names.
+        models: The models of the profile, by role; needed where settings are given.
+        prompts: The prompts; those of ``prompts/`` if None.
         trace_path: Where to append a JSON line a turn; None for no trace.
         clock: A monotonic clock in seconds; tests pass a faster one.
+        evaluator: Further arguments of later evaluators (``model_name``, ``is_multi_turn``); the preset decides both.
+
+    Raises:
+        agents.settings.SettingsError: The environment names a preset or profile that does not exist or is malformed.
     """
 
     def __init__(
         self,
-        search_pipeline: Any,
+        search_pipeline: Any = None,
         *,
-        settings: Settings,
-        models: ModelSet,
+        settings: Settings | None = None,
+        models: ModelSet | None = None,
+        prompts: PromptLibrary | None = None,
         trace_path: Path | None = None,
         clock: Clock = time.monotonic,
+        **evaluator: Any,  # noqa: ARG002 - see above
     ) -> None:
+        from agents.guard import DialogTimes
+        from agents.pipeline import Pipeline
+        from agents.prompts import PromptLibrary
+        from agents.search.gateway import SearchGateway
+        from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
+
         super().__init__(search_pipeline)
+        keep_out_of_logs()
+        if (settings is None) != (models is None):
+            raise TypeError("settings and models belong together: pass both, or neither to build from the environment")
+        submitted = settings is None
+        if settings is None or models is None:
+            launch = Launch.from_environment()
+            settings, models, prompts = launch.settings, launch.models(), launch.prompts
         self.settings = settings
         self.models = models
-        self.prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
+        self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
         guarded = settings.guard.injection
         search = SearchGateway(
             search_pipeline,
@@ -62,26 +88,79 @@ class CragAgent(BaseAgent):
         self.pipeline = Pipeline(settings, models, search, self.prompts, clock)
         self._clock = clock
         self._dialogs = DialogTimes(settings.limits, clock)
-        self._warm = False
+        self._started: StartUp | None = None
         self.trace_to(trace_path)
+        if submitted:
+            self.warm_up()
+
+    @classmethod
+    def from_launch(
+        cls,
+        launch: Launch,
+        search_pipeline: Any = None,
+        *,
+        models: ModelSet | None = None,
+        replies: ReplyStore | None = None,
+        trace_path: Path | None = None,
+        **options: Any,
+    ) -> Self:
+        """An agent that runs a preset under a profile; its models are loaded when they are first used, or by ``warm_up``.
+
+        Args:
+            models: Those of the launch if None.
+            replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/chat/reply_cache.py``).
+
+        Raises:
+            agents.settings.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
+        """
+        return cls(
+            search_pipeline,
+            settings=launch.settings,
+            models=models or launch.models(replies=replies),
+            prompts=launch.prompts,
+            trace_path=trace_path,
+            **options,
+        )
 
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
-        """Write traces to another file from now on (None: to none) and tell a listener, calls counted from 0 again."""
+        """Write traces to another file from now on, calls counted from 0 again.
+
+        Args:
+            path: The file; None for none.
+            listen: Called with the trace records of each batch, one a turn, before the batch's answers are returned.
+        """
+        from agents.trace import TraceWriter
+
         wanted = path is not None or listen is not None
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
         self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture) if wanted else None
 
-    def warm_up(self) -> list[tuple[str, float]]:
-        """Load the models of the preset: a blank turn goes through all stages, each reply cut short, without a trace.
+    def warm_up(self, *, blank_turn: bool = True) -> StartUp:
+        """Load the models of the preset, so that the first call pays for answering alone; further calls do nothing.
 
-        What fails here fails again, and is noted, where a turn is really asked. Further calls do nothing.
+        What fails is logged, not raised: the stage that needs it says so again where a turn is really asked.
+
+        Args:
+            blank_turn: Whether a blank turn goes through the stages too, each reply cut short and without a trace, which on a CPU
+                costs more than it saves.
 
         Returns:
-            The stages and the seconds that each took.
+            How long each step took, and which failed.
         """
-        if self._warm:
-            return []
-        self._warm = True
+        from agents.runtime.roles import roles_of
+        from agents.runtime.start_up import start_up
+
+        if self._started is None:
+            roles = roles_of(self.settings, self.prompts)
+            self._started = start_up(self.models, roles, self._blank_turn if blank_turn else None)
+        return self._started
+
+    def _blank_turn(self) -> list[tuple[str, float]]:
+        """The stages of a blank turn with the seconds that each took."""
+        from PIL import Image
+
+        from agents.opening import open_turn
+
         turns = [open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
         turns = self.pipeline.run(turns, NO_DEADLINE, shorten=lambda _: _WARM_UP_TOKENS)
         return [(entry["stage"], entry["seconds"]) for entry in turns[0].trace]
@@ -106,6 +185,8 @@ class CragAgent(BaseAgent):
             kwargs: ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with;
                 ``domains`` takes the place of the stage ``domain``.
         """
+        from agents.opening import add_given, open_turns
+
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
         turns = open_turns(queries, images, message_histories, lambda image: self._opened(image, call))
         if not turns:
@@ -124,6 +205,9 @@ class CragAgent(BaseAgent):
             TimeoutError: It did not end in time, or there was none left.
             ValueError: See ``opened``.
         """
+        from agents.opening import opened
+        from agents.worker import HungError
+
         until = _OPENING_SHARE * (call.elapsed() + call.left())
         if call.elapsed() >= until:
             raise TimeoutError("no time left")

@@ -1,26 +1,25 @@
-"""Putting an agent together: a preset, a profile, a search pipeline.
+"""What a run is made of: a preset, a profile and the prompts, each read once.
 
-Nothing heavy is imported before ``prepare`` has told Hugging Face's libraries where their cache is.
+Nothing heavy is imported before ``Launch.prepare`` has told Hugging Face's libraries where their cache is.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from functools import partial
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.secrets import keep_out_of_logs
 from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
 
 if TYPE_CHECKING:
-    from agents.base_agent import BaseAgent
     from agents.model_set import ModelSet, RegistryFactory
     from agents.models.base import Label, TextLine
     from agents.models.chat.reply_cache import ReplyStore
-    from agents.runtime.start_up import StartUp
-    from agents.trace import Listener
+    from agents.prompts import PromptLibrary
 
 DEFAULT_CACHE = ROOT / ".cache"
 
@@ -35,166 +34,126 @@ def profile_names() -> list[str]:
     return names(PROFILES)
 
 
-def prepare(cache: Path, profile: str) -> None:
-    """Point Hugging Face's libraries to the local indices of the embedded profile; call it before they are imported.
+@dataclass(frozen=True)
+class Launch:
+    """A preset under a profile, as it is run.
 
-    Raises:
-        RuntimeError: They have been imported already, with another cache.
+    Attributes:
+        preset: Name of the preset.
+        profile: The models by role, with what the profile says for this preset.
+        settings: The preset's settings under the profile, changes of the command line included.
+        cache: Folder of indices, pictures, pages and converted weights.
     """
-    if load_profile(profile).search.kind == "embedded":
-        from agents.search.hub import use_local_hub
 
-        use_local_hub(cache / "hub")
+    preset: str
+    profile: Profile
+    settings: Settings
+    cache: Path = DEFAULT_CACHE
 
+    @classmethod
+    def read(
+        cls,
+        preset: str = "best",
+        profile: str = "embedded",
+        *,
+        without: Sequence[str] = (),
+        overrides: Sequence[str] = (),
+        cache: Path = DEFAULT_CACHE,
+    ) -> Launch:
+        """Read a preset and a profile by name.
 
-def build_pipeline(
-    profile: str, *, split: str, web: bool = True, images: bool = True, cache: Path = DEFAULT_CACHE
-) -> Any:
-    """The organiser's search pipeline over the indices of a split; None where neither search is wanted.
+        Args:
+            without: Stages, or groups of stages, that are left out.
+            overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
 
-    Raises:
-        agents.search.hits.SearchError: An index is missing; the message says which command builds it.
-    """
-    if not (web or images):
-        return None
-    from agents.search.pipelines import open_pipeline
+        Raises:
+            agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown or malformed.
+        """
+        chosen = load_profile(profile)
+        settings = load_settings(preset, chosen, overrides=overrides).without(without)
+        return cls(preset, chosen.under(preset), settings, cache)
 
-    search = load_profile(profile).search
-    tag = split.replace("_", "-")
-    pipeline = open_pipeline(
-        kind=search.kind,
-        image_model=search.image_model,
-        text_model=search.text_model,
-        image_index=search.image_index.format(split=tag),
-        web_index=search.web_index.format(split=tag) if web else None,
-        cache=cache,
-    )
-    pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway heeds both
-    pipeline.picture_folder, pipeline.page_folder = cache / "image_cache", cache / "page_cache"
-    return pipeline
+    @classmethod
+    def from_environment(cls) -> Launch:
+        """What ``CRAG_PRESET`` (default ``best``) and ``CRAG_PROFILE`` (default ``gpu`` where CUDA is available, else ``embedded``) name.
 
+        Raises:
+            agents.settings.SettingsError: See ``read``.
+        """
+        profile = os.environ.get("CRAG_PROFILE") or _default_profile()
+        return cls.read(os.environ.get("CRAG_PRESET", "best"), profile)
 
-def settings_of(preset: str, profile: str, *, without: Sequence[str] = (), overrides: Sequence[str] = ()) -> Settings:
-    """The settings that an agent runs with.
+    @cached_property
+    def prompts(self) -> PromptLibrary:
+        """The prompts, with the profile's limits of their replies."""
+        from agents.prompts import PromptLibrary
 
-    Args:
-        without: Stages, or groups of stages, that are left out.
-        overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
+        return PromptLibrary(PROMPTS, self.settings.limits.reply_tokens)
 
-    Raises:
-        agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
-    """
-    return load_settings(preset, load_profile(profile), overrides=overrides).without(without)
+    @property
+    def digest(self) -> str:
+        """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
+        return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
+    def prepare(self) -> None:
+        """Point Hugging Face's libraries to the local indices of an embedded search; call it before they are imported.
 
-def digest(settings: Settings) -> str:
-    """A short name of the content of settings: a run is not gone on with after its preset has been changed."""
-    return hashlib.sha256(settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
+        Raises:
+            RuntimeError: They have been imported already, with another cache.
+        """
+        if self.profile.search.kind == "embedded":
+            from agents.search.hub import use_local_hub
 
+            use_local_hub(self.cache / "hub")
 
-def build_models(
-    profile: str | Profile, cache: Path = DEFAULT_CACHE, registry: RegistryFactory | None = None
-) -> ModelSet:
-    """The models of a profile, each loaded when it is first asked for.
+    def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
+        """The organiser's search pipeline over the indices of a split; None where neither search is wanted.
 
-    Args:
-        profile: Its name, or the profile itself.
-        registry: What makes the registry that loads them; ``ModelRegistry`` if None. Benchmarks pass one that counts.
+        Raises:
+            agents.search.hits.SearchError: An index is missing; the message says which command builds it.
+        """
+        if not (web or images):
+            return None
+        from agents.search.pipelines import open_pipeline
 
-    Raises:
-        agents.settings.SettingsError: There is no such profile, or it is malformed.
-    """
-    from agents.methods.domains import load_domains
-    from agents.model_set import ModelSet
-    from agents.models.registry import ModelRegistry
-    from agents.prompts import PromptLibrary
+        search, tag = self.profile.search, split.replace("_", "-")
+        pipeline = open_pipeline(
+            kind=search.kind,
+            image_model=search.image_model,
+            text_model=search.text_model,
+            image_index=search.image_index.format(split=tag),
+            web_index=search.web_index.format(split=tag) if web else None,
+            cache=self.cache,
+        )
+        pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway heeds both
+        pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.cache / "page_cache"
+        return pipeline
 
-    sight = PromptLibrary(PROMPTS)["image_in_words"]
+    def models(self, registry: RegistryFactory | None = None, *, replies: ReplyStore | None = None) -> ModelSet:
+        """The models of the profile, each loaded when it is first asked for.
 
-    def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
-        return sight.render(labels=labels, lines=lines)
+        Args:
+            registry: Makes the registry that loads them; ``ModelRegistry`` if None. Benchmarks pass one that counts.
+            replies: Where ``ModelRegistry`` keeps replies of deterministic requests; None: each is asked.
 
-    descriptions = {domain.name: domain.description for domain in load_domains().values()}
-    chosen = load_profile(profile) if isinstance(profile, str) else profile
-    return ModelSet(chosen, cache, describe, domains=descriptions, registry=registry or ModelRegistry)
+        Raises:
+            agents.settings.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
+        """
+        from agents.methods.domains import load_domains
+        from agents.model_set import ModelSet
+        from agents.models.registry import ModelRegistry
+        from agents.runtime.weights import with_found_weights
 
+        def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
+            return self.prompts["image_in_words"].render(labels=labels, lines=lines)
 
-def build_agent(
-    preset: str = "best",
-    profile: str = "embedded",
-    pipeline: Any = None,
-    *,
-    without: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-    trace_path: Path | None = None,
-    cache: Path = DEFAULT_CACHE,
-    replies: ReplyStore | None = None,
-) -> BaseAgent:
-    """An agent that runs a preset under a profile.
-
-    Args:
-        without: See ``settings_of``.
-        overrides: See ``settings_of``.
-        replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/chat/reply_cache.py``).
-
-    Raises:
-        agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown.
-        agents.memory_plan.MemoryPlanError: The models do not fit the GPU.
-        agents.runtime.architecture.ArchitectureError: What a model takes of the GPU cannot be told.
-    """
-    from agents.crag_agent import CragAgent
-    from agents.models.registry import ModelRegistry
-    from agents.prompts import PromptLibrary
-    from agents.runtime.equipment import equip
-
-    keep_out_of_logs()
-    settings = settings_of(preset, profile, without=without, overrides=overrides)
-    ready = equip(settings, load_profile(profile), PromptLibrary(PROMPTS))
-    models = build_models(ready, cache, partial(ModelRegistry, replies=replies))
-    return CragAgent(pipeline, settings=settings, models=models, trace_path=trace_path)
+        descriptions: Mapping[str, str] = {domain.name: domain.description for domain in load_domains().values()}
+        make: Callable[..., ModelRegistry] = registry or partial(ModelRegistry, replies=replies)
+        ready = with_found_weights(self.profile.with_lora(self.settings.lora))
+        return ModelSet(ready, self.cache, describe, domains=descriptions, registry=make)
 
 
-def open_replies(folder: Path) -> ReplyStore:
-    """A store of replies for ``build_agent``; several runs may share its folder.
+def _default_profile() -> str:
+    import torch  # imported here: only an agent that is built needs it
 
-    Raises:
-        agents.models.base.ModelError: The folder cannot be made, or what it holds is damaged.
-    """
-    from agents.models.chat.reply_cache import ReplyStore
-
-    return ReplyStore(folder)
-
-
-def model_names(agent: BaseAgent) -> dict[str, str]:
-    """Role to name of the models that an agent of ``build_agent`` has loaded so far; empty for agents of another make."""
-    from agents.crag_agent import CragAgent
-
-    return agent.models.names() if isinstance(agent, CragAgent) else {}
-
-
-def trace_to(agent: BaseAgent, path: Path | None, listen: Listener | None = None) -> None:
-    """Let an agent of ``build_agent`` write its traces elsewhere from now on, its calls counted from 0 again.
-
-    Args:
-        path: The file; None for none.
-        listen: Called with the trace records of each batch, one a turn, before the batch's answers are returned.
-    """
-    from agents.crag_agent import CragAgent
-
-    if isinstance(agent, CragAgent):
-        agent.trace_to(path, listen)
-
-
-def warm_up(agent: BaseAgent, *, blank_turn: bool = True) -> StartUp | None:
-    """Let an agent of ``build_agent`` load the models of its preset, so that its first call pays for answering alone.
-
-    Args:
-        blank_turn: Whether a blank turn goes through the stages too, which on a CPU costs more than it saves.
-
-    Returns:
-        How long each step took; None for agents of another make.
-    """
-    from agents.crag_agent import CragAgent
-    from agents.runtime.start_up import start_up
-
-    return start_up(agent, blank_turn=blank_turn) if isinstance(agent, CragAgent) else None
+    return "gpu" if torch.cuda.is_available() else "embedded"

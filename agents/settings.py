@@ -152,6 +152,7 @@ class Profile(_Table):
 
     Attributes:
         limits: The fields of ``Limits`` that the profile names; a preset may name others.
+        presets: Preset to role to the options of its model that differ under that preset.
     """
 
     name: str
@@ -159,12 +160,36 @@ class Profile(_Table):
     models: dict[str, dict[str, Any]]
     search: SearchModels = SearchModels()
     limits: dict[str, Any] = {}
+    presets: dict[str, dict[str, dict[str, Any]]] = {}
 
     @field_validator("limits")
     @classmethod
     def _known_limits(cls, value: dict[str, Any]) -> dict[str, Any]:
         Limits.model_validate(value)
         return value
+
+    def under(self, preset: str) -> Profile:
+        """The profile with the options that it has for a preset."""
+        changed = self.presets.get(preset, {})
+        models = {role: {**spec, **changed.get(role, {})} for role, spec in self.models.items()}
+        return self.model_copy(update={"models": models}) if changed else self
+
+    def with_lora(self, lora: LoraSettings | None) -> Profile:
+        """The profile with a preset's adapter on its chat model.
+
+        Raises:
+            SettingsError: The chat model is of a kind that takes no adapter.
+        """
+        if lora is None:
+            return self
+        chat = self.models.get("chat", {})
+        if chat.get("kind") != "vllm":
+            raise SettingsError(
+                f"the preset names the LoRA adapter {lora.name!r}, which takes a chat model of kind 'vllm'; "
+                f"that of profile {self.name!r} is of kind {chat.get('kind')!r}: merge the adapter into the weights, or "
+                "put the preset's [lora] under [profiles.NAME.lora] of a profile with vLLM"
+            )
+        return self.model_copy(update={"models": {**self.models, "chat": {**chat, "lora": lora.model_dump()}}})
 
 
 def names(folder: Path) -> list[str]:

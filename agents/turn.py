@@ -11,9 +11,6 @@ from typing import Any, Literal
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.methods.citations import CheckedSentence
-from agents.methods.object_phrases import Position
-from agents.methods.verification_chain import ChainOfVerification
 from agents.models.base import Detection
 from agents.search.given import GivenContext
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -22,6 +19,60 @@ IDK = "I don't know"
 """The abstention of the challenge: it scores 0, a wrong answer -1."""
 
 Source = Literal["kg", "web", "image"]
+
+Position = Literal["left", "right", "top", "bottom", "middle"]
+"""A place that a question names."""
+
+
+@dataclass(frozen=True)
+class SubFinding:
+    """One step of the decomposed question, and whether the answer holds for it."""
+
+    question: str
+    supported: bool
+
+
+@dataclass(frozen=True)
+class ChainOfVerification:
+    """What the verifier says of an answer.
+
+    Attributes:
+        confidence: 0 to 1; None where it cannot be read.
+        reasoning: Why.
+        findings: The sub-questions with their findings, as far as the reply goes.
+    """
+
+    confidence: float | None = None
+    reasoning: str = ""
+    findings: tuple[SubFinding, ...] = ()
+
+
+Fault = Literal["no such document", "not supported"]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A citation that was taken out, and why."""
+
+    number: int
+    fault: Fault
+
+
+@dataclass(frozen=True)
+class CheckedSentence:
+    """A sentence after the check.
+
+    Attributes:
+        text: Without markers.
+        citations: Those that stood the check, or were found for it.
+        dropped: Those that did not.
+        found: Whether the citations were found afterwards instead of written by the model.
+    """
+
+    text: str
+    citations: tuple[int, ...]
+    dropped: tuple[Dropped, ...] = ()
+    found: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from tqdm import tqdm
 
-from agents import launch
+from agents.launch import Launch
 from agents.settings import Settings
 from benchmarks.common import parser_of, run
 from evaluation.judge.judging import judge_turns
@@ -167,25 +167,22 @@ def _measure(options: argparse.Namespace) -> int:
     search = mini.search(options.profile)
     # Only now may Hugging Face's libraries be imported: the search has told them where their cache is.
     from agents.models.pixels import to_rgb
-    from agents.prompts import PromptLibrary
     from agents.search.gateway import SearchGateway
-    from agents.settings import PROMPTS
     from agents.turn import Turn
 
-    settings = {
-        label: launch.settings_of(
+    launches = {
+        label: Launch.read(
             PRESET,
             options.profile,
             without=() if overrides is not None else (STAGE,),
             overrides=[*(overrides or ()), *options.set],
+            cache=options.cache,
         )
         for label, overrides in VARIANTS.items()
     }
-    parts = {
-        "models": launch.build_models(options.profile, options.cache),
-        "search": SearchGateway(search),
-        "prompts": PromptLibrary(PROMPTS),
-    }
+    settings = {label: launch.settings for label, launch in launches.items()}
+    shared = next(iter(launches.values()))
+    parts = {"models": shared.models(), "search": SearchGateway(search), "prompts": shared.prompts}
     wanted = GROUPS[MIXED if options.mixed_only else "Overall"]
     rows: dict[str, list[Measured]] = {label: [] for label in settings}
     for kind in KINDS:

@@ -22,14 +22,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
-from agents.prompts import PromptLibrary
-from agents.runtime.architecture import ArchitectureError
-from agents.settings import PROMPTS, load_profile
+from agents.launch import Launch, preset_names
+from agents.models.architecture import ArchitectureError
+from agents.settings import PROMPTS
 from benchmarks.common import parser_of, run
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
-from benchmarks.latency.recorded_calls import Question, read, record_preset
+from benchmarks.latency.recorded_calls import Question, read, record, write
 from benchmarks.latency.replayed_calls import placed_models, stage_seconds, turn_seconds
 from mini_crag_mm.loader import PreparedSet
 
@@ -55,11 +54,11 @@ def _measure(options: argparse.Namespace) -> int:
     for column in ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max"):
         shown.add_column(column, justify="left" if column == "preset" else "right")
     slow = False
-    launch.prepare(options.cache, "embedded")  # before Hugging Face's libraries are imported
-    for preset in options.presets or launch.preset_names():
-        settings = launch.settings_of(preset, "gpu")
-        models = placed_models(settings, load_profile("gpu"), PromptLibrary(PROMPTS))
-        records = recorded(preset, options)
+    Launch.read(profile="embedded", cache=options.cache).prepare()  # before Hugging Face's libraries are imported
+    for preset in options.presets or preset_names():
+        launch = Launch.read(preset, "gpu", cache=options.cache)
+        settings, models = launch.settings, placed_models(launch)
+        records = recorded(launch, options)
         asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
         for size in BATCHES:
             times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
@@ -81,18 +80,18 @@ def _measure(options: argparse.Namespace) -> int:
     return int(slow)
 
 
-def recorded(preset: str, options: argparse.Namespace) -> list[list[Call]]:
+def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     """The records of a preset, made where there are none of its present settings."""
-    settings = launch.settings_of(preset, "gpu")
     prompts = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PROMPTS.rglob("*.j2")))).hexdigest()[:8]
-    name = f"{preset}-{launch.digest(settings)}-{prompts}-{options.split}-{options.sessions}.jsonl"
+    name = f"{launch.preset}-{launch.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
     path = options.records / name
     if not path.is_file():
         mini = PreparedSet(options.split, options.cache)
         pipeline = mini.search()
         asked = (Question(each.turn.query, each.image, each.history) for each in mini.turns(options.sessions))
         unfinished = path.with_suffix(".part")
-        record_preset(preset, asked, pipeline, options.cache, unfinished)
+        models = Launch.read(profile="embedded", cache=options.cache).models()
+        write(record(asked, launch.settings, pipeline, models), unfinished)
         unfinished.replace(path)
     return read(path)
 

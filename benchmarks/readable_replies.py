@@ -21,8 +21,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agents import launch
+from agents.crag_agent import CragAgent
 from agents.deadline import NO_DEADLINE, Deadline
+from agents.launch import Launch, preset_names
 from agents.model_set import ModelSet
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.prompts import Prompt, PromptLibrary
@@ -195,13 +196,11 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     """
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search(options.profile)
-    from agents.crag_agent import CragAgent
+    from agents.models.chat.reply_cache import ReplyStore
 
-    replies = launch.open_replies(options.reply_cache) if options.reply_cache is not None else None
-    agent = launch.build_agent(
-        preset, options.profile, pipeline, cache=options.cache, replies=replies, overrides=_NO_LIMIT
-    )
-    assert isinstance(agent, CragAgent)
+    replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
+    launch = Launch.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)
+    agent = CragAgent.from_launch(launch, pipeline, replies=replies)
     counts: dict[str, Count] = {}
     read_by = readers()
     prompts = NamedPrompts(PROMPTS, reply_tokens=agent.settings.limits.reply_tokens)
@@ -235,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(options: argparse.Namespace) -> int:
     console = Console()
-    presets = options.presets.split(",") if options.presets != "all" else launch.preset_names()
+    presets = options.presets.split(",") if options.presets != "all" else preset_names()
     found = [each for preset in presets for each in count(preset, options, console)]
     table = Table(
         title=f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"

@@ -203,7 +203,8 @@ class PreparedSet:
         Raises:
             agents.search.hits.SearchError: The indices are not built.
         """
-        from agents import launch
+        from agents.launch import Launch
 
-        launch.prepare(self.cache, profile)
-        return launch.build_pipeline(profile, split=self.split, cache=self.cache)
+        launch = Launch.read(profile=profile, cache=self.cache)
+        launch.prepare()
+        return launch.pipeline(split=self.split)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agents.runtime.architecture import Architecture, ArchitectureError, Decoder, architecture_of
+from agents.models.architecture import Architecture, ArchitectureError, Decoder, architecture_of
 from training.chat_examples import TrainingDataError
 from training.recipes import Recipe, load_recipe, recipe_names
 
@@ -181,7 +181,7 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
     """A Markdown table: a row a recipe, with memory and hours for each card.
 
     Raises:
-        ArchitectureError: The model's configuration is not known.
+        ArchitectureError: The model has no config.json here.
         TrainingDataError: It does not generate.
     """
     architecture = architecture_of(model)
@@ -213,7 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m training.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--model", required=True, help="checkpoint folder (its config.json is enough) or a known model id"
+        "--model",
+        required=True,
+        help="folder of a checkpoint (its config.json is enough), or a model of the local Hugging Face cache",
     )
     parser.add_argument(
         "--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)"

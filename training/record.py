@@ -17,10 +17,10 @@ from evaluation.run import command
 
 
 def build(*arguments: Any, **options: Any) -> BaseAgent:
-    """See ``recorded_agent.build_recorded_agent``, which may be imported only when Hugging Face's cache has been set."""
-    from training.recorded_agent import build_recorded_agent
+    """See ``RecordedAgent.recorded``, which may be imported only when Hugging Face's cache has been set."""
+    from training.recorded_agent import RecordedAgent
 
-    return build_recorded_agent(*arguments, **options)
+    return RecordedAgent.recorded(*arguments, **options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,18 +16,15 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base_agent import BaseAgent, Message
+from agents.base_agent import Message
 from agents.crag_agent import CragAgent
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.launch import DEFAULT_CACHE, build_models, settings_of
+from agents.launch import Launch
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.pixels import pixels_digest, to_rgb
 from agents.models.registry import ModelRegistry, Spec
-from agents.prompts import PromptLibrary
-from agents.runtime.equipment import equip
-from agents.secrets import keep_out_of_logs, scrubbed
-from agents.settings import PROMPTS, load_profile
+from agents.secrets import scrubbed
 from agents.stage import Context, Stage
 from agents.trace import Listener
 from agents.turn import Turn
@@ -290,24 +287,10 @@ class RecordedAgent(CragAgent):
             self.asked = 0
             self.recorder.forget_pictures()
 
-
-def build_recorded_agent(
-    preset: str,
-    profile: str,
-    pipeline: Any = None,
-    *,
-    without: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-    cache: Path = DEFAULT_CACHE,
-) -> BaseAgent:
-    """As ``agents.launch.build_agent``, with every chat request recorded beside the trace.
-
-    Raises:
-        agents.settings.SettingsError, agents.memory_plan.MemoryPlanError: See ``build_agent``.
-    """
-    keep_out_of_logs()
-    settings = settings_of(preset, profile, without=without, overrides=overrides)
-    ready = equip(settings, load_profile(profile), PromptLibrary(PROMPTS))
-    recorder = Recorder()
-    models = build_models(ready, cache, lambda *arguments: RecordingRegistry(recorder, *arguments))
-    return RecordedAgent(pipeline, recorder=recorder, settings=settings, models=models)
+    @classmethod
+    def recorded(cls, launch: Launch, search_pipeline: Any = None, **options: Any) -> RecordedAgent:
+        """As ``CragAgent.from_launch``, with every chat request recorded beside the trace; replies are not taken from a cache."""
+        recorder = Recorder()
+        models = launch.models(lambda *arguments: RecordingRegistry(recorder, *arguments))
+        options.pop("replies", None)
+        return cls.from_launch(launch, search_pipeline, models=models, recorder=recorder, **options)

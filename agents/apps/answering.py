@@ -10,9 +10,10 @@ from typing import Any
 
 from PIL import Image
 
-from agents import launch
 from agents.apps.outcome import Outcome, outcome_of
 from agents.base_agent import BaseAgent, Message
+from agents.crag_agent import CragAgent
+from agents.launch import DEFAULT_CACHE, Launch, preset_names, profile_names
 from agents.opening import opened
 
 ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
@@ -40,14 +41,15 @@ class Answerer:
     """Asks an agent; calls must not overlap.
 
     Args:
-        agent: Any; one of ``launch.build_agent`` tells how its answers came about.
+        agent: Any; a ``CragAgent`` tells how its answers came about.
         trace: A file to append traces to, a JSON line a turn; None for none.
     """
 
     def __init__(self, agent: BaseAgent, trace: Path | None = None) -> None:
         self._agent = agent
         self._records: list[Mapping[str, Any]] = []
-        launch.trace_to(agent, trace, self._records.extend)
+        if isinstance(agent, CragAgent):
+            agent.trace_to(trace, self._records.extend)
 
     @property
     def batch_size(self) -> int:
@@ -89,13 +91,11 @@ def read_photo(path: Path) -> Image.Image:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that choose an agent, the same for every application."""
-    parser.add_argument("--preset", default="best", help="the method: %(choices)s", choices=launch.preset_names())
-    parser.add_argument(
-        "--profile", default="embedded", help="the machine: %(choices)s", choices=launch.profile_names()
-    )
+    parser.add_argument("--preset", default="best", help="the method: %(choices)s", choices=preset_names())
+    parser.add_argument("--profile", default="embedded", help="the machine: %(choices)s", choices=profile_names())
     parser.add_argument("--split", default="validation", help="whose indices are searched (default: %(default)s)")
     parser.add_argument(
-        "--cache", type=Path, default=launch.DEFAULT_CACHE, help="indices and converted weights (default: .cache)"
+        "--cache", type=Path, default=DEFAULT_CACHE, help="indices and converted weights (default: .cache)"
     )
     parser.add_argument("--no-web", action="store_true", help="no web search; takes no web index")
     parser.add_argument("--no-images", action="store_true", help="no image search")
@@ -111,27 +111,22 @@ def start(options: argparse.Namespace) -> Answerer:
         CannotStartError: A preset, an index, weights or a setting is missing or wrong.
     """
     try:
-        launch.prepare(options.cache, options.profile)
-        # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
-        agent = launch.build_agent(
+        launch = Launch.read(
             options.preset,
             options.profile,
-            launch.build_pipeline(
-                options.profile,
-                split=options.split,
-                web=not options.no_web,
-                images=not options.no_images,
-                cache=options.cache,
-            ),
             without=options.without,
             overrides=[ENDLESS_DIALOG, *options.set],
             cache=options.cache,
         )
+        launch.prepare()
+        # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
+        pipeline = launch.pipeline(split=options.split, web=not options.no_web, images=not options.no_images)
+        agent = CragAgent.from_launch(launch, pipeline)
         answerer = Answerer(agent, options.trace)
-        loaded = launch.warm_up(agent, blank_turn=False)
-    except (RuntimeError, ValueError, OSError) as error:  # SearchError, SettingsError, MemoryPlanError and their kin
+        loaded = agent.warm_up(blank_turn=False)
+    except (RuntimeError, ValueError, OSError) as error:  # SearchError, SettingsError, ModelError and their kin
         raise CannotStartError(str(error)) from error
-    if loaded is not None and loaded.failures:
+    if loaded.failures:
         failed = "\n".join(f"  {step.name}: {step.error}" for step in loaded.failures)
         raise CannotStartError(
             f"models of the profile {options.profile!r} cannot be loaded (`make install` brings those of embedded):\n{failed}"

@@ -6,11 +6,11 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import sentencex
 
 from agents.texts.text import without_controls
+from agents.turn import CheckedSentence, Dropped
 
 MOST_DOCUMENTS = 15
 """Documents shown for one answer: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents each bring no more."""
@@ -28,8 +28,6 @@ _SPACED_STOP = re.compile(r"\s+([.,;:!?])")
 _WORD = re.compile(r"\w")
 _MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is taken for three characters (text.cut_words)
 
-Fault = Literal["no such document", "not supported"]
-
 
 @dataclass(frozen=True)
 class CitedSentence:
@@ -37,31 +35,6 @@ class CitedSentence:
 
     text: str
     citations: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A citation that was taken out, and why."""
-
-    number: int
-    fault: Fault
-
-
-@dataclass(frozen=True)
-class CheckedSentence:
-    """A sentence after the check.
-
-    Attributes:
-        text: Without markers.
-        citations: Those that stood the check, or were found for it.
-        dropped: Those that did not.
-        found: Whether the citations were found afterwards instead of written by the model.
-    """
-
-    text: str
-    citations: tuple[int, ...]
-    dropped: tuple[Dropped, ...] = ()
-    found: bool = False
 
 
 def parse_cited(answer: str) -> tuple[CitedSentence, ...]:

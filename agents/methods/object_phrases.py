@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from agents.models.base import Box
-
-Position = Literal["left", "right", "top", "bottom", "middle"]
+from agents.turn import Position
 
 _POSITIONS: dict[str, Position] = {
     "left": "left", "leftmost": "left", "right": "right", "rightmost": "right", "top": "top", "topmost": "top", "upper": "top",

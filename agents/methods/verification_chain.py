@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from agents.texts.replies import labelled, number
 from agents.texts.text import one_line
+from agents.turn import ChainOfVerification, SubFinding
 
 _MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
@@ -16,29 +16,6 @@ _FINDING = re.compile(
     r"\bFinding\s*:\s*\W{0,3}(?P<finding>not supported|unsupported|supported)\b",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True)
-class SubFinding:
-    """One step of the decomposed question, and whether the answer holds for it."""
-
-    question: str
-    supported: bool
-
-
-@dataclass(frozen=True)
-class ChainOfVerification:
-    """What the verifier says of an answer.
-
-    Attributes:
-        confidence: 0 to 1; None where it cannot be read.
-        reasoning: Why.
-        findings: The sub-questions with their findings, as far as the reply goes.
-    """
-
-    confidence: float | None = None
-    reasoning: str = ""
-    findings: tuple[SubFinding, ...] = ()
 
 
 def parse_chain(reply: str) -> ChainOfVerification:

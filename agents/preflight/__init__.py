@@ -1,1 +1,1 @@
-"""Would this repository survive a submission? ``python -m agents.preflight`` says so, with the mend of what would not."""
+"""Would this repository survive a submission? ``python -m agents.preflight`` says so, and what to do about what would not."""

@@ -10,15 +10,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from agents.memory_plan import MemoryPlanError, require_fit
-from agents.preflight.check import Check, failed, guarded, passed
-from agents.preflight.image import check_dockerfile, check_requirements
-from agents.preflight.running import check_import, check_rehearsal
-from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
-from agents.prompts import PromptLibrary
-from agents.runtime.plan import plan_memory
-from agents.runtime.revisions import pins
-from agents.settings import PROMPTS, ROOT, Profile, Settings, SettingsError, load_profile, load_settings
+from agents.launch import DEFAULT_CACHE, Launch
+from agents.models.architecture import ArchitectureError
+from agents.models.base import ModelError
+from agents.preflight.check import Check, check, guarded
+from agents.preflight.memory import L40S_BYTES, memory_of
+from agents.preflight.rehearsal import check_import, check_rehearsal
+from agents.preflight.repository import check_dockerfile, check_files, check_requirements
+from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, write
+from agents.runtime.weights import SUBMISSION
+from agents.settings import ROOT, SettingsError
 
 _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 
@@ -29,56 +30,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--preset", default="best", help="the preset that is submitted")
     parser.add_argument("--profile", default="gpu", help="the profile that it runs under at the competition")
     parser.add_argument("--task", type=int, choices=sorted(CHALLENGES), help="first write aicrowd.json for this task")
-    parser.add_argument("--quick", action="store_true", help="without resolving the requirements")
-    parser.add_argument("--cache", type=Path, help="cache folder with the local indices")
+    parser.add_argument(
+        "--quick", action="store_true", help="without resolving the requirements and without the rehearsal"
+    )
+    parser.add_argument("--gpu-gb", type=float, default=L40S_BYTES / 1e9, help="memory of the GPU (default: 48 GB)")
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder with the local indices")
     options = parser.parse_args(arguments)
     try:
-        settings, profile = load_settings(options.preset, options.profile), load_profile(options.profile)
+        launch = Launch.read(options.preset, options.profile, cache=options.cache)
         if options.task is not None:
-            models = wanted_models(settings, profile, PromptLibrary(PROMPTS), options.task)
-            write(ROOT / "aicrowd.json", options.task, models, pins())
-    except (SettingsError, ValueError) as error:
+            write(SUBMISSION, options.task, launch)
+    except (SettingsError, ModelError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    checks = run(settings, profile, options.preset, quick=options.quick, cache=options.cache)
-    Console(width=150).print(table(checks, f"{options.preset} under {options.profile}"))
-    return int(any(check.state == "failed" for check in checks))
+    checks = run(launch, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
+    failed = sum(each.state == "failed" for each in checks)
+    shown = Table(
+        title=f"preflight: {options.preset} under {options.profile}",
+        caption=f"{failed} failed" if failed else "ready to submit",
+        show_lines=True,
+    )
+    for column in ("check", "state", "found", "what to do"):
+        shown.add_column(column, overflow="fold")
+    for each in checks:
+        shown.add_row(each.name, f"[{_COLOURS[each.state]}]{each.state}[/]", each.found, each.fix)
+    Console(width=150).print(shown)
+    return int(failed > 0)
 
 
-def run(settings: Settings, profile: Profile, preset: str, *, quick: bool, cache: Path | None) -> list[Check]:
+def run(launch: Launch, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:
     """All checks, in the order of the table."""
-    prompts = PromptLibrary(PROMPTS)
-    checks = guarded("aicrowd.json", lambda: check_submission(ROOT / "aicrowd.json", settings, profile, prompts))
-    task = next((number for number, name in CHALLENGES.items() if any(name in check.found for check in checks)), 2)
-    checks += guarded("preset", lambda: check_preset(preset, ROOT / "Dockerfile"))
-    checks += guarded("limits", lambda: check_limits(settings))
-    checks += guarded("memory plan", lambda: check_memory(settings, profile, prompts))
-    checks += guarded("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick))
+    checks = guarded("aicrowd.json", lambda: check_submission(SUBMISSION, launch))
+    task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
+    checks += guarded("preset", lambda: check_preset(launch.preset, ROOT / "Dockerfile"))
+    checks += guarded("limits", lambda: check_limits(launch.settings))
+    checks += guarded("memory", lambda: check_memory(launch, capacity))
+    checks += guarded("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick=quick))
     checks += guarded("Dockerfile", lambda: check_dockerfile(ROOT / "Dockerfile"))
+    checks += guarded("files", lambda: check_files(ROOT))
     checks += guarded("import of agents.user_config", check_import)
-    checks += guarded("offline run", lambda: check_rehearsal(preset, task, cache))
+    checks += guarded("rehearsal", lambda: check_rehearsal(launch, task, quick=quick))
     return checks
 
 
-def check_memory(settings: Settings, profile: Profile, prompts: PromptLibrary) -> Check:
-    """Whether the models fit the competition's GPU."""
-    plan = plan_memory(settings, profile, prompts)
+def check_memory(launch: Launch, capacity: int) -> Check:
+    """Whether the models fit a GPU of so many bytes."""
     try:
-        require_fit(plan, settings, profile, prompts)
-    except MemoryPlanError as error:
-        return failed("memory plan", str(error), "python -m agents.memory_plan")
-    return passed("memory plan", f"{plan.needed / 1e9:.1f} of {plan.capacity / 1e9:.0f} GB")
-
-
-def table(checks: Sequence[Check], title: str) -> Table:
-    """The checks for people."""
-    bad = sum(check.state == "failed" for check in checks)
-    shown = Table(title=f"preflight: {title}", caption=f"{bad} failed" if bad else "ready to submit", show_lines=True)
-    for column in ("check", "state", "found", "mend"):
-        shown.add_column(column, overflow="fold")
-    for check in checks:
-        shown.add_row(check.name, f"[{_COLOURS[check.state]}]{check.state}[/]", check.found, check.mend)
-    return shown
+        memory = memory_of(launch, capacity)
+    except ArchitectureError as error:
+        return Check("memory", "skipped", str(error), "run it where the models are in the local Hugging Face cache")
+    problems = memory.problems()
+    found = "; ".join([*problems, str(memory)])
+    return check("memory", not problems, found, f"change [models] of profiles/{launch.profile.name}.toml")
 
 
 if __name__ == "__main__":

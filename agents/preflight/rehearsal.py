@@ -1,4 +1,4 @@
-"""A batch of sixteen turns through the embedded profile with no network, run in a process of its own.
+"""The agent is imported, built and called in both ways, in processes of their own and with no network.
 
 Run: ``python -m agents.preflight.rehearsal --preset best --task 2``; the last line of its output is a JSON report.
 """
@@ -8,33 +8,134 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-TURNS = 16
-_BLOCKED = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.bind")
-_QUESTIONS = (
-    "What is this?", "Who made this, and when was it first shown?", "How tall is it compared to the Eiffel Tower?",
-    "What does the sign say?", "What is the price of this today?", "Which of the two animals lives longer?",
-    "", "Was ist das? 這是什麼？ \U0001f981",
-)  # fmt: skip
+from agents.crag_agent import CragAgent
+from agents.launch import DEFAULT_CACHE, Launch
+from agents.preflight.check import Check, check
+from agents.runtime.start_up import LIMIT_SECONDS
+from agents.settings import ROOT
+
+IMPORT_SECONDS = 5.0
+"""The evaluator imports the agent in every process it starts; the models are for the constructor."""
+
+ANSWER_TOKENS = 75
+"""Longest answer (CRAG-MM rules)."""
+
+_MOST_SECONDS = 3600
+_BLOCKED = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
+_IMPORT = """
+import sys, time
+opened = []
+sys.addaudithook(lambda event, details: opened.append(str(details[0])) if event == "open" and
+                 str(details[0]).endswith((".safetensors", ".gguf", ".onnx", ".bin", ".pth", ".pt", ".npz")) else None)
+worked = time.process_time()
+import agents.user_config
+print(time.process_time() - worked, "torch" in sys.modules, "|".join(opened))
+"""
+_GIVEN = """<search results>
+['Eiffel Tower']
+Entity 1: Eiffel Tower
+Entity attributes: {"height": "330 m", "architect": "Stephen Sauvestre"}
+<DOC>
+Webpage ID: [1]
+Title: Eiffel Tower
+Web content snippet: The Eiffel Tower is 330 metres tall.
+</DOC>
+</search results>"""
+
+
+def check_import() -> Check:
+    """Whether importing the agent is quick and loads neither weights nor torch, by the processor's time: the clock of a busy machine
+    makes any import slow."""
+    name = "import of agents.user_config"
+    done = _python(["-c", _IMPORT])
+    if done.returncode:
+        return Check(name, "failed", _last_line(done.stderr), "correct what the message names")
+    worked, torch, weights = _last_line(done.stdout).split(" ", 2) if done.stdout.strip() else ("0", "", "")
+    found = f"{float(worked):.2f} s" + " with torch" * (torch == "True") + f", opens {weights}" * bool(weights)
+    good = float(worked) <= IMPORT_SECONDS and torch == "False" and not weights
+    return check(name, good, found, "import heavy libraries and load models where the agent is built")
+
+
+def check_rehearsal(launch: Launch, task: int, *, quick: bool = False) -> list[Check]:
+    """Whether batches are answered offline, in time and within the tokens allowed, under the embedded profile."""
+    arguments = ["-m", "agents.preflight.rehearsal", "--preset", launch.preset, "--task", str(task)]
+    if quick:
+        return [Check("rehearsal", "skipped", "--quick", "python " + " ".join(arguments))]
+    done = _python([*arguments, "--cache", str(launch.cache)])
+    if done.returncode:
+        return [Check("rehearsal", "failed", _last_line(done.stderr), "python " + " ".join(arguments))]
+    return judge(json.loads(_last_line(done.stdout)))
+
+
+def judge(report: dict[str, Any]) -> list[Check]:
+    """The checks that a report of the rehearsal allows."""
+    wrong = [f"tried to reach {address}" for address in report["attempts"][:3]] + report["failures"]
+    offline = "; ".join(wrong) or "no connection was tried, all models loaded"
+    fix = "the evaluator has no network; `make demo` builds the local indices, `make install` brings the weights"
+    limit, late = report["seconds_per_turn"], report["start_up"] > LIMIT_SECONDS
+    taken = [f"start-up {report['start_up']:.1f} of {LIMIT_SECONDS:.0f} s"]
+    whole, most = True, 0
+    for call in report["calls"]:
+        late = late or call["seconds"] > limit * call["turns"]
+        taken.append(f"{call['turns']} turns {call['way']} in {call['seconds']:.1f} of {limit * call['turns']:.0f} s")
+        whole = whole and len(call["answers"]) == call["turns"] and all(answer.strip() for answer in call["answers"])
+        most = max(most, *call["tokens"])
+    answers = f"{'one' if whole else 'not one'} for each turn, the longest of {most} tokens by {report['tokenizer']}"
+    length = f"every turn needs an answer of at most {ANSWER_TOKENS} tokens (limits.answer_tokens), or I don't know"
+    return [
+        check("offline", not wrong, offline, fix),
+        check("time", not late, "; ".join(taken), "the log of the start-up and the trace show the slow step"),
+        check("answers", whole and most <= ANSWER_TOKENS, answers, length),
+    ]
+
+
+def _python(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **offline},
+        capture_output=True,
+        text=True,
+        timeout=_MOST_SECONDS,
+        check=False,
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.split("\n") if line.strip()]
+    return lines[-1] if lines else "no output"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Answer the batch and print the report; 1 where something broke."""
+    """Build the agent, call it in both ways and print the report."""
     parser = argparse.ArgumentParser(prog="python -m agents.preflight.rehearsal")
     parser.add_argument("--preset", default="best")
     parser.add_argument("--profile", default="embedded")
     parser.add_argument("--task", type=int, default=2, choices=(1, 2, 3))
-    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
     options = parser.parse_args(arguments)
-    os.environ.update({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"})
+    os.environ["HF_HUB_OFFLINE"] = "1"
     attempts = block_network()
-    print(json.dumps({**rehearse(options.preset, options.profile, options.task, options.cache), "attempts": attempts}))
+    launch = Launch.read(options.preset, options.profile, cache=options.cache)
+    launch.prepare()
+    from agents.search.hits import SearchError
+
+    pipeline, missing = None, []
+    try:
+        pipeline = launch.pipeline(split="validation", web=options.task != 1)
+    except SearchError as error:
+        missing = [f"no search: {error}"]
+    agent = CragAgent.from_launch(launch, pipeline)
+    report = rehearse(agent, CragAgent.from_launch(launch, models=agent.models))
+    print(json.dumps({**report, "failures": missing + report["failures"], "attempts": attempts}))
     return 0
 
 
@@ -45,11 +146,9 @@ def block_network() -> list[str]:
     def hook(event: str, details: tuple[Any, ...]) -> None:
         if event not in _BLOCKED:
             return
-        address = details[1] if event in ("socket.connect", "socket.sendto", "socket.bind") else details[0]
-        if isinstance(address, (str, bytes)) and event in ("socket.connect", "socket.bind"):
+        address = details[1] if event in ("socket.connect", "socket.sendto") else details[0]
+        if event == "socket.connect" and isinstance(address, (str, bytes)):
             return  # a Unix socket: this machine
-        if event == "socket.bind":
-            return
         tried.append(f"{event.removeprefix('socket.')} {address}")
         raise OSError(f"the network is blocked: {address}")
 
@@ -57,60 +156,41 @@ def block_network() -> list[str]:
     return tried
 
 
-def rehearse(preset: str, profile: str, task: int, cache: Path | None) -> dict[str, Any]:
-    """Start the agent and let it answer a batch; the report holds times in seconds, answers and their tokens."""
-    from agents.launch import DEFAULT_CACHE, build_agent, build_pipeline, prepare
-    from agents.runtime.start_up import StartUp, start_up
-    from agents.search.hits import SearchError
-
-    cache = cache or DEFAULT_CACHE
-    prepare(cache, profile)
-    searching = ""
-    try:
-        pipeline = build_pipeline(profile, split="validation", web=task != 1, cache=cache)
-    except SearchError as error:
-        pipeline, searching = None, str(error)
-    agent: Any = build_agent(preset, profile, pipeline, cache=cache)
-    started: StartUp = start_up(agent)
-    batch = turns(TURNS)
-    began = time.perf_counter()
-    answers = agent.batch_generate_response(*batch)
-    seconds = time.perf_counter() - began
+def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
+    """Start an agent and call it as the starter kit does, then one of the same models as the research release does."""
+    started = agent.warm_up(blank_turn=False)
     name, count = token_counter()
-    return {
-        "start_up": round(started.seconds, 2),
-        "start_up_failures": [f"{step.name}: {step.error}" for step in started.failures],
-        "seconds": round(seconds, 2),
-        "answers": answers,
-        "turns": TURNS,
-        "tokens": [count(answer) for answer in answers],
+    report: dict[str, Any] = {
+        "start_up": started.seconds,
+        "failures": [f"{step.name}: {step.error}" for step in started.failures],
+        "seconds_per_turn": agent.settings.limits.seconds_per_turn,
         "tokenizer": name,
-        "without_search": searching,
+        "calls": [],
     }
+    size = agent.get_batch_size()
+    given: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
+    for way, callee, evidence in (
+        ("with a search pipeline", agent, dict[str, Any]()),
+        ("with given evidence", without_pipeline, given),
+    ):
+        began = time.perf_counter()
+        answers = callee.batch_generate_response(*turns(size), **evidence)
+        seconds = time.perf_counter() - began
+        tokens = [count(answer) for answer in answers]
+        report["calls"].append({"way": way, "turns": size, "seconds": seconds, "answers": answers, "tokens": tokens})
+    return report
 
 
 def turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]]:
-    """Questions, pictures of many kinds, and for every other turn a dialog that came before."""
-    from PIL import Image, ImageDraw
+    """Questions, pictures of several modes and sizes, and for every other turn a dialog that came before."""
+    from PIL import Image
 
-    kinds = (
-        ("RGB", (960, 1280)),
-        ("RGBA", (640, 480)),
-        ("P", (1280, 960)),
-        ("L", (32, 32)),
-        ("CMYK", (800, 600)),
-        ("RGB", (1, 1)),
-    )
-    pictures: list[Any] = []
-    for index in range(number):
-        mode, size = kinds[index % len(kinds)]
-        picture = Image.new("RGB", size, (40 + 10 * index, 90, 160))
-        if min(size) > 100:
-            ImageDraw.Draw(picture).text((60, 60), "EIFFEL TOWER", fill="white", font_size=64)
-        pictures.append(picture.convert(mode))
+    kinds = (("RGB", (960, 1280)), ("P", (1280, 960)), ("CMYK", (800, 600)), ("RGB", (1, 1)))
+    questions = ("How tall is this?", "Who made it?", "What does the sign say?", "Was ist das? 這是什麼？ \U0001f981")
     before = [{"role": "user", "content": "What is this?"}, {"role": "assistant", "content": "The Eiffel Tower."}]
-    queries = [_QUESTIONS[index % len(_QUESTIONS)] for index in range(number)]
-    return queries, pictures, [list(before) if index % 2 else [] for index in range(number)]
+    places = [index % len(kinds) for index in range(number)]
+    pictures = [Image.new("RGB", kinds[place][1], (40, 90, 160)).convert(kinds[place][0]) for place in places]
+    return [questions[place] for place in places], pictures, [list(before) if place % 2 else [] for place in places]
 
 
 def token_counter() -> tuple[str, Callable[[str], int]]:
@@ -119,17 +199,12 @@ def token_counter() -> tuple[str, Callable[[str], int]]:
 
     from agents.search.encoders import MINILM, text_checkpoint
 
-    for name in ("meta-llama/Llama-3.2-1B-Instruct", "meta-llama/Llama-3.2-11B-Vision-Instruct"):
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
-        except (OSError, ValueError):
-            continue
-        return name, partial(_count, tokenizer)
-    return "MiniLM (stand-in)", partial(_count, AutoTokenizer.from_pretrained(text_checkpoint(MINILM)))
-
-
-def _count(tokenizer: Any, text: str) -> int:
-    return len(tokenizer.encode(text, add_special_tokens=False, truncation=False))
+    name = "meta-llama/Llama-3.2-1B-Instruct"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError):
+        name, tokenizer = "MiniLM (stand-in)", AutoTokenizer.from_pretrained(text_checkpoint(MINILM))
+    return name, lambda text: len(tokenizer.encode(text, add_special_tokens=False, truncation=False))
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from agents.methods.object_phrases import Position, offset
+from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Detection
 from agents.search.hits import Entity
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.texts.replies import json_object
-from agents.turn import Turn, with_image
+from agents.turn import Position, Turn, with_image
 
 _MOST_CHOICES = 6  # entities to choose from
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question

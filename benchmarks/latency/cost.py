@@ -10,7 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.runtime.architecture import BYTES, Architecture
+from agents.models.architecture import BYTES, Architecture
 
 FIGURES = Path(__file__).with_name("l40s.toml")
 

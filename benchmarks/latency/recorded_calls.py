@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from agents import launch
 from agents.model_set import ModelSet
 from agents.models.base import ModelError
 from agents.models.pixels import to_rgb
@@ -93,14 +92,3 @@ def read(path: Path) -> list[list[Call]]:
         return [[Call(**call) for call in json.loads(line)] for line in path.read_text(encoding="utf-8").splitlines()]
     except TypeError as error:
         raise ValueError(f"{path} holds no calls: {error}") from error
-
-
-def record_preset(preset: str, asked: Iterable[Question], pipeline: Any, cache: Path, path: Path) -> int:
-    """Record a preset's settings for the GPU; returns the number of turns.
-
-    Raises:
-        ModelError: A stage could not be run.
-        agents.settings.SettingsError: There is no such preset.
-    """
-    settings = launch.settings_of(preset, "gpu")
-    return write(record(asked, settings, pipeline, launch.build_models("embedded", cache)), path)

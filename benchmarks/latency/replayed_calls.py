@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from agents.prompts import PromptLibrary
-from agents.runtime.architecture import Architecture
-from agents.runtime.checkpoints import SEARCH_PICTURES, SEARCH_WEB
-from agents.runtime.plan import plan_memory
-from agents.settings import Profile, Settings
+from agents.launch import Launch
+from agents.models.architecture import Architecture
+from agents.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
+from agents.preflight.memory import memory_of
+from agents.settings import Profile
 from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
 from benchmarks.latency.meter import Call
+
+CONFIGS = Path(__file__).with_name("model_configs")
+"""config.json of the models, written from papers, model cards and transformers' defaults; not compared with their repositories."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +36,24 @@ class Placed:
     engine: bool
 
 
-def placed_models(settings: Settings, profile: Profile, prompts: PromptLibrary) -> dict[str, Placed]:
-    """The models of a preset on the GPU by role, those of the search among them.
+def with_configs(launch: Launch) -> Launch:
+    """A launch that names folders of ``CONFIGS`` in place of the models of a hub."""
+    profile = launch.profile.model_dump_json()
+    for folder in CONFIGS.iterdir():
+        profile = profile.replace(json.dumps(folder.name.replace("--", "/")), json.dumps(str(folder)))
+    return dataclasses.replace(launch, profile=Profile.model_validate_json(profile))
+
+
+def placed_models(launch: Launch) -> dict[str, Placed]:
+    """The models of a preset on the GPU by role, those of the search among them; figures of ``CONFIGS``.
 
     Raises:
         agents.settings.SettingsError: The profile names no model for a role of the preset.
-        agents.runtime.architecture.ArchitectureError: The configuration of a model is not known.
+        agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
     found: dict[str, Placed] = {}
-    for row in plan_memory(settings, profile, prompts).rows:
-        size = row.batch or int(row.checkpoint.options.get("batch_size", 1))
+    for row in memory_of(with_configs(launch)).rows:
+        size = row.at_once or int(row.checkpoint.options.get("batch_size", 1))
         for role in row.checkpoint.roles:
             found[role] = Placed(row.architecture, row.dtype, size, row.engine)
     return found

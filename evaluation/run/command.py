@@ -30,7 +30,7 @@ def main(
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
 
     Args:
-        build: Puts the agent together instead of ``agents.launch.build_agent``, with the same arguments.
+        build: Builds the agent instead of ``CragAgent.from_launch``, with the same arguments.
     """
     options = parse(arguments)
     keep_out_of_logs()
@@ -69,12 +69,12 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
     from evaluation.run import launching
 
-    about = launching.prepare(options)
+    launch, about = launching.prepare(options)
     from evaluation.run import steps  # it imports Hugging Face's libraries, which now know where their cache is
 
     judging = _judging(options)
     asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
-    launched = launching.launched(options, build)
+    launched = launching.launched(options, launch, build)
     parts = []
     for kind, dataset, folder in asked:
         sessions = dataset.sessions[: options.num_conversations.of(kind)]

@@ -10,20 +10,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from agents import launch
 from agents.base_agent import BaseAgent
-from agents.settings import SettingsError
+from agents.crag_agent import CragAgent
+from agents.launch import Launch, preset_names
+from agents.settings import PRESETS, ROOT, SettingsError
 from evaluation.records import EvaluationError
 from evaluation.run.options import reply_cache
 
-PRESETS = launch.PRESETS
-"""Folder of the presets."""
-
-ROOT = launch.ROOT
-"""The repository's root, below which the paths in presets are."""
+__all__ = ["PRESETS", "ROOT", "LaunchedAgent", "launched", "prepare", "presets", "settings_table"]
 
 BuildAgent = Callable[..., BaseAgent]
-"""Takes what ``agents.launch.build_agent`` takes."""
+"""Takes what ``CragAgent.from_launch`` takes."""
 
 
 @dataclass(frozen=True)
@@ -44,63 +41,60 @@ class LaunchedAgent:
     replies: Callable[[], tuple[int, int]] | None = None
 
 
-def launched(options: argparse.Namespace, build: BuildAgent | None = None) -> LaunchedAgent:
-    """The agent of a command line; ``prepare`` comes first.
+def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
+    """The agent of a command line.
 
     Args:
-        build: Puts it together instead of ``agents.launch.build_agent``.
+        launch: From ``prepare``.
+        build: Builds it instead of ``CragAgent.from_launch``.
 
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
     """
+    from agents.models.chat.reply_cache import ReplyStore
+
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     with _as_evaluation_errors():
         folder = reply_cache(options)
-        replies = launch.open_replies(folder) if folder is not None else None
-        agent = (build or launch.build_agent)(
-            options.preset,
-            options.profile,
-            launch.build_pipeline(options.profile, split=options.split, web=web, images=images, cache=options.cache),
-            without=options.without,
-            overrides=options.set,
-            cache=options.cache,
-            replies=replies,
-        )
+        replies = ReplyStore(folder) if folder is not None else None
+        pipeline = launch.pipeline(split=options.split, web=web, images=images)
+        agent = (build or CragAgent.from_launch)(launch, pipeline, replies=replies)
+    counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
+    if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
+        return LaunchedAgent(agent, replies=counts)
     return LaunchedAgent(
-        agent,
-        cache(partial(launch.warm_up, agent, blank_turn=False)),
-        partial(launch.trace_to, agent),
-        partial(launch.model_names, agent),
-        (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None,
+        agent, cache(partial(agent.warm_up, blank_turn=False)), agent.trace_to, agent.models.names, counts
     )
 
 
-def prepare(options: argparse.Namespace) -> dict[str, Any]:
-    """Tell Hugging Face's libraries, which must not have been imported yet, where their cache is.
+def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
+    """Read preset and profile, and tell Hugging Face's libraries, which must not have been imported yet, where their cache is.
 
     Returns:
-        What the run is made with, for run.json and the report.
+        Preset and profile as they run; what the run is made with, for run.json and the report.
 
     Raises:
         EvaluationError: The preset, the profile, a stage to leave out or a setting is unknown.
     """
     with _as_evaluation_errors():
-        settings = launch.settings_of(options.preset, options.profile, without=options.without, overrides=options.set)
-        launch.prepare(options.cache, options.profile)
-    return {
+        launch = Launch.read(
+            options.preset, options.profile, without=options.without, overrides=options.set, cache=options.cache
+        )
+        launch.prepare()
+    return launch, {
         "preset": options.preset,
         "profile": options.profile,
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
-        "settings": launch.digest(settings),
+        "settings": launch.digest,
     }
 
 
 def presets() -> list[str]:
     """The presets that can be run."""
-    return launch.preset_names()
+    return preset_names()
 
 
 def settings_table(preset: str, profile: str) -> dict[str, Any]:
@@ -110,7 +104,7 @@ def settings_table(preset: str, profile: str) -> dict[str, Any]:
         EvaluationError: There is no such preset or profile, or it is malformed.
     """
     with _as_evaluation_errors():
-        return launch.settings_of(preset, profile).model_dump(mode="json")
+        return Launch.read(preset, profile).settings.model_dump(mode="json")
 
 
 @contextmanager

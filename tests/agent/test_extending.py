@@ -119,6 +119,5 @@ def test_the_places_that_the_page_names_exist() -> None:
     for path, name in (
         ("agents/stage.py", "when_short"),
         ("agents/stage.py", "picture_notes"),
-        ("agents/runtime/start_up.py", "INDEPENDENT"),
     ):
         assert name in PAGE and name in (ROOT / path).read_text(encoding="utf-8"), (path, name)

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from agents.linear_head import HeadError
 from agents.methods.gate import SIGNALS, Gate, GateSignals
-from agents.methods.verification_chain import ChainOfVerification
 from agents.search.hits import Entity, ImageHit
 from agents.settings import SettingsError, settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
-from agents.turn import IDK, Candidate, Evidence, Verification
+from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
 from tests.agent.scripted import context, run, turn
 
 GATE = Gate(
@@ -84,7 +83,7 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
 
 
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.calibrate"):
+    with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.studies\.calibrate"):
         settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={tmp_path / 'none.json'}"])
 
 

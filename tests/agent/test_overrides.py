@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
 import pytest
 
-from agents.launch import digest, settings_of
+from agents.launch import Launch
 from agents.settings import SettingsError, settings_from
 
 BASE = {"stages": ("understand", "answer", "finalise"), "finalise": {"most_idk": 0.5}}
@@ -68,8 +71,13 @@ def test_the_environment_stands_between_the_preset_and_the_command_line(monkeypa
 
 
 def test_a_digest_follows_the_settings_and_not_their_description() -> None:
-    plain = settings_of("direct_rag", "embedded")
-    assert digest(plain) == digest(plain.model_copy(update={"description": "other words"}))
-    assert digest(plain) == digest(settings_of("direct_rag", "embedded", overrides=["queries.fuse_entity=false"]))
-    assert digest(plain) != digest(settings_of("direct_rag", "embedded", overrides=["rerank.k=2"]))
-    assert digest(plain) != digest(settings_of("direct_rag", "embedded", without=["rerank"]))
+    plain = Launch.read("direct_rag", "embedded")
+    other = dataclasses.replace(plain, settings=plain.settings.model_copy(update={"description": "other words"}))
+
+    def digest(**options: Sequence[str]) -> str:
+        return Launch.read("direct_rag", "embedded", **options).digest  # type: ignore[arg-type]
+
+    assert plain.digest == other.digest
+    assert plain.digest == digest(overrides=["queries.fuse_entity=false"])
+    assert plain.digest != digest(overrides=["rerank.k=2"])
+    assert plain.digest != digest(without=["rerank"])

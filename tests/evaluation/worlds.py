@@ -11,9 +11,13 @@ import datasets
 from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
+from agents.crag_agent import CragAgent
+from agents.model_set import ModelSet
+from agents.settings import Profile, Settings
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import AnsweredTurn, JudgedTurn, QuestionTurn, Session
 from evaluation.run.truncation import Truncator, approximate_ends
+from tests.agent.scripted import ScriptedChat
 
 DOMAINS = ["animal", "food", "vehicle"]
 CATEGORIES = ["simple-knowledge", "multi-hop"]
@@ -74,8 +78,8 @@ def from_history(query: str, history: Sequence[Message]) -> str:
 class ScriptedAgent(BaseAgent):
     """Answers by a function of query and history, and remembers each call."""
 
-    def __init__(self, script: Script = from_history, batch_size: int = 4) -> None:
-        super().__init__()
+    def __init__(self, script: Script = from_history, batch_size: int = 4, **options: Any) -> None:
+        super().__init__(**options)
         self.script = script
         self.batch_size = batch_size
         self.calls: list[list[str]] = []
@@ -96,6 +100,16 @@ class ScriptedAgent(BaseAgent):
         for query, history in zip(queries, histories, strict=True):
             self.histories[query] = list(history)
         return [self.script(query, history) for query, history in zip(queries, histories, strict=True)]
+
+
+class ScriptedCragAgent(ScriptedAgent, CragAgent):
+    """As ``ScriptedAgent``, with what ``CragAgent`` has besides: models, a trace and a warm-up."""
+
+    def __init__(self, script: Script = from_history) -> None:
+        models = ModelSet(
+            Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(lambda _: "")}
+        )
+        super().__init__(script, settings=Settings(stages=("answer", "finalise")), models=models)
 
 
 def judged(

@@ -142,12 +142,12 @@ def server(gguf: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_the_server_profile_over_http(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from agents.launch import build_models
+    from agents.launch import Launch
 
     address, key = server
     monkeypatch.setenv("OPENAI_BASE_URL", address)
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    chat = build_models("server", tmp_path).chat("small_chat")
+    chat = Launch.read("vlm_only", "server", cache=tmp_path).models().chat("small_chat")
     assert isinstance(chat, OpenAIChat)
     (reply,) = chat.chat([asked("What is the capital of France?", max_tokens=12, logprobs=True)])
     assert reply.error is None and reply.text and reply.logprobs

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from agents.memory_plan import with_planned_memory
+from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.models.base import ModelError
 from agents.models.chat.vllm_chat import VllmChat
-from agents.prompts import PromptLibrary
-from agents.runtime.checkpoints import checkpoints_of
-from agents.settings import PROMPTS, Profile, SearchModels, SettingsError, load_profile, settings_from
+from agents.preflight.checkpoints import checkpoints_of
+from agents.settings import Profile, SearchModels, SettingsError, load_profile, settings_from
 from tests.models.tiny_checkpoints import save_llama
 
 ROUTED = settings_from({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
@@ -40,13 +39,12 @@ def test_two_roles_of_one_model_start_one_engine(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(VllmChat, "load", engine)
     table = dict(load_profile("gpu").models["chat"])
-    library = PromptLibrary(PROMPTS)
-    planned = with_planned_memory(ROUTED, profile({"chat": table, "small_chat": dict(table)}), library)
-    models = ModelSet(planned, Path("unused"))
+    shared = profile({"chat": table, "small_chat": dict(table)})
+    models = ModelSet(shared, Path("unused"))
     assert models.get("chat") is models.get("small_chat")
     assert len(started) == 1 and 0 < started[0]["gpu_memory_utilization"] < 1
     monkeypatch.undo()
-    (row,) = checkpoints_of(ROUTED, planned, library)
+    (row,) = checkpoints_of(Launch("routed", shared, ROUTED))
     assert row.roles == ("small_chat", "chat")
 
 
@@ -55,9 +53,7 @@ def test_one_model_with_two_sets_of_options_would_be_loaded_twice_and_is_refused
     with pytest.raises(
         SettingsError, match=r"small_chat, chat name meta-llama.*different options \(context\).*one engine"
     ):
-        checkpoints_of(
-            ROUTED, profile({"chat": table, "small_chat": {**table, "context": 2048}}), PromptLibrary(PROMPTS)
-        )
+        checkpoints_of(Launch("routed", profile({"chat": table, "small_chat": {**table, "context": 2048}}), ROUTED))
 
 
 def test_a_role_without_a_model_lists_those_there_are() -> None:

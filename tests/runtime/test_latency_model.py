@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from agents.launch import Launch
 from agents.model_set import ModelSet
+from agents.models.architecture import Architecture, Decoder, Vision, architecture_of
 from agents.models.base import ModelError
 from agents.prompts import PromptLibrary
-from agents.runtime.architecture import Architecture, Decoder, Vision, architecture_of
-from agents.settings import PROMPTS, Profile, Settings, load_profile, load_settings
+from agents.settings import PROMPTS, Profile, Settings, load_settings
 from benchmarks.latency.cost import (
     Machine,
     decode_seconds,
@@ -22,7 +23,7 @@ from benchmarks.latency.cost import (
 )
 from benchmarks.latency.meter import Call
 from benchmarks.latency.recorded_calls import Question, read, record, write
-from benchmarks.latency.replayed_calls import Placed, batches, placed_models, seconds_of, turn_seconds
+from benchmarks.latency.replayed_calls import CONFIGS, Placed, batches, placed_models, seconds_of, turn_seconds
 from benchmarks.latency.stand_in import example
 from tests.agent.scripted import WordOverlapReranker
 
@@ -41,10 +42,8 @@ MACHINE = Machine(
 DECODER = Decoder(
     layers=1, kv_heads=1, head_dim=1, hidden=1, intermediate=1, vocabulary=1, context=100
 )  # 4 bytes a token
-TEXT = Architecture("m", "llama", "by hand", "bfloat16", 110, 0, 10, DECODER, None)
-SEEING = Architecture(
-    "v", "mllama", "by hand", "bfloat16", 130, 20, 10, DECODER, Vision(8, 4, 2, 4, layers=3, readers=0.25)
-)
+TEXT = Architecture("m", "llama", "bfloat16", 110, 0, 10, DECODER, None)
+SEEING = Architecture("v", "mllama", "bfloat16", 130, 20, 10, DECODER, Vision(8, 4, 2, 4, layers=3, readers=0.25))
 CHAT = Placed(TEXT, "bfloat16", at_once=2, engine=True)
 
 
@@ -165,13 +164,13 @@ def test_the_figures_of_the_l40s_are_those_of_its_datasheet() -> None:
 
 def test_llama_decodes_at_the_pace_that_its_size_allows() -> None:
     """By hand: (10.67 - 0.86 - 0.53) billion parameters of 2 bytes at 864 GB/s x 0.55 take 39 ms a token."""
-    found = architecture_of("meta-llama/Llama-3.2-11B-Vision-Instruct")
+    found = architecture_of(str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct"))
     machine = Machine.read()
     step = decode_seconds(found, machine, "bfloat16", steps=1, batch=1, tokens=0, pictures=0, overhead=0.0)
     assert math.isclose(step, 2 * 9.28e9 / (864e9 * 0.55), rel_tol=0.01)
 
 
-def test_models_are_placed_as_the_memory_plan_places_them() -> None:
-    placed = placed_models(load_settings("best", "gpu"), load_profile("gpu"), PromptLibrary(PROMPTS))
+def test_models_are_placed_as_the_profile_loads_them() -> None:
+    placed = placed_models(Launch.read("best", "gpu"))
     assert placed["chat"].engine and 1 <= placed["chat"].at_once <= 16
     assert {"reranker", "search: pictures", "search: web"} <= set(placed)

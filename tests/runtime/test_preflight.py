@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -10,26 +11,35 @@ from typing import Any
 
 import pytest
 
-from agents.launch import preset_names
-from agents.preflight import image, running
+from agents.crag_agent import CragAgent
+from agents.launch import Launch, preset_names
+from agents.model_set import ModelSet
+from agents.preflight import rehearsal, repository
+from agents.preflight.__main__ import check_memory
 from agents.preflight.check import Check, guarded
+from agents.preflight.memory import L40S_BYTES
 from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
-from agents.prompts import PromptLibrary
-from agents.runtime.equipment import with_found_weights
-from agents.runtime.revisions import Pin, is_commit, loadable, pins
-from agents.settings import PRESETS, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names, settings_from
+from agents.runtime.weights import cached_revision, loadable, with_found_weights
+from agents.settings import ROOT, LoraSettings, Profile, Settings
+from benchmarks.latency.replayed_calls import with_configs
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
-LIBRARY = PromptLibrary(PROMPTS)
-GPU = load_profile("gpu")
+BEST = Launch.read("best", "gpu")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def settings() -> Settings:
-    return load_settings("best", "gpu")
+def changed(settings: Settings) -> Launch:
+    return dataclasses.replace(BEST, settings=settings)
 
 
-def pinned(models: list[str]) -> dict[str, Pin]:
-    return {model: Pin(COMMIT) for model in models}
+def write_pinned(path: Path, task: int, launch: Launch = BEST) -> dict[str, Any]:
+    """``aicrowd.json`` for a task, with a commit for each model."""
+    write(path, task, launch)
+    table: dict[str, Any] = json.loads(path.read_text())
+    for model in table["hf_models"]:
+        model["revision"] = COMMIT
+    path.write_text(json.dumps(table))
+    return table
 
 
 def states(checks: list[Check]) -> dict[str, str]:
@@ -40,23 +50,21 @@ def states(checks: list[Check]) -> dict[str, str]:
 def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
     path = tmp_path / "aicrowd.json"
     path.write_text(json.dumps({"authors": ["somebody"], "challenge_id": "old", "hf_models": [{"repo_id": "a/b"}]}))
-    models = wanted_models(settings(), GPU, LIBRARY, task)
-    table = write(path, task, models, pinned(models))
+    table = write_pinned(path, task)
     assert table["challenge_id"] == CHALLENGES[task] and table["authors"] == ["somebody"] and table["gpu"] is True
-    assert set(states(check_submission(path, settings(), GPU, LIBRARY)).values()) == {"ok"}
+    assert set(states(check_submission(path, BEST)).values()) == {"ok"}
+    assert write(path, task, BEST) == table  # revisions are kept
 
 
 def test_task_1_takes_no_encoder_for_the_web() -> None:
-    one, two = (wanted_models(load_settings("direct_rag", "gpu"), GPU, LIBRARY, task) for task in (1, 2))
+    one, two = (wanted_models(Launch.read("direct_rag", "gpu"), task) for task in (1, 2))
     assert set(two) - set(one) == {"BAAI/bge-large-en-v1.5"}
     assert "meta-llama/Llama-3.2-11B-Vision-Instruct" in one and "openai/clip-vit-large-patch14-336" in one
 
 
 def test_an_adapter_of_the_preset_is_listed() -> None:
-    adapted = settings().model_copy(update={"lora": settings_from(
-        {"stages": [], "lora": {"name": "ours", "path": "us/adapter"}}
-    ).lora})  # fmt: skip
-    assert "us/adapter" in wanted_models(adapted, GPU, LIBRARY, 2)
+    lora = LoraSettings(name="ours", path="us/adapter")
+    assert "us/adapter" in wanted_models(changed(BEST.settings.model_copy(update={"lora": lora})), 2)
 
 
 @pytest.mark.parametrize(
@@ -72,62 +80,50 @@ def test_an_adapter_of_the_preset_is_listed() -> None:
         (lambda table: table["hf_models"][0].update(revision=""), "revisions pinned"),
     ],
 )
-def test_what_would_cost_the_submission_is_found_with_its_mend(change: Any, failing: str, tmp_path: Path) -> None:
+def test_what_would_cost_the_submission_is_found_with_what_to_do(change: Any, failing: str, tmp_path: Path) -> None:
     path = tmp_path / "aicrowd.json"
-    models = wanted_models(settings(), GPU, LIBRARY, 2)
-    table = write(path, 2, models, pinned(models))
+    table = write_pinned(path, 2)
     change(table)
     path.write_text(json.dumps(table))
-    bad = [check for check in check_submission(path, settings(), GPU, LIBRARY) if check.state == "failed"]
+    bad = [check for check in check_submission(path, BEST) if check.state == "failed"]
     assert [check.name for check in bad] == [failing]
-    assert bad[0].mend
+    assert bad[0].fix
 
 
 def test_no_file_and_a_broken_one_are_failures(tmp_path: Path) -> None:
     path = tmp_path / "aicrowd.json"
-    assert check_submission(path, settings(), GPU, LIBRARY)[0].found == "there is none"
+    assert check_submission(path, BEST)[0].found == "there is none"
     path.write_text("{")
-    assert check_submission(path, settings(), GPU, LIBRARY)[0].state == "failed"
+    assert check_submission(path, BEST)[0].state == "failed"
 
 
 def test_a_preset_without_web_search_is_not_for_task_2(tmp_path: Path) -> None:
     path = tmp_path / "aicrowd.json"
-    offline = settings().without(["web_search"])
-    models = wanted_models(offline, GPU, LIBRARY, 2)
-    write(path, 2, models, pinned(models))
-    assert states(check_submission(path, offline, GPU, LIBRARY))["task"] == "failed"
-    write(path, 1, models, pinned(models))
-    assert states(check_submission(path, offline, GPU, LIBRARY))["task"] == "ok"
+    offline = changed(BEST.settings.without(["web_search"]))
+    for task, state in ((2, "failed"), (1, "ok")):
+        write_pinned(path, task, offline)
+        assert states(check_submission(path, offline))["task"] == state
 
 
 @pytest.mark.parametrize("field", ["seconds_per_turn", "seconds_per_dialog", "answer_tokens"])
 def test_limits_beyond_those_of_the_challenge_are_found(field: str) -> None:
-    assert check_limits(settings()).state == "ok"
-    wider = settings().limits.model_copy(update={field: 76})
-    found = check_limits(settings().model_copy(update={"limits": wider}))
-    assert found.state == "failed" and field in found.found and found.mend
+    wider = BEST.settings.limits.model_copy(update={field: 76})
+    found = check_limits(BEST.settings.model_copy(update={"limits": wider}))
+    assert found.state == "failed" and field in found.found and found.fix
 
 
-@pytest.mark.parametrize("preset", names(PRESETS))
+@pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_keeps_them_under_the_profile_that_is_submitted(preset: str) -> None:
-    assert check_limits(load_settings(preset, "gpu")).state == "ok"
+    assert check_limits(Launch.read(preset, "gpu").settings).state == "ok"
 
 
 def test_the_image_has_to_run_the_preset_that_is_checked(tmp_path: Path) -> None:
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text("FROM x\n")
     assert check_preset("best", dockerfile).state == "ok"
-    assert check_preset("cruise", dockerfile).mend == "ENV CRAG_PRESET=cruise in the Dockerfile"
+    assert check_preset("cruise", dockerfile).fix == "ENV CRAG_PRESET=cruise in the Dockerfile"
     dockerfile.write_text("FROM x\nENV CRAG_PRESET=cruise\n")
     assert check_preset("cruise", dockerfile).state == "ok"
-
-
-def test_every_model_that_a_preset_can_load_has_an_entry_for_its_revision() -> None:
-    known = pins()
-    for preset in preset_names():
-        for model in wanted_models(load_settings(preset, "gpu"), GPU, LIBRARY, 2):
-            assert model in known, f"{model} is missing in agents/data/model_revisions.toml"
-    assert all(pin.revision == "" or is_commit(pin.revision) for pin in known.values())
 
 
 def test_a_cache_filled_with_a_commit_is_found_without_its_main(
@@ -142,6 +138,7 @@ def test_a_cache_filled_with_a_commit_is_found_without_its_main(
     assert loadable("us/model") == str(snapshot)
     profile = Profile(name="p", models={"reranker": {"kind": "cosine", "encoder": {"kind": "x", "path": "us/model"}}})
     assert with_found_weights(profile).models["reranker"]["encoder"]["path"] == str(snapshot)
+    assert cached_revision("us/model") == COMMIT
     (snapshot.parent / ("f" * 40)).mkdir()
     assert loadable("us/model") == "us/model"  # which of the two is not ours to guess
     assert loadable("us/model", COMMIT) == str(snapshot)
@@ -151,9 +148,10 @@ def test_a_cache_filled_with_a_commit_is_found_without_its_main(
     assert loadable("us/model") == "us/model"
 
 
+CALL = {"way": "with a search pipeline", "turns": 4, "seconds": 40.0, "answers": ["a"] * 4, "tokens": [7] * 4}
 REPORT: dict[str, Any] = {
-    "start_up": 12.0, "start_up_failures": [], "seconds": 40.0, "answers": ["a"] * 16, "turns": 16, "tokens": [7] * 16,
-    "tokenizer": "Llama", "without_search": "", "attempts": [],
+    "start_up": 12.0, "failures": [], "seconds_per_turn": 60.0, "tokenizer": "Llama", "attempts": [],
+    "calls": [CALL, {**CALL, "way": "with given evidence"}],
 }  # fmt: skip
 
 
@@ -161,23 +159,36 @@ REPORT: dict[str, Any] = {
     ("change", "failing"),
     [
         ({}, None),
-        ({"attempts": ["connect ('1.2.3.4', 443)"]}, "offline run"),
-        ({"start_up_failures": ["load reranker: gone"]}, "offline run"),
-        ({"without_search": "no index"}, "offline run"),
+        ({"attempts": ["connect ('1.2.3.4', 443)"]}, "offline"),
+        ({"failures": ["load reranker: gone"]}, "offline"),
         ({"start_up": 601.0}, "time"),
-        ({"seconds": 160.5}, "time"),
-        ({"answers": ["a"] * 15}, "answers"),
-        ({"answers": ["a"] * 15 + [" "]}, "answers"),
-        ({"tokens": [76] * 16}, "answers"),
+        ({"calls": [CALL, {**CALL, "seconds": 240.5}]}, "time"),
+        ({"calls": [CALL, {**CALL, "answers": ["a"] * 3}]}, "answers"),
+        ({"calls": [{**CALL, "answers": ["a"] * 3 + [" "]}]}, "answers"),
+        ({"calls": [{**CALL, "tokens": [76] * 4}]}, "answers"),
     ],
 )
-def test_the_report_of_the_offline_run_is_judged_by_the_limits(change: dict[str, Any], failing: str | None) -> None:
-    bad = [check.name for check in running.judge({**REPORT, **change}) if check.state == "failed"]
+def test_the_report_of_the_rehearsal_is_judged_by_the_limits(change: dict[str, Any], failing: str | None) -> None:
+    bad = [check.name for check in rehearsal.judge({**REPORT, **change}) if check.state == "failed"]
     assert bad == ([failing] if failing else [])
 
 
+def test_an_agent_is_called_in_both_ways() -> None:
+    chat = ScriptedChat(lambda request: "330 m" if "330" in request.messages[-1].content else "I don't know")
+    models = ModelSet(
+        Profile(name="p", models={}), Path("unused"), ready={"chat": chat, "reranker": WordOverlapReranker()}
+    )
+    settings = Settings(stages=("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"))
+    pipeline = ScriptedPipeline({}, {})
+    report = rehearsal.rehearse(*(CragAgent(each, settings=settings, models=models) for each in (pipeline, None)))
+    ways = {call["way"]: call["answers"] for call in report["calls"]}
+    assert ways["with a search pipeline"] == ["I don't know"] * 8
+    assert "330 m" in ways["with given evidence"]
+    assert {check.state for check in rehearsal.judge({**report, "attempts": []})} == {"ok"}
+
+
 def test_importing_the_agent_is_quick_and_loads_nothing() -> None:
-    assert running.check_import().state == "ok"
+    assert rehearsal.check_import().state == "ok"
 
 
 def test_the_network_is_shut_for_the_whole_process() -> None:
@@ -200,12 +211,12 @@ def test_the_network_is_shut_for_the_whole_process() -> None:
 
 
 def test_the_dockerfile_keeps_the_rules(tmp_path: Path) -> None:
-    assert "failed" not in states(image.check_dockerfile(ROOT / "Dockerfile")).values()
+    assert "failed" not in states(repository.check_dockerfile(ROOT / "Dockerfile")).values()
     bad = tmp_path / "Dockerfile"
     bad.write_text("FROM python\nUSER root\nWORKDIR /app\n")
-    assert states(image.check_dockerfile(bad))["Dockerfile's user and folder"] == "failed"
+    assert states(repository.check_dockerfile(bad))["Dockerfile's user and folder"] == "failed"
     bad.write_text("FROM python:3.11\nUSER 1001\nWORKDIR /app\n")
-    assert "/home/aicrowd" in image.check_dockerfile(bad)[-1].mend
+    assert "/home/aicrowd" in repository.check_dockerfile(bad)[-1].fix
 
 
 def test_a_check_that_breaks_has_failed() -> None:
@@ -213,5 +224,27 @@ def test_a_check_that_breaks_has_failed() -> None:
 
 
 def test_quick_leaves_the_resolver_out_and_says_so() -> None:
-    found = image.check_requirements(ROOT / "requirements.txt", quick=True)
+    found = repository.check_requirements(ROOT / "requirements.txt", quick=True)
     assert found.state == "skipped" and "--quick" in found.found
+
+
+def test_large_files_and_keys_are_named(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "weights.bin").write_bytes(b"0" * (repository.MOST_BYTES + 1))
+    (tmp_path / "notes.txt").write_text("token: hf_" + "a" * 34)
+    (tmp_path / "untracked.txt").write_text("hf_" + "b" * 34)
+    subprocess.run(["git", "-C", str(tmp_path), "add", "weights.bin", "notes.txt"], check=True)
+    size, keys = repository.check_files(tmp_path)
+    assert (size.state, size.found) == ("failed", "weights.bin")
+    assert (keys.state, keys.found) == ("failed", "notes.txt")
+
+
+def test_this_repository_has_neither() -> None:
+    assert "failed" not in states(repository.check_files(ROOT)).values()
+
+
+def test_models_without_config_json_are_told_and_nothing_fails() -> None:
+    found = check_memory(BEST, L40S_BYTES)
+    assert found.state == "skipped" and "no config.json of meta-llama" in found.found
+    assert check_memory(with_configs(BEST), L40S_BYTES).state == "ok"
+    assert check_memory(with_configs(BEST), 24_000_000_000).state == "failed"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.runtime.architecture import Architecture, Decoder, architecture_of
+from agents.models.architecture import Architecture, Decoder, architecture_of
+from benchmarks.latency.replayed_calls import CONFIGS
 from tests.training.tiny_data import SAVE
 from training import plan
 from training.adapters import load_trainable
@@ -12,7 +13,7 @@ from training.plan import CARDS, GIB, Load, layer_activation_bytes, lora_paramet
 from training.recipes import load_recipe
 
 SMALL = Decoder(layers=2, kv_heads=2, head_dim=4, hidden=16, intermediate=32, vocabulary=100, context=512)
-MODEL = Architecture("m", "llama", "here", "bfloat16", 10_000, 0, 1_600, SMALL, None)
+MODEL = Architecture("m", "llama", "bfloat16", 10_000, 0, 1_600, SMALL, None)
 
 
 def test_the_parts_by_hand() -> None:
@@ -57,7 +58,17 @@ def test_adapters_are_counted_as_peft_makes_them(kind: str, tmp_path: Path) -> N
 
 def test_the_table_has_a_row_for_each_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        plan.main(["--model", "meta-llama/Llama-3.2-1B-Instruct", "--recipe", "nvidia", "--recipe", "curriculum"]) == 0
+        plan.main(
+            [
+                "--model",
+                str(CONFIGS / "meta-llama--Llama-3.2-1B-Instruct"),
+                "--recipe",
+                "nvidia",
+                "--recipe",
+                "curriculum",
+            ]
+        )
+        == 0
     )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and lines[2].startswith("| nvidia | sft | r 16 | 2.3 |") and "yes; " in lines[2]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.models.base import ModelError
+from agents.launch import Launch
 from agents.models.registry import options_of
-from agents.prompts import PromptLibrary
 from agents.runtime.roles import roles_of, searches_of
-from agents.settings import Profile, Settings, SettingsError
+from agents.settings import SettingsError
 
 SEARCH_PICTURES = "search: pictures"
 SEARCH_WEB = "search: web"
-_CHECKPOINT_IDS = ("efficientnet-lite2", "minilm")  # names of packaged weights, which are no checkpoints
+_PACKAGED = ("efficientnet-lite2", "minilm")  # weights that come inside Python packages
 
 
 @dataclass(frozen=True)
@@ -40,47 +39,41 @@ class Checkpoint:
         return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith("cuda")
 
 
-def checkpoints_of(settings: Settings, profile: Profile, prompts: PromptLibrary) -> list[Checkpoint]:
+def checkpoints_of(launch: Launch) -> list[Checkpoint]:
     """The checkpoints that the stages of a preset can ask for, and those of the organiser's search pipeline.
 
-    Models that come inside Python packages have no checkpoint and are not listed. Specifications that are alike are one
-    checkpoint in memory, as in ``ModelRegistry``.
+    Models that come inside Python packages are not listed. Specifications that are alike are one checkpoint in memory, as in
+    ``ModelRegistry``.
 
     Raises:
-        SettingsError: The profile names no model for a role of the preset, a kind is unknown, or two roles would start an engine
-            each of one model.
+        SettingsError: The profile names no model for a role of the preset, or two roles would start an engine each of one model.
+        agents.models.base.ModelError: A kind is unknown.
     """
+    profile = launch.profile.with_lora(launch.settings.lora)
     found: dict[str, Checkpoint] = {}
-    for role in roles_of(settings, prompts):
-        spec = profile.models.get(role)
-        if spec is None:
+    for role in roles_of(launch.settings, launch.prompts):
+        if role not in profile.models:
             raise SettingsError(
                 f"profile {profile.name!r} names no model for the role {role!r}, which the preset asks for; "
                 f"it has: {', '.join(sorted(profile.models))}"
             )
-        for part in _with_paths(spec):
+        for part in _with_paths(profile.models[role]):
             key = json.dumps(part, sort_keys=True, default=str)
-            known = found.get(key)
-            roles = (*known.roles, role) if known and role not in known.roles else (known.roles if known else (role,))
-            options = {**_defaults(part["kind"]), **part}
-            found[key] = Checkpoint(str(part["path"]), part["kind"], roles, options)
-    _require_one_engine_each(list(found.values()))
-    return [*found.values(), *_search_models(settings, profile)]
-
-
-def _require_one_engine_each(checkpoints: Sequence[Checkpoint]) -> None:
-    """Roles share an engine where their tables are alike; where they differ, its weights would be in memory twice."""
+            roles = found[key].roles if key in found else ()
+            options = {**options_of(part["kind"]), **part}
+            found[key] = Checkpoint(str(part["path"]), part["kind"], tuple(dict.fromkeys((*roles, role))), options)
     engines: dict[str, Checkpoint] = {}
-    for each in checkpoints:
-        if each.kind != "vllm":
-            continue
-        other = engines.setdefault(each.path, each)
-        if other is not each:
+    for each in found.values():
+        other = engines.setdefault(each.path, each) if each.kind == "vllm" else each
+        if (
+            other is not each
+        ):  # roles share an engine where their tables are alike; else its weights would be in memory twice
             names = sorted(key for key in each.options if each.options[key] != other.options.get(key))
             raise SettingsError(
                 f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options "
                 f"({', '.join(names)}), so that it would be loaded twice: give them the same table and they share one engine"
             )
+    return [*found.values(), *_search_models(launch)]
 
 
 def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -92,20 +85,11 @@ def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _with_paths(value)
 
 
-def _defaults(kind: str) -> dict[str, Any]:
-    try:
-        return options_of(kind)
-    except ModelError as error:
-        raise SettingsError(str(error)) from error
-
-
-def _search_models(settings: Settings, profile: Profile) -> Iterator[Checkpoint]:
+def _search_models(launch: Launch) -> Iterator[Checkpoint]:
     """The organiser's pipeline loads its encoders as they were saved, in float32, and puts them on the GPU where there is one."""
-    images, web = searches_of(settings)
-    device = "cuda" if profile.search.kind == "organiser" else "cpu"
-    for wanted, path, role in (
-        (images, profile.search.image_model, SEARCH_PICTURES),
-        (web, profile.search.text_model, SEARCH_WEB),
-    ):
-        if wanted and path not in _CHECKPOINT_IDS:
+    images, web = searches_of(launch.settings)
+    search = launch.profile.search
+    device = "cuda" if search.kind == "organiser" else "cpu"
+    for wanted, path, role in ((images, search.image_model, SEARCH_PICTURES), (web, search.text_model, SEARCH_WEB)):
+        if wanted and path not in _PACKAGED:
             yield Checkpoint(path, "organiser", (role,), {"device": device, "dtype": "float32", "batch_size": 16})

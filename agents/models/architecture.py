@@ -5,16 +5,9 @@ Parameters are counted on the model class itself, made on torch's ``meta`` devic
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
-
-from agents.settings import ROOT
-
-KNOWN_CONFIGS = ROOT / "agents" / "data" / "model_configs"
 
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of a number."""
@@ -82,7 +75,6 @@ class Architecture:
     """A model as its configuration describes it.
 
     Attributes:
-        source: Where the configuration was found.
         dtype: The type its weights were saved in.
         parameters: All parameters, shared ones once.
         vision_parameters: Those of the picture encoder among them.
@@ -94,7 +86,6 @@ class Architecture:
 
     model: str
     model_type: str
-    source: str
     dtype: str
     parameters: int
     vision_parameters: int
@@ -108,12 +99,12 @@ class Architecture:
 
 @lru_cache(maxsize=64)
 def architecture_of(model: str) -> Architecture:
-    """The figures of a model: from its folder, the local Hugging Face cache, or the configurations shipped in ``agents/data``.
+    """The figures of a model by the config.json of its folder, or of the local Hugging Face cache.
 
     Raises:
-        ArchitectureError: None of these has it, or transformers does not know its class.
+        ArchitectureError: Neither has it, or transformers does not know its class.
     """
-    config, source = _config(model)
+    config = _config(model)
     parameters, vision_parameters, lookup_parameters = _count(config, model)
     dtype = str(getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or "float32").removeprefix(
         "torch."
@@ -124,7 +115,6 @@ def architecture_of(model: str) -> Architecture:
     return Architecture(
         model=model,
         model_type=config.model_type,
-        source=source,
         dtype=dtype if dtype in BYTES else "float32",
         parameters=parameters,
         vision_parameters=vision_parameters,
@@ -137,37 +127,18 @@ def architecture_of(model: str) -> Architecture:
     )
 
 
-def _config(model: str) -> tuple[Any, str]:
+def _config(model: str) -> Any:
     from transformers import AutoConfig
 
-    folder = Path(model)
-    if not folder.is_dir():
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(model, "config.json") if model.count("/") == 1 else None
-        shipped = KNOWN_CONFIGS / f"{model.replace('/', '--')}.json"
-        if isinstance(found, str):
-            folder = Path(found).parent
-        elif shipped.is_file():
-            return _shipped(shipped)
-        else:
-            raise ArchitectureError(
-                f"the configuration of {model} is not to be had: it is no folder, not in the local Hugging Face cache and not "
-                f"among the configurations in {KNOWN_CONFIGS.relative_to(ROOT)}; fetch its config.json or add it there"
-            )
     try:
-        return AutoConfig.from_pretrained(folder), str(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise ArchitectureError(f"the configuration of {model} cannot be read: {error}") from error
-
-
-def _shipped(path: Path) -> tuple[Any, str]:
-    from transformers import AutoConfig
-
-    table = json.loads(path.read_text(encoding="utf-8"))
-    fields = dict(table["config"])
-    model_type = fields.pop("model_type")
-    return AutoConfig.for_model(model_type, **fields), str(table["source"])
+        return AutoConfig.from_pretrained(model, local_files_only=True)
+    except OSError as error:
+        raise ArchitectureError(
+            f"there is no config.json of {model}, neither in a folder of that name nor in the local Hugging Face cache; where a hub can "
+            f"be reached: hf download {model} config.json"
+        ) from error
+    except (ValueError, KeyError) as error:
+        raise ArchitectureError(f"the config.json of {model} cannot be read: {error}") from error
 
 
 def _count(config: Any, model: str) -> tuple[int, int, int]:
@@ -252,8 +223,3 @@ def _positions(config: Any, text: Any) -> int:
 
 def _first(config: Any, *names: str, default: int = 0) -> int:
     return next((int(getattr(config, name)) for name in names if getattr(config, name, None)), default)
-
-
-def known_models() -> Mapping[str, Path]:
-    """The configurations that are shipped, by model id."""
-    return {path.stem.replace("--", "/"): path for path in sorted(KNOWN_CONFIGS.glob("*.json"))}

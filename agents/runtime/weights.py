@@ -1,0 +1,73 @@
+"""Where the local Hugging Face cache keeps the weights of a profile's models."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.settings import ROOT, Profile
+
+SUBMISSION = ROOT / "aicrowd.json"
+"""The models of a submission with the commit of each; the evaluator's cache is filled from it."""
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+def is_hub_id(path: str) -> bool:
+    """Whether a path names a model of the hub, and no folder that is there."""
+    return bool(_HUB_ID.fullmatch(path)) and not Path(path).is_dir() and not (ROOT / path).is_dir()
+
+
+def submitted_revisions(path: Path = SUBMISSION) -> dict[str, str]:
+    """Model to revision of ``aicrowd.json``; empty where there is no such file or it cannot be read."""
+    try:
+        return {str(model["repo_id"]): str(model["revision"]) for model in json.loads(path.read_text())["hf_models"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def cached_revision(model: str) -> str:
+    """The commit of a model that the local cache has, that of ``main`` where it has several; empty where it has none."""
+    reference, snapshots = _folder(model) / "refs" / "main", _folder(model) / "snapshots"
+    if reference.is_file():
+        return reference.read_text(encoding="ascii").strip()
+    found = [path.name for path in snapshots.iterdir()] if snapshots.is_dir() else []
+    return found[0] if len(found) == 1 else ""
+
+
+def loadable(model: str, revision: str = "") -> str:
+    """What to load a model by: its id, or the folder of its snapshot where the cache cannot find it by id.
+
+    A cache that was filled by commit, as the evaluator's is, has no ``refs/main``, and offline a library that asks for the model by id
+    looks for just that (huggingface_hub 0.36, ``try_to_load_from_cache``). The snapshot of ``revision`` is taken, else the only one.
+    """
+    if (_folder(model) / "refs" / "main").is_file():
+        return model
+    for commit in (revision, cached_revision(model)):
+        snapshot = _folder(model) / "snapshots" / commit
+        if commit and snapshot.is_dir():
+            return str(snapshot)
+    return model
+
+
+def with_found_weights(profile: Profile) -> Profile:
+    """The profile with folders for the models that the local cache has under a commit alone."""
+    known = submitted_revisions()
+
+    def found(spec: Mapping[str, Any]) -> dict[str, Any]:
+        inner = {key: found(value) if isinstance(value, Mapping) else value for key, value in spec.items()}
+        path = inner.get("path")
+        if isinstance(path, str) and is_hub_id(path):
+            inner["path"] = loadable(path, known.get(path, ""))
+        return inner
+
+    return profile.model_copy(update={"models": {role: found(spec) for role, spec in profile.models.items()}})
+
+
+def _folder(model: str) -> Path:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{model.replace('/', '--')}"

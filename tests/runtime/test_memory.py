@@ -1,0 +1,160 @@
+"""What models take of a GPU: formulas against figures worked out by hand, counts against real checkpoints, problems with what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+
+from agents.launch import Launch, preset_names
+from agents.models.architecture import ArchitectureError, Decoder, Vision, architecture_of
+from agents.preflight.memory import (
+    L40S_BYTES,
+    cache_bytes,
+    decoder_activation_bytes,
+    encoder_activation_bytes,
+    memory_of,
+    vision_activation_bytes,
+)
+from agents.settings import Profile, SearchModels, Settings, settings_from
+from benchmarks.latency.replayed_calls import CONFIGS, with_configs
+from tests.models.tiny_checkpoints import save_llama, save_mllama
+
+LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")
+SETTINGS = Settings(stages=("understand", "answer", "finalise"))
+
+
+def launched(**options: object) -> Launch:
+    """A chat model alone, with options of its engine."""
+    chat = {"kind": "vllm", "path": LLAMA_11B, "dtype": "bfloat16", "context": 4096, **options}
+    return Launch("p", Profile(name="p", models={"chat": chat}, search=SearchModels(kind="embedded")), SETTINGS)
+
+
+def test_parameters_of_llama_3_2_11b_vision_by_hand() -> None:
+    attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
+    mlp = 3 * 4096 * 14336
+    layer = attention + mlp + 2 * 4096
+    crossing = layer + 2 * 128 + 2  # norms of queries and keys, two gates
+    text = (128256 + 8) * 4096 + 128256 * 4096 + 32 * layer + 8 * crossing + 4096
+    tile = 40 * 40 + 1
+    picture_layer = 4 * 1280 * 1280 + (2 * 1280 * 5120 + 5120 + 1280) + 4 * 1280
+    vision = (
+        3 * 14 * 14 * 1280 + 1280 + 4 * 1280  # patches, class token, first and last norm
+        + 1 + tile * 1280 + 9 * 4 * tile * 1280  # gated positions, by aspect ratio and tile
+        + 2 * (9 * 4 * 1280 + 1)  # tile embeddings before and after
+        + 32 * picture_layer + 8 * (picture_layer + 2)
+    )  # fmt: skip
+    projector = 7680 * 4096 + 4096
+    found = architecture_of(LLAMA_11B)
+    assert (text, vision, projector) == (9_775_192_080, 863_567_379, 31_461_376)
+    assert found.parameters == text + vision + projector == 10_670_220_835
+    assert found.vision_parameters == vision
+    (row,) = memory_of(launched()).rows
+    assert row.weights == 2 * found.parameters == 21_340_441_670
+
+
+def test_cache_of_llama_3_2_11b_vision_by_hand() -> None:
+    found = architecture_of(LLAMA_11B)
+    assert found.decoder is not None and found.vision is not None
+    assert found.decoder.kv_bytes("bfloat16") == 2 * 40 * 8 * 128 * 2 == 163_840
+    assert found.vision.cached == 4 * 1601 == 6404
+    assert found.vision.positions == 4 * 1608
+    one = cache_bytes(found.decoder, found.vision, "bfloat16", batch=1, context=4096, images=1)
+    assert one == (4096 + 6404) * 163_840 == 1_720_320_000
+    assert cache_bytes(found.decoder, found.vision, "bfloat16", batch=8, context=4096, images=0) == 8 * 4096 * 163_840
+
+
+def test_activations_by_hand() -> None:
+    decoder = Decoder(layers=2, kv_heads=1, head_dim=4, hidden=10, intermediate=20, vocabulary=100, context=64)
+    assert decoder_activation_bytes(decoder, "bfloat16", tokens=7, batch=3) == 7 * (60 + 60) * 2 + 3 * 100 * 24
+    vision = Vision(cached=8, positions=8, hidden=10, intermediate=20, kept=30, masked=True)
+    assert vision_activation_bytes(vision, "bfloat16", pictures=2) == 2 * 8 * (60 + 60 + 30 + 3 * 8) * 2
+    bert = architecture_of(str(CONFIGS / "BAAI--bge-large-en-v1.5"))
+    assert encoder_activation_bytes(bert, "float32", batch=2, most_tokens=256) == 2 * 256 * (6 * 1024 + 3 * 4096) * 4
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        # Totals as published with the models' safetensors files; quoted, not read off them here.
+        ("meta-llama/Llama-3.2-1B-Instruct", 1_235_814_400),
+        ("openai/clip-vit-large-patch14-336", 427_944_193),
+        ("BAAI/bge-large-en-v1.5", 335_141_888),
+        ("BAAI/bge-reranker-v2-m3", 567_755_777),
+        ("Qwen/Qwen3-Reranker-0.6B", 595_776_512),
+    ],
+)
+def test_parameters_by_config_json(model: str, parameters: int) -> None:
+    assert architecture_of(str(CONFIGS / model.replace("/", "--"))).parameters == parameters
+
+
+@pytest.mark.parametrize("save", [save_llama, save_mllama])
+def test_a_local_checkpoint_is_counted_as_its_file_holds_it(save: object, tmp_path: Path) -> None:
+    folder = save(tmp_path / "model")  # type: ignore[operator]
+    counted = 0
+    for file in folder.glob("*.safetensors"):
+        with safetensors.safe_open(file, framework="pt") as tensors:
+            counted += sum(tensors.get_tensor(name).numel() for name in tensors.keys())  # noqa: SIM118 - no mapping
+    found = architecture_of(str(folder))
+    assert found.parameters == counted and found.dtype == "float32"
+    assert bool(found.vision) == (save is save_mllama)
+
+
+def test_a_model_without_configuration_is_named() -> None:
+    with pytest.raises(ArchitectureError, match=r"no config\.json of nobody/nothing.*hf download"):
+        architecture_of("nobody/nothing")
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str) -> None:
+    memory = memory_of(with_configs(Launch.read(preset, "gpu")))
+    assert memory.problems() == [] and memory.needed <= L40S_BYTES
+    (engine,) = (row for row in memory.rows if row.engine)
+    share = engine.checkpoint.options["gpu_memory_utilization"] * L40S_BYTES
+    assert engine.weights + engine.cache + engine.activations <= share
+    assert share + memory.needed - engine.within_share <= L40S_BYTES
+    assert f"{memory.needed / 1e9:.2f} of 48.00 GB" in str(memory)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_batch": 16}, ["the models need 65.55 GB, the GPU has 48.00 GB: lower max_batch", "raise it, or lower"]),
+        ({"dtype": "float32", "max_batch": 1}, ["load a model in bfloat16", "raise it, or lower"]),
+        ({"max_batch": 8, "gpu_memory_utilization": 0.7}, ["8 requests at once, gpu_memory_utilization = 0.7 gives it 33.60"]),
+        ({"gpu_memory_utilization": 0.99}, ["leaves 0.48 GB to all else, which needs 2.17 GB: lower it to 0.95"]),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], said: list[str]) -> None:
+    problems = memory_of(launched(**options)).problems()
+    assert len(problems) >= len(said)
+    assert all(any(part in problem for problem in problems) for part in said), problems
+
+
+def test_an_engine_has_to_take_the_pictures_of_the_preset() -> None:
+    settings = settings_from({"stages": ["entries", "four_steps", "finalise"]})
+    launch = launched(max_batch=1)
+    models = {**launch.profile.models, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}}
+    profile = launch.profile.model_copy(update={"models": models})
+    (problem,) = memory_of(dataclasses.replace(launch, profile=profile, settings=settings)).problems()
+    assert problem.endswith("images = 6")
+
+
+def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
+    encoder = {"kind": "text-encoder", "path": "BAAI/bge-large-en-v1.5", "device": "cuda"}
+    profile = Profile(
+        name="p",
+        models={
+            "text_encoder": encoder,
+            "reranker": {"kind": "flag-reranker", "path": "BAAI/bge-reranker-v2-m3", "device": "cuda"},
+        },
+        search=SearchModels(kind="embedded"),
+    )
+    settings = settings_from({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
+    memory = memory_of(with_configs(Launch("p", profile, settings)))
+    weights = sum(row.weights for row in memory.rows)
+    assert len(memory.rows) == 2
+    assert memory.needed == weights + max(row.activations for row in memory.rows) + memory.context
