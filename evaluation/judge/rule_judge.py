@@ -7,8 +7,8 @@
    agree by value across units (see ``quantities``); a form that is a list needs all of its items, in any order.
 4. Without accept forms, the words of the ground truth beyond those of the question are the key: a question for a number needs every
    figure, others need ``KEY_SHARE`` of the key words (``LIST_KEY_SHARE`` where the ground truth is a list), of its names if it has any.
-5. A right part does not save an answer that contradicts it: another figure of the same kind, or another candidate beside the right one
-   ("a lion or a tiger", "a lion and a wolf").
+5. A right part does not save an answer that contradicts it: another figure of the same kind, another name after yes or no, or another
+   candidate beside the right one ("a lion or a tiger", "a lion and a wolf").
 
 It knows no facts and no synonyms beyond the accept forms, so it errs on the strict side.
 """
@@ -102,7 +102,8 @@ class _Case:
             said = not self.response.denies_first
         if said != expected:
             return Verdict(False, "the wrong one of yes and no")
-        against = self.other_figure()
+        named, right = (_names(text) - self.query.words for text in (self.response, self.truth))
+        against = self.other_figure() or ("names another" if named and right and not named & self.known else "")
         return Verdict(not against, against or "yes or no as in the ground truth")
 
     def by_accept(self) -> tuple[bool, str, list[str]]:

@@ -136,6 +136,7 @@ WITH_ACCEPT = [
     (*FLY, ("no", "cannot fly"), "It can fly.", False),
     (*FLY, ("no", "cannot fly"), "Yes, but not far.", False),
     ("Is it taller than 300 m?", "Yes, it is 330 m tall.", ("yes",), "Yes, it is 500 m tall.", False),
+    ("Is it in Paris?", "No, it is in Tokyo.", ("no", "Tokyo"), "No, it is in London.", False),
     ("Is it in Paris?", "No, it is in Tokyo.", ("no", "Tokyo"), "No, it is in Tokyo.", True),
     ("Do females have antlers?", "Yes, reindeer females do.", ("yes",), "A female ferret is called a jill.", False),
     # seen in the mini set
