@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from agents.models.base import ChatMessage, ModelError
+from agents.models.pretrained import CANNOT_LOAD
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemp
             processor = AutoProcessor.from_pretrained(source, **processor_options)
             return ChatTemplate(processor.tokenizer, processor)
         return ChatTemplate(AutoTokenizer.from_pretrained(source), None)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
 
 

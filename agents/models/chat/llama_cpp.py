@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.gguf import find, hub_file
-from agents.models.chat.openai_protocol import StreamedReply, message_body
+from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 
 PROMPT_BATCH = 128
 """Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
@@ -148,23 +148,9 @@ class LlamaCppChat:
         return partial.reply(request.logprobs)
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "messages": [self._message(message) for message in request.messages],
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "stream": True,
-            "return_progress": True,
-            "cache_prompt": True,
-        }
-        if request.seed is not None:
-            body["seed"] = request.seed
-        if request.stop:
-            body["stop"] = list(request.stop)
-        if request.logprobs:
-            body |= {"logprobs": True, "top_logprobs": OPENING_ALTERNATIVES}
-        if request.schema is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": dict(request.schema)}}
-        return body
+        messages = [self._message(message) for message in request.messages]
+        options = {"stream": True, "return_progress": True, "cache_prompt": True}
+        return {"messages": messages, **options, **request_body(request)}
 
     def _message(self, message: ChatMessage) -> dict[str, Any]:
         if message.images and not self._sees:
