@@ -17,6 +17,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
+from agents.models.chat.prompt_fitting import checked_messages
 from agents.secrets import remember, scrubbed
 
 T = TypeVar("T")
@@ -114,32 +115,28 @@ class OpenAIChat:
     ) -> ChatReply:
         partial = StreamedReply()
         try:
-            messages = [message_body(message, self._max_image_side) for message in request.messages]
-        except ValueError as error:
-            return ChatReply("", "error", error=f"Unreadable image: {error}")
+            messages = [
+                message_body(message) for message in checked_messages(request, self.name, True, self._max_image_side)
+            ]
+        except ModelError as error:
+            return ChatReply("", "error", error=str(error))
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         if left <= 0:
             return ChatReply("", "abort")
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._attempts),
+            wait=wait_random_exponential(multiplier=0.1, max=self._max_wait),
+            reraise=True,
+        )
         try:
             async with asyncio.timeout(left), gate:
-                await self._with_retries(client, request, messages, partial)
+                await retrying(self._with_fallbacks, client, request, messages, partial)
         except TimeoutError:
             return partial.reply("abort", request.logprobs)
         except (_TransientError, _RefusedError) as error:
             return ChatReply("", "error", error=str(error))
         return partial.reply(partial.finish or "stop", request.logprobs)
-
-    async def _with_retries(
-        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply
-    ) -> None:
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(_TransientError),
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(multiplier=0.1, max=self._max_wait),
-            reraise=True,
-        ):
-            with attempt:
-                await self._with_fallbacks(client, request, messages, partial)
 
     async def _with_fallbacks(
         self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply

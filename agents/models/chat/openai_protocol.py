@@ -11,17 +11,11 @@ from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, Cha
 from agents.models.pixels import jpeg_data_url
 
 
-def message_body(message: ChatMessage, max_image_side: int) -> dict[str, Any]:
-    """A message as JSON; pictures, scaled down to ``max_image_side`` pixels, stand before the text.
-
-    Raises:
-        ValueError: A picture cannot be decoded.
-    """
+def message_body(message: ChatMessage) -> dict[str, Any]:
+    """A message of ``checked_messages`` as JSON; pictures stand before the text."""
     if not message.images:
         return {"role": message.role, "content": message.content}
-    pictures = [
-        {"type": "image_url", "image_url": {"url": jpeg_data_url(image, max_image_side)}} for image in message.images
-    ]
+    pictures = [{"type": "image_url", "image_url": {"url": jpeg_data_url(image)}} for image in message.images]
     return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.content}]}
 
 

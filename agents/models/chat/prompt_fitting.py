@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agents.models.base import ChatMessage, ChatRequest, ModelError
-from agents.models.chat.chat_template import ChatTemplate
 from agents.models.pixels import rgb_within
+
+if TYPE_CHECKING:  # it takes torch, which a client of a server does without
+    from agents.models.chat.chat_template import ChatTemplate
 
 GAP = " ... "
 KEEP_AT_LEAST = 16  # tokens; with less of the longest message left the prompt no longer says what is asked
@@ -27,7 +30,9 @@ def checked_messages(request: ChatRequest, name: str, sees: bool, max_image_side
     if request.max_tokens < 1:
         raise ModelError("max_tokens must be at least 1.")
     if not sees and any(message.images for message in request.messages):
-        raise ModelError(f"{name} has no vision; wrap it in ComposedVisionChat or send no images.")
+        raise ModelError(
+            f"{name} has no vision: put it behind kind 'composed', name its 'mmproj' (llama-cpp), or send no images."
+        )
     try:
         return tuple(
             replace(message, images=tuple(rgb_within(image, max_image_side) for image in message.images))
