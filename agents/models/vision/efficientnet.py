@@ -30,7 +30,6 @@ MEAN, SCALE = 127.0, 128.0
 
 CLASSES = 1000
 FEATURES = 1280
-BLOCKS = 21
 STRIDE = 32
 """Pixels of the input to a cell of the last feature map."""
 
@@ -111,13 +110,9 @@ class EfficientNetLite2:
             For each image the maps of ``blocks`` in their order, float32, shape (channels, height / stride, width / stride).
 
         Raises:
-            ValueError: An image cannot be decoded, the size is no multiple of 32, or there is no such block.
+            ValueError: An image cannot be decoded.
             ModelError: A package is not installed.
         """
-        if any(side < STRIDE or side % STRIDE for side in size):
-            raise ValueError(f"input size {size} is not made of multiples of {STRIDE}")
-        if not blocks or not all(0 <= block < BLOCKS for block in blocks):
-            raise ValueError(f"block indices {list(blocks)} are not in 0..{BLOCKS - 1}")
         found: list[tuple[FloatArray, ...]] = []
         for pixels in self._batches(images, size):
             with torch.inference_mode():
