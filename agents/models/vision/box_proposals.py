@@ -51,7 +51,7 @@ def propose(saliency: FloatArray) -> list[Proposal]:
     # A region with an inner twin can be found twice at one threshold, hence the bound.
     scores = contrast * np.minimum(stable, 1.0) ** STABILITY * (areas / saliency.size) ** SIZE
     order = np.argsort(-scores, kind="stable")
-    return [Proposal(*boxes[row].tolist(), float(scores[row])) for row in order if scores[row] > 0]
+    return [Proposal(*boxes[row].tolist(), score=float(scores[row])) for row in order if scores[row] > 0]
 
 
 def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:
