@@ -8,8 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from agents.models.base import ModelError
 
 CHATML_END = "<|im_end|>"
@@ -27,11 +25,13 @@ def converted(gguf: Path, folder: Path) -> Path:
     if (folder / "config.json").is_file():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.parent / f".{folder.name}.lock"):
-        if not (folder / "config.json").is_file():  # another process may have been faster
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-                made = Path(scratch) / "checkpoint"
-                _convert(gguf, made)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+        made = Path(scratch) / "checkpoint"
+        _convert(gguf, made)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not (folder / "config.json").is_file():  # else another process was faster: its copy is as good
                 shutil.rmtree(folder, ignore_errors=True)
                 made.rename(folder)
     return folder
