@@ -108,7 +108,8 @@ def read_documents(
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
-    readers = dict.fromkeys(_HTML, partial(_html, content_of=content_of)) | _READERS
+    html = partial(_html, content_of=content_of)
+    readers: dict[str, Callable[[Path, str], list[Page]]] = {**dict.fromkeys(_HTML, html), **_READERS}
     pages: list[Page] = []
     left_out: list[str] = []
     for path in sorted(folder.rglob("*")):
