@@ -182,7 +182,7 @@ class PlainSearch(Generic[Hit]):
 
     def __init__(self, pipeline: Any, convert: Callable[[Any], Results[Hit]]) -> None:
         self._pipeline = pipeline
-        self._convert = convert
+        self._convert: Callable[[Any], Results[Hit]] = convert
 
     def search(self, queries: Sequence[Image.Image | str], k: int, fetch: int) -> list[Results[Hit]]:
         """Results of each query; a call that fails gives an error."""
