@@ -65,6 +65,7 @@ class CragAgent(BaseAgent):
         from agents.pipeline import Pipeline
         from agents.prompts import PromptLibrary
         from agents.search.gateway import SearchGateway
+        from agents.texts.page_text import main_content
         from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
 
         super().__init__(search_pipeline)
@@ -78,13 +79,12 @@ class CragAgent(BaseAgent):
         self.settings = settings
         self.models = models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
-        guarded = settings.guard.injection
-        search = SearchGateway(
-            search_pipeline,
-            each_picture=safe_picture if guarded else None,
-            each_page=safe_page if guarded else None,
-            each_text=safe_full_text if guarded else None,
-        )
+        if settings.guard.injection:
+            search = SearchGateway(
+                search_pipeline, each_picture=safe_picture, each_page=safe_page, each_text=safe_full_text
+            )
+        else:
+            search = SearchGateway(search_pipeline, each_text=main_content)
         self.pipeline = Pipeline(settings, models, search, self.prompts, clock)
         self._clock = clock
         self._dialogs = DialogTimes(settings.limits, clock)

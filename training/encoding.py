@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from agents.models.base import ChatMessage
-from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
+from agents.models.chat.prompt_fitting import MAX_IMAGE_SIDE
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
 from training.targets import Sample

@@ -17,7 +17,7 @@ from typing import Any
 
 from trl import GRPOConfig, GRPOTrainer
 
-from agents.models.chat.transformers_chat import MAX_IMAGE_SIDE
+from agents.models.chat.prompt_fitting import MAX_IMAGE_SIDE
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
 from evaluation.files.outputs import read_turn_table

@@ -28,8 +28,13 @@ from agents.models.base import (
     TextEncoder,
 )
 
-QUESTION_WEIGHT, PICTURE_WEIGHT, TEMPERATURE = 1.0, 0.75, 0.07
-"""The best of a small grid on the validation split of the mini set (accuracy; then log-likelihood), with MiniLM and EfficientNet-Lite2."""
+PICTURE_WEIGHT, TEMPERATURE = 0.75, 0.07
+"""The weight of the picture (that of the question is 1) and the temperature of the softmax over the scores, which never changes their
+order: the best of a small grid on the validation split of the mini set (accuracy; then log-likelihood), with MiniLM and
+EfficientNet-Lite2."""
+
+CLASSES = 5
+"""Class names a picture is described by."""
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _log = logging.getLogger(__name__)
@@ -38,61 +43,44 @@ _log = logging.getLogger(__name__)
 class ZeroShotDomainClassifier:
     """Compares question and recognised class names with a description of each domain.
 
-    A domain scores ``question_weight * cos(question, description) + picture_weight * sum_k p_k cos(class_k, description)``
-    over the likeliest classes of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores.
+    A domain scores ``cos(question, description) + PICTURE_WEIGHT * sum_k p_k cos(class_k, description)`` over the likeliest classes
+    of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores. A turn without picture has
+    the first term alone.
 
     Args:
         encoder: Embeds questions, class names and descriptions.
         recogniser: Names what a picture shows; None to go by the question alone.
         domains: Domain to description.
-        question_weight: Weight of the question's cosine.
-        picture_weight: Weight of the picture's cosine; a turn without picture has none.
-        temperature: Of the softmax over the scores; it changes the probabilities, never their order.
-        classes: Class names a picture is described by.
 
     Raises:
-        ModelError: There are no descriptions, or the temperature is not above 0.
+        ModelError: There are no descriptions.
     """
 
     def __init__(
-        self,
-        encoder: TextEncoder,
-        recogniser: Recogniser | None = None,
-        question_weight: float = QUESTION_WEIGHT,
-        picture_weight: float = PICTURE_WEIGHT,
-        temperature: float = TEMPERATURE,
-        classes: int = 5,
-        *,
-        domains: Mapping[str, str],
+        self, encoder: TextEncoder, recogniser: Recogniser | None = None, *, domains: Mapping[str, str]
     ) -> None:
         if not domains:
             raise ModelError("A zero-shot domain classifier needs a description of each domain.")
-        if not temperature > 0:
-            raise ModelError(f"The temperature must be above 0, not {temperature}.")
         self.name = f"zero-shot domains, {encoder.name}" + (f" + {recogniser.name}" if recogniser else "")
         self._encoder = encoder
         self._recogniser = recogniser
         self._descriptions = dict(domains)
-        self._question_weight = question_weight
-        self._picture_weight = picture_weight
-        self._temperature = temperature
-        self._classes = classes
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """See ``DomainClassifier``; one pass of the recogniser and one of the encoder for the whole batch."""
         _check_batch(images, questions)
         if not questions:
             return []
-        scores = self._question_weight * (self._encoder.encode(questions) @ self._prototypes.T)
-        if self._recogniser is not None and self._picture_weight:
-            scores = scores + self._picture_weight * self._picture_scores(images, self._recogniser)
-        return _ranked(tuple(self._descriptions), softmax(scores / self._temperature))
+        scores = self._encoder.encode(questions) @ self._prototypes.T
+        if self._recogniser is not None:
+            scores = scores + PICTURE_WEIGHT * self._picture_scores(images, self._recogniser)
+        return _ranked(tuple(self._descriptions), softmax(scores / TEMPERATURE))
 
     def _picture_scores(self, images: Sequence[Image.Image | None], recogniser: Recogniser) -> FloatArray:
         """Shape (len(images), domains); 0 for a missing image."""
         scores = np.zeros((len(images), len(self._descriptions)), dtype=np.float32)
         rows = [row for row, image in enumerate(images) if image is not None]
-        named = recogniser.recognise([image for image in images if image is not None], self._classes) if rows else []
+        named = recogniser.recognise([image for image in images if image is not None], CLASSES) if rows else []
         names = list(dict.fromkeys(label.name for labels in named for label in labels))
         if not names:
             return scores

@@ -109,12 +109,8 @@ def pixels_digest(image: Image.Image) -> str:
     return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
 
 
-def jpeg_data_url(image: Image.Image, max_side: int) -> str:
-    """The image, scaled down to ``max_side`` pixels on its longer side, as a JPEG data URL, which servers of the OpenAI protocol take.
-
-    Raises:
-        OSError, ValueError: See ``to_rgb``.
-    """
+def jpeg_data_url(rgb: Image.Image) -> str:
+    """An RGB image as a JPEG data URL, which servers of the OpenAI protocol take."""
     buffer = io.BytesIO()
-    rgb_within(image, max_side).save(buffer, format="JPEG", quality=JPEG_QUALITY)
+    rgb.save(buffer, format="JPEG", quality=JPEG_QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from agents.models.base import ModelError
+from agents.models.base import FloatArray, ModelError
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -85,6 +85,12 @@ def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
     place: dict[Item, int] = {}
     rows = [place.setdefault(item, len(place)) for item in items]
     return list(place), rows
+
+
+def unit(vectors: torch.Tensor) -> FloatArray:
+    """Vectors along the last axis, each brought to length 1."""
+    array: FloatArray = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
+    return array
 
 
 def prepare_tokenizer(tokenizer: Any) -> None:

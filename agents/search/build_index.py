@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agents.models.base import ModelError
 from agents.search.embedding_cache import EmbeddingCache
@@ -16,6 +17,7 @@ from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, build_image_index, build_web_index
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_documents, read_table
+from agents.texts.page_text import main_content
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"
@@ -61,34 +63,18 @@ def _build(options: argparse.Namespace) -> None:
     if images is None and options.documents is not None and current_revision(hub, options.image_id) is None:
         images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
+        common: dict[str, Any] = {
+            "hub": hub,
+            "cache": cache,
+            "batch_size": options.batch_size,
+            "progress": not options.no_progress,
+        }
         if images is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
-            _report(
-                options.image_id,
-                build_image_index(
-                    images,
-                    image_encoder,
-                    hub=hub,
-                    dataset_id=options.image_id,
-                    cache=cache,
-                    batch_size=options.batch_size,
-                    progress=not options.no_progress,
-                ),
-            )
+            _report(options.image_id, build_image_index(images, image_encoder, dataset_id=options.image_id, **common))
         if chunks is not None:
             text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
-            _report(
-                options.web_id,
-                build_web_index(
-                    chunks,
-                    text_encoder,
-                    hub=hub,
-                    dataset_id=options.web_id,
-                    cache=cache,
-                    batch_size=options.batch_size,
-                    progress=not options.no_progress,
-                ),
-            )
+            _report(options.web_id, build_web_index(chunks, text_encoder, dataset_id=options.web_id, **common))
 
 
 def _images(options: argparse.Namespace) -> list[ImageRow] | None:
@@ -102,7 +88,7 @@ def _images(options: argparse.Namespace) -> list[ImageRow] | None:
 def _chunks(options: argparse.Namespace) -> list[ChunkRow] | None:
     rows = read_pages(options.pages) if options.pages else []
     if options.documents is not None:
-        own, left_out = read_documents(options.documents, options.base_url)
+        own, left_out = read_documents(options.documents, options.base_url, content_of=main_content)
         for reason in left_out:
             print(f"left out: {reason}", file=sys.stderr)
         rows += own

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 from PIL import Image
 
 from agents.models.vision.efficientnet import MEAN, SCALE, SIDE, EfficientNetLite2
@@ -94,16 +94,14 @@ def stand_in_clip(folder: Path) -> Path:
     Raises:
         OSError: The file system refuses.
     """
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".stand-in-clip-"))
-        save_tiny_clip(work)
-        try:
-            work.rename(folder)
-        except OSError:  # another process was faster; its checkpoint is the same
-            shutil.rmtree(work)
-            if not folder.is_dir():
-                raise
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".stand-in-clip-") as work:
+                made = Path(work) / "checkpoint"
+                made.mkdir()
+                save_tiny_clip(made)
+                made.rename(folder)
     return folder
 
 
@@ -115,7 +113,6 @@ def save_tiny_clip(folder: Path, seed: int = 0, image_size: int = 32) -> None:
         seed: Of the weights.
         image_size: Side of the input in pixels, a multiple of 8.
     """
-    import torch
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizerFast
 
     vocabulary = {token: index for index, token in enumerate(("<|startoftext|>", "<|endoftext|>", "a", "a</w>"))}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import diskcache
 import numpy as np
@@ -13,8 +12,8 @@ import numpy as np
 from agents.models.base import FloatArray
 
 
-class EmbeddingCache:
-    """Vectors by (model, content), in an SQLite file that survives a kill at any point.
+class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is untyped
+    """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``.
 
     Args:
         folder: Made where it is not there.
@@ -22,25 +21,17 @@ class EmbeddingCache:
 
     def __init__(self, folder: Path) -> None:
         # Values are plain bytes, never pickles; nothing is evicted.
-        self._cache = diskcache.Cache(str(folder), eviction_policy="none", cull_limit=0, size_limit=2**62)
-
-    def __enter__(self) -> EmbeddingCache:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._cache.close()
+        super().__init__(str(folder), eviction_policy="none", cull_limit=0, size_limit=2**62)
 
     def missing(self, keys: Iterable[bytes]) -> set[bytes]:
         """Those keys that have no vector yet."""
-        return {key for key in set(keys) if key not in self._cache}
+        return {key for key in set(keys) if key not in self}
 
     def store(self, vectors: Mapping[bytes, FloatArray]) -> None:
         """Keep vectors, all of them or none."""
-        with self._cache.transact():
+        with self.transact():
             for key, vector in vectors.items():
-                self._cache.set(key, np.asarray(vector, dtype="<f4").tobytes())
+                self.set(key, np.asarray(vector, dtype="<f4").tobytes())
 
     def load(self, keys: Sequence[bytes]) -> FloatArray:
         """The vectors of keys that are there, shape (len(keys), dimensions).
@@ -48,11 +39,7 @@ class EmbeddingCache:
         Raises:
             KeyError: A key has no vector.
         """
-        return np.stack(list(self._vectors(keys)))
-
-    def _vectors(self, keys: Sequence[bytes]) -> Iterator[FloatArray]:
-        for key in keys:
-            yield np.frombuffer(self._cache[key], dtype="<f4").astype(np.float32)
+        return np.stack([np.frombuffer(self[key], dtype="<f4").astype(np.float32) for key in keys])
 
 
 def cache_key(model: str, content: bytes) -> bytes:

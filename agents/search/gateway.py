@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from PIL import Image
 
@@ -15,20 +15,14 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
 from agents.search.folders import default_cache, organiser_pages
 from agents.search.given import GivenContext
-from agents.search.hits import ImageHit, ImageResults, WebHit, WebResults
-from agents.search.searchers import ImageParts, PlainImages, PlainWeb, WebParts, reason
+from agents.search.hits import Hit, ImageHit, Results, WebHit, image_results, web_results
+from agents.search.searchers import ImageParts, PlainSearch, WebParts, reason
 from agents.search.web_cache import PageCache, PictureCache
-from agents.texts.page_text import main_content
 
 _log = logging.getLogger(__name__)
 
 _Query = TypeVar("_Query")
-_Asked = TypeVar("_Asked", contravariant=True)
-_Results = TypeVar("_Results", ImageResults, WebResults)
-
-
-class _Search(Protocol[_Asked, _Results]):
-    def search(self, queries: Sequence[_Asked], k: int, fetch: int, /) -> list[_Results]: ...
+_Search = Callable[[Sequence[_Query], int, int], list[Results[Hit]]]
 
 
 class SearchGateway:
@@ -46,9 +40,9 @@ class SearchGateway:
         pipeline: The organiser's ``UnifiedSearchPipeline``, another callable of its contract, or None for no search.
         image_batch_size: Images in one pass of the image model.
         text_batch_size: Queries in one pass of the text model.
-        each_picture: What is made of every picture found; None for as it is.
+        each_picture: What is made of every picture found.
         each_page: The same of every page.
-        each_text: The same of every page's full text.
+        each_text: What is made of the markup of a whole page, the same where it is plain text already.
     """
 
     def __init__(
@@ -57,20 +51,18 @@ class SearchGateway:
         image_batch_size: int = 32,
         text_batch_size: int = 64,
         *,
-        each_picture: Callable[[ImageHit], ImageHit] | None = None,
-        each_page: Callable[[WebHit], WebHit] | None = None,
-        each_text: Callable[[str], str] | None = None,
+        each_picture: Callable[[ImageHit], ImageHit] = lambda hit: hit,
+        each_page: Callable[[WebHit], WebHit] = lambda hit: hit,
+        each_text: Callable[[str], str] = lambda page: page,
     ) -> None:
         if image_batch_size < 1 or text_batch_size < 1:
             raise ValueError("batch sizes have to be at least 1")
         self._pipeline = pipeline
         self._each_picture, self._each_page, self._each_text = each_picture, each_page, each_text
-        self._pictures = PictureCache(_folder(pipeline, "picture_folder", "image_cache"))
+        self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
-        self._images: _Search[Image.Image, ImageResults] = ImageParts.of(pipeline, image_batch_size) or PlainImages(
-            pipeline
-        )
-        self._web: _Search[str, WebResults] = WebParts.of(pipeline, text_batch_size) or PlainWeb(pipeline)
+        self._images = ImageParts.of(pipeline, image_batch_size) or PlainSearch(pipeline, image_results)
+        self._web = WebParts.of(pipeline, text_batch_size) or PlainSearch(pipeline, web_results)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -84,7 +76,7 @@ class SearchGateway:
             fetch: Whether a picture that is not there may be fetched over HTTP.
             deadline: When fetching ends at the latest.
         """
-        return self._pictures.get_all(urls, fetch, deadline)
+        return PictureCache(self._picture_folder, http=fetch).get_all(urls, deadline)
 
     def page_texts(self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
         """The full texts of pages by URL, as far as they are to be had (see ``agents.search.web_cache``); never raises.
@@ -98,8 +90,7 @@ class SearchGateway:
             deadline: When fetching ends at the latest, and no further page is read.
         """
         found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
-        make = self._each_text or main_content
-        return {url: make(page) for url, page in found.items() if deadline.left() > 0}
+        return {url: self._each_text(page) for url, page in found.items() if deadline.left() > 0}
 
     @property
     def image_enabled(self) -> bool:
@@ -124,7 +115,7 @@ class SearchGateway:
 
     def search_images(
         self, images: Sequence[Image.Image], k: int, given: Sequence[GivenContext | None] | None = None
-    ) -> list[ImageResults]:
+    ) -> list[Results[ImageHit]]:
         """The k nearest images of the knowledge graph for each image, nearest first.
 
         Images are taken as `agents.models.pixels.to_rgb` makes them: upright and opaque.
@@ -139,12 +130,8 @@ class SearchGateway:
         """
         _at_least_one(k)
         if not self.image_enabled:
-            return [
-                ImageResults(self._pictures_of(one)[:k])
-                if one is not None
-                else ImageResults(error="image search is off")
-                for one in self._usable(given, len(images))
-            ]
+            found_by_evaluator = [None if one is None else one.pictures[:k] for one in self._usable(given, len(images))]
+            return _given(found_by_evaluator, self._each_picture, "image search is off")
         keys: dict[int, Hashable] = {}  # id of the image object to what stands for its pixels
         distinct: dict[Hashable, Image.Image] = {}
         errors: dict[int, str] = {}
@@ -156,12 +143,8 @@ class SearchGateway:
             else:
                 key = keys[id(image)] = (rgb.size, hashlib.sha1(rgb.tobytes(), usedforsecurity=False).digest())
                 distinct[key] = rgb
-        found = _each(distinct, self._images, k, k, ImageResults)
-        if self._each_picture is not None:
-            found = {key: replace(one, hits=tuple(map(self._each_picture, one.hits))) for key, one in found.items()}
-        return [
-            ImageResults(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images
-        ]
+        found = _each(distinct, self._images.search, k, k, self._each_picture)
+        return [Results(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images]
 
     def search_web(
         self,
@@ -169,7 +152,7 @@ class SearchGateway:
         k: int,
         fetch: int | None = None,
         given: Sequence[GivenContext | None] | None = None,
-    ) -> list[WebResults]:
+    ) -> list[Results[WebHit]]:
         """At most k pages for each query, nearest first; chunks of one page are merged, its nearest one is kept.
 
         Args:
@@ -185,16 +168,12 @@ class SearchGateway:
         if fetch is not None and fetch < k:
             raise ValueError(f"fetch ({fetch}) is below k ({k})")
         if not self.web_enabled:
-            return [
-                WebResults(self._pages_of(one)) if one is not None else WebResults(error="web search is off")
-                for one in self._usable(given, len(queries))
-            ]
+            found_by_evaluator = [None if one is None else one.pages for one in self._usable(given, len(queries))]
+            return _given(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
-        found = _each(distinct, self._web, k, fetch or k, WebResults)
-        if self._each_page is not None:
-            found = {key: replace(one, hits=tuple(map(self._each_page, one.hits))) for key, one in found.items()}
+        found = _each(distinct, self._web.search, k, fetch or k, self._each_page)
         return [
-            found[query] if isinstance(query, str) and query in found else WebResults(error="the query is empty")
+            found[query] if isinstance(query, str) and query in found else Results(error="the query is empty")
             for query in queries
         ]
 
@@ -203,37 +182,34 @@ class SearchGateway:
             raise ValueError(f"{len(given)} given contexts for {count} queries")
         return [None] * count if given is None or self._pipeline is not None else given
 
-    def _pictures_of(self, given: GivenContext) -> tuple[ImageHit, ...]:
-        make = self._each_picture
-        return given.pictures if make is None else tuple(map(make, given.pictures))
-
-    def _pages_of(self, given: GivenContext) -> tuple[WebHit, ...]:
-        make = self._each_page
-        return given.pages if make is None else tuple(map(make, given.pages))
-
 
 def _folder(pipeline: Any, attribute: str, name: str) -> Path:
     folder = getattr(pipeline, attribute, None)
     return folder if isinstance(folder, Path) else default_cache() / name
 
 
+def _given(found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str) -> list[Results[Hit]]:
+    """What the evaluator found for each query; an error where it searched for nothing."""
+    return [Results(error=otherwise) if hits is None else Results(tuple(map(each, hits))) for hits in found]
+
+
 def _each(
-    queries: Mapping[Hashable, _Query], search: _Search[_Query, _Results], k: int, fetch: int, kind: type[_Results]
-) -> dict[Hashable, _Results]:
-    """Results of distinct queries, together; where that fails, each alone."""
+    queries: Mapping[Hashable, _Query], search: _Search[_Query, Hit], k: int, fetch: int, each: Callable[[Hit], Hit]
+) -> dict[Hashable, Results[Hit]]:
+    """Results of distinct queries, together; where that fails, each alone. Something is made of each hit."""
     if not queries:
         return {}
+    found: dict[Hashable, Results[Hit]] = {}
     try:
-        return dict(zip(queries, search.search(list(queries.values()), k, fetch), strict=True))
+        found = dict(zip(queries, search(list(queries.values()), k, fetch), strict=True))
     except Exception as error:  # noqa: BLE001 - torch, Chroma and processors raise anything; one query may be to blame
         _log.warning("a batch of %d cannot be searched together: %r", len(queries), error)
-    found: dict[Hashable, _Results] = {}
-    for key, query in queries.items():
-        try:
-            found[key] = search.search([query], k, fetch)[0]
-        except Exception as error:  # noqa: BLE001 - as above: this query fails, the others must not
-            found[key] = kind(error=reason(error))
-    return found
+        for key, query in queries.items():
+            try:
+                found[key] = search([query], k, fetch)[0]
+            except Exception as alone:  # noqa: BLE001 - as above: this query fails, the others must not
+                found[key] = Results(error=reason(alone))
+    return {key: replace(one, hits=tuple(map(each, one.hits))) for key, one in found.items()}
 
 
 def _at_least_one(k: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 
 class SearchError(RuntimeError):
@@ -46,47 +46,32 @@ class WebHit:
     page_text: str | None = None
 
 
-@dataclass(frozen=True)
-class ImageResults:
-    """What one image query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
+Hit = TypeVar("Hit", ImageHit, WebHit)
 
-    hits: tuple[ImageHit, ...] = ()
+
+@dataclass(frozen=True)
+class Results(Generic[Hit]):
+    """What one query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
+
+    hits: tuple[Hit, ...] = ()
     error: str | None = None
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class WebResults:
-    """What one text query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
-
-    hits: tuple[WebHit, ...] = ()
-    error: str | None = None
-    notes: tuple[str, ...] = ()
-
-
-_Hit = TypeVar("_Hit")
-
-
-def image_results(raw: Any) -> ImageResults:
+def image_results(raw: Any) -> Results[ImageHit]:
     """Typed results of one image search; malformed hits are dropped and noted."""
-    hits, notes = _each(raw, _image_hit)
-    if hits is None:
-        return ImageResults(error=f"the search returned {type(raw).__name__} instead of a list")
-    return ImageResults(hits, notes=notes)
+    return _each(raw, _image_hit)
 
 
-def web_results(raw: Any) -> WebResults:
+def web_results(raw: Any) -> Results[WebHit]:
     """Typed results of one web search; malformed hits are dropped and noted."""
-    hits, notes = _each(raw, _web_hit)
-    if hits is None:
-        return WebResults(error=f"the search returned {type(raw).__name__} instead of a list")
-    return WebResults(hits, notes=notes)
+    return _each(raw, _web_hit)
 
 
-def _each(raw: Any, convert: Callable[[Mapping[str, Any]], _Hit]) -> tuple[tuple[_Hit, ...] | None, tuple[str, ...]]:
+def _each(raw: Any, convert: Callable[[Mapping[str, Any]], Hit]) -> Results[Hit]:
     if not isinstance(raw, Sequence) or isinstance(raw, str | bytes):
-        return None, ()
-    hits: list[_Hit] = []
+        return Results(error=f"the search returned {type(raw).__name__} instead of a list")
+    hits: list[Hit] = []
     notes: list[str] = []
     for position, value in enumerate(raw):
         try:
@@ -96,7 +81,7 @@ def _each(raw: Any, convert: Callable[[Mapping[str, Any]], _Hit]) -> tuple[tuple
         except (KeyError, TypeError, ValueError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             notes.append(f"hit {position} dropped: {reason}")
-    return tuple(hits), tuple(notes)
+    return Results(tuple(hits), notes=tuple(notes))
 
 
 def _image_hit(value: Mapping[str, Any]) -> ImageHit:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from agents.search.folders import write_whole
 from agents.search.hits import SearchError
 
 _ENV_CACHE, _ENV_OFFLINE = "HF_HUB_CACHE", "HF_HUB_OFFLINE"
@@ -24,18 +25,14 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[0-9a-f]{40}")
 
 
-class HubError(SearchError):
-    """A hub cannot be laid out or used; the message says what to do."""
-
-
 def repository_folder(hub: Path, dataset_id: str) -> Path:
     """Where a hub keeps the data set ``ORG/NAME``.
 
     Raises:
-        HubError: The id has another form; a path is no id of a data set for Hugging Face.
+        SearchError: The id has another form; a path is no id of a data set for Hugging Face.
     """
     if not _REPOSITORY.fullmatch(dataset_id):
-        raise HubError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME")
+        raise SearchError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME")
     return hub / f"datasets--{dataset_id.replace('/', '--')}"
 
 
@@ -43,10 +40,10 @@ def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
     """Where a hub keeps the files of one revision of a data set.
 
     Raises:
-        HubError: The revision is not 40 hexadecimal digits, or the id is none.
+        SearchError: The revision is not 40 hexadecimal digits, or the id is none.
     """
     if not _REVISION.fullmatch(revision):
-        raise HubError(f"{revision!r} is no revision; it has to be 40 hexadecimal digits")
+        raise SearchError(f"{revision!r} is no revision; it has to be 40 hexadecimal digits")
     return repository_folder(hub, dataset_id) / "snapshots" / revision
 
 
@@ -74,7 +71,7 @@ def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
         work: The finished folder; it is gone afterwards.
 
     Raises:
-        HubError: The id or the revision has another form.
+        SearchError: The id or the revision has another form.
         OSError: The file system refuses.
     """
     snapshot = snapshot_path(hub, dataset_id, revision)
@@ -84,21 +81,13 @@ def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
         shutil.rmtree(work)
     else:
         work.rename(snapshot)
-    point_main(hub, dataset_id, revision)
+    point(hub, dataset_id, "main", revision)
     return snapshot
 
 
-def point_main(hub: Path, dataset_id: str, revision: str) -> None:
-    """Let ``refs/main`` name a revision, in one step and without a newline, which Hugging Face would take as part of it."""
-    _point(hub, dataset_id, "main", revision)
-
-
-def _point(hub: Path, dataset_id: str, tag: str, revision: str) -> None:
-    references = repository_folder(hub, dataset_id) / "refs"
-    references.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=references, prefix=f".{tag}-", delete=False, encoding="ascii") as file:
-        file.write(revision)
-    Path(file.name).replace(references / tag)
+def point(hub: Path, dataset_id: str, tag: str, revision: str) -> None:
+    """Let a tag name a revision, in one step and without a newline, which Hugging Face would take as part of it."""
+    write_whole(repository_folder(hub, dataset_id) / "refs" / tag, revision.encode("ascii"))
 
 
 def served_tag(revision: str) -> str:
@@ -125,11 +114,11 @@ def use_local_hub(hub: Path | None = None) -> Path:
         The hub of this process, which ``HF_HUB_CACHE`` now names.
 
     Raises:
-        HubError: huggingface_hub has been imported already with other settings, or ``hub`` is a file.
+        SearchError: huggingface_hub has been imported already with other settings, or ``hub`` is a file.
     """
     global _serving
     if hub is not None and hub.exists() and not hub.is_dir():
-        raise HubError(f"{hub} is not a folder")
+        raise SearchError(f"{hub} is not a folder")
     if _serving is not None:
         return _serving
     constants = sys.modules.get("huggingface_hub.constants")
@@ -137,7 +126,7 @@ def use_local_hub(hub: Path | None = None) -> Path:
         # Somebody may have set the environment for us before the import; that is as good.
         cache, offline = str(constants.HF_HUB_CACHE), bool(constants.HF_HUB_OFFLINE)
         if not offline or os.environ.get(_ENV_CACHE) != cache:
-            raise HubError(
+            raise SearchError(
                 "use_local_hub() came too late: huggingface_hub (transformers, datasets ...) has been imported already "
                 f"and looks for data in {cache} ({'offline' if offline else 'online'}). Call it first, or start the "
                 f"process with {_ENV_CACHE}=FOLDER and {_ENV_OFFLINE}=1."
@@ -160,14 +149,14 @@ def serve(hub: Path, dataset_id: str, tag: str | None = None) -> str:
         The revision; ask Hugging Face for it by ``served_tag``.
 
     Raises:
-        HubError: There is no such snapshot, or Hugging Face's libraries were imported too early.
+        SearchError: There is no such snapshot, or Hugging Face's libraries were imported too early.
     """
     revision = current_revision(hub, dataset_id, tag)
     if revision is None:
-        raise HubError(f"{hub} holds no data set {dataset_id}" + (f" at {tag}" if tag else ""))
+        raise SearchError(f"{hub} holds no data set {dataset_id}" + (f" at {tag}" if tag else ""))
     served = use_local_hub(hub)
     if served.resolve() == hub.resolve():
-        raise HubError(
+        raise SearchError(
             f"{_ENV_CACHE} names {hub} itself, where indices are published; opening one writes into it. "
             f"Leave {_ENV_CACHE} unset, or let it name another folder."
         )
@@ -177,7 +166,7 @@ def serve(hub: Path, dataset_id: str, tag: str | None = None) -> str:
         copy = Path(tempfile.mkdtemp(dir=served, prefix=".copy-"))
         shutil.copytree(snapshot_path(hub, dataset_id, revision), copy, dirs_exist_ok=True)
         publish(served, dataset_id, revision, copy)
-    _point(served, dataset_id, served_tag(revision), revision)
+    point(served, dataset_id, served_tag(revision), revision)
     return revision
 
 

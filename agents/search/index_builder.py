@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -27,7 +27,7 @@ from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
 from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision, point_main, publish, repository_folder, snapshot_path
+from agents.search.hub import current_revision, point, publish, repository_folder, snapshot_path
 from agents.search.index_sources import ChunkRow, ImageRow
 
 IMAGE_COLLECTION = "image_embeddings"
@@ -37,10 +37,6 @@ MANIFEST = "manifest.json"
 _T = TypeVar("_T")
 _FORMAT = 1
 _WRITE_BATCH = 2000  # rows a Chroma call; its own limit is about 5,400
-
-
-class BuildError(SearchError):
-    """An index could not be built; the message says why."""
 
 
 class Encoder(Protocol):
@@ -129,8 +125,7 @@ def build_image_index(
     """Embed images and publish their index; run again after a kill, it goes on where it was.
 
     Raises:
-        BuildError: There are no rows, or images cannot be decoded (all of them are named).
-        agents.search.hub.HubError: The data set id has another form than ORG/NAME.
+        SearchError: There are no rows, images cannot be decoded (all of them are named), or the data set id has another form than ORG/NAME.
     """
     stored: list[_Row] = []
     files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
@@ -139,22 +134,22 @@ def build_image_index(
         key = cache_key(encoder.fingerprint, b"image:" + digest)
         files.setdefault(key, []).append(row.path)
         stored.append(_Row(str(position), _image_metadata(row), key))
-    missing = sorted(cache.missing(files), key=lambda key: files[key])
     broken: list[str] = []
-    with tqdm(total=len(missing), desc="images", unit="image", disable=not progress) as bar:
-        for keys in _batches(missing, batch_size):
-            images: dict[bytes, Image.Image] = {}
-            for key in keys:
-                try:
-                    with Image.open(files[key][0]) as image:
-                        images[key] = to_rgb(image)
-                except (OSError, ValueError, Image.DecompressionBombError) as error:
-                    broken.extend(f"{path}: {error}" for path in files[key])
-            if images:
-                cache.store(dict(zip(images, encoder.embed(list(images.values())), strict=True)))
-            bar.update(len(keys))
+
+    def decoded(keys: Sequence[bytes]) -> dict[bytes, Image.Image]:
+        images: dict[bytes, Image.Image] = {}
+        for key in keys:
+            try:
+                with Image.open(files[key][0]) as image:
+                    images[key] = to_rgb(image)
+            except (OSError, ValueError, Image.DecompressionBombError) as error:
+                broken.extend(f"{path}: {error}" for path in files[key])
+        return images
+
+    missing = sorted(cache.missing(files), key=lambda key: files[key])
+    _embed("image", missing, decoded, encoder, cache, batch_size, progress)
     if broken:
-        raise BuildError("images that cannot be decoded:\n" + "\n".join(broken))
+        raise SearchError("images that cannot be decoded:\n" + "\n".join(broken))
     return _publish(stored, IMAGE_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
 
 
@@ -171,8 +166,7 @@ def build_web_index(
     """Embed chunks, sorted by length, and publish their index; run again after a kill, it goes on where it was.
 
     Raises:
-        BuildError: There are no rows.
-        agents.search.hub.HubError: The data set id has another form than ORG/NAME.
+        SearchError: There are no rows, or the data set id has another form than ORG/NAME.
     """
     stored: list[_Row] = []
     texts: dict[bytes, str] = {}
@@ -182,11 +176,26 @@ def build_web_index(
         texts[key] = text
         stored.append(_Row(row.id, _chunk_metadata(row), key))
     missing = sorted(cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
-    with tqdm(total=len(missing), desc="texts", unit="text", disable=not progress) as bar:
-        for keys in _batches(missing, batch_size):
-            cache.store(dict(zip(keys, encoder.embed([texts[key] for key in keys]), strict=True)))
-            bar.update(len(keys))
+    _embed("text", missing, lambda keys: {key: texts[key] for key in keys}, encoder, cache, batch_size, progress)
     return _publish(stored, WEB_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
+
+
+def _embed(
+    unit: str,
+    missing: Sequence[bytes],
+    read: Callable[[Sequence[bytes]], Mapping[bytes, Any]],
+    encoder: Encoder,
+    cache: EmbeddingCache,
+    batch_size: int,
+    progress: bool,
+) -> None:
+    """Embed the contents that ``read`` finds behind keys, and store each batch."""
+    with tqdm(total=len(missing), desc=f"{unit}s", unit=unit, disable=not progress) as bar:
+        for keys in _batches(missing, batch_size):
+            contents = read(keys)
+            if contents:
+                cache.store(dict(zip(contents, encoder.embed(list(contents.values())), strict=True)))
+            bar.update(len(keys))
 
 
 def _image_metadata(row: ImageRow) -> dict[str, str]:
@@ -212,7 +221,7 @@ def _publish(
     progress: bool,
 ) -> BuiltIndex:
     if not rows:
-        raise BuildError(f"nothing to build {dataset_id} from: there are no rows")
+        raise SearchError(f"nothing to build {dataset_id} from: there are no rows")
     folder = repository_folder(hub, dataset_id)
     folder.mkdir(parents=True, exist_ok=True)
     dimensions = int(cache.load([rows[0].key]).shape[1])
@@ -221,7 +230,7 @@ def _publish(
         snapshot = snapshot_path(hub, dataset_id, manifest.revision)
         if Manifest.read(snapshot) == manifest:
             if current_revision(hub, dataset_id) != manifest.revision:
-                point_main(hub, dataset_id, manifest.revision)
+                point(hub, dataset_id, "main", manifest.revision)
             return BuiltIndex(snapshot, manifest, embedded, fresh=False)
         work = folder / ".building"
         shutil.rmtree(work, ignore_errors=True)  # left by a run that was killed; no other is at work, we hold the lock
@@ -250,7 +259,7 @@ def _write_collection(
                 )
                 bar.update(len(batch))
         if collection.count() != manifest.count:
-            raise BuildError(f"{manifest.collection} holds {collection.count()} rows instead of {manifest.count}")
+            raise SearchError(f"{manifest.collection} holds {collection.count()} rows instead of {manifest.count}")
 
 
 def _content_hash(rows: Sequence[_Row]) -> str:

@@ -89,7 +89,7 @@ def read_images(kg: Path, folder: Path) -> list[ImageRow]:
     return rows
 
 
-def read_pages(files: Sequence[Path], chunk_words: int = CHUNK_WORDS) -> list[ChunkRow]:
+def read_pages(files: Sequence[Path]) -> list[ChunkRow]:
     """The chunks of all pages, in order of first appearance.
 
     Each line is ``{"page_url": URL, "page_name": NAME, "page_snippet": TEXT}``. A URL that comes again adds the chunks
@@ -113,16 +113,16 @@ def read_pages(files: Sequence[Path], chunk_words: int = CHUNK_WORDS) -> list[Ch
                 continue
             pages.append(Page(url, name, snippet))
     report(problems)
-    return chunked(pages, chunk_words)
+    return chunked(pages)
 
 
-def chunked(pages: Iterable[Page], chunk_words: int = CHUNK_WORDS) -> list[ChunkRow]:
+def chunked(pages: Iterable[Page]) -> list[ChunkRow]:
     """The chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
     names: dict[str, str] = {}
     texts: dict[str, dict[str, None]] = {}
     for page in pages:
         names.setdefault(page.url, page.name)
-        texts.setdefault(page.url, {}).update(dict.fromkeys(split_text(page.text, chunk_words) or [""]))
+        texts.setdefault(page.url, {}).update(dict.fromkeys(split_text(page.text) or [""]))
     return [
         ChunkRow(f"{url}_chunk_{number}", names[url], text, url)
         for url, chunks in texts.items()

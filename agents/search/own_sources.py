@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from agents.search.folders import write_whole
 from agents.search.hits import Entity
-from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow, Page, SourceError, chunked, report
+from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
 from agents.search.web_cache import cache_name
-from agents.texts.page_text import main_content
 
 FILE, ENTITY, URL = "file", "entity", "url"
 """Columns of a table that are no attributes."""
@@ -94,27 +94,32 @@ def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
 
 
 def read_documents(
-    folder: Path, base_url: str = "", chunk_words: int = CHUNK_WORDS
+    folder: Path, base_url: str = "", *, content_of: Callable[[str], str]
 ) -> tuple[list[ChunkRow], list[str]]:
     """The chunks of all documents below a folder, sorted by path, and why files were left out.
 
     HTML, Markdown, plain text and PDF; a page of a PDF is a page of its own (``#page=N``). The URL is ``base_url`` and the path.
+
+    Args:
+        content_of: Takes the text out of an HTML page.
 
     Raises:
         SourceError: There is no such folder, or nothing in it can be read.
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
+    html = partial(_html, content_of=content_of)
+    readers: dict[str, Callable[[Path, str], list[Page]]] = {**dict.fromkeys(_HTML, html), **_READERS}
     pages: list[Page] = []
     left_out: list[str] = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if not path.is_file() or any(part.startswith(".") for part in inside.parts):
             continue
-        read = _READERS.get(path.suffix.lower())
+        read = readers.get(path.suffix.lower())
         if read is None:
             left_out.append(
-                f"{inside}: {path.suffix or 'a file without ending'} is not read; known: {', '.join(_READERS)}"
+                f"{inside}: {path.suffix or 'a file without ending'} is not read; known: {', '.join(readers)}"
             )
             continue
         try:
@@ -131,12 +136,12 @@ def read_documents(
         pages += found
     if not pages:
         raise SourceError("\n".join([f"there is nothing to index in {folder}", *left_out]))
-    return chunked(pages, chunk_words), left_out
+    return chunked(pages), left_out
 
 
-def _html(path: Path, url: str) -> list[Page]:
+def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
     page = _decoded(path.read_bytes())
-    return [Page(url, _title(page) or path.stem, main_content(page))]
+    return [Page(url, _title(page) or path.stem, content_of(page))]
 
 
 def _title(page: str) -> str:
@@ -186,10 +191,8 @@ def _decoded(data: bytes) -> str:
         return data.decode("cp1252", errors="replace")
 
 
+_HTML = (".html", ".htm", ".xhtml")
 _READERS: Mapping[str, Callable[[Path, str], list[Page]]] = {
-    ".html": _html,
-    ".htm": _html,
-    ".xhtml": _html,
     ".md": _markdown,
     ".markdown": _markdown,
     ".txt": _plain,

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.models.base import ModelError
-from agents.search.clip import tensor_image_features
+from agents.search.clip import (
+    EfficientNetImageModel,
+    EfficientNetImageProcessor,
+    stand_in_clip,
+    tensor_image_features,
+)
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.folders import default_cache, hub_folder
 from agents.search.hits import SearchError
@@ -50,8 +55,7 @@ def open_pipeline(
 
     Raises:
         SearchError: An index or a model is missing (the message says which command builds or installs it), or an
-            index was built with another model.
-        agents.search.hub.HubError: Hugging Face's libraries were imported before ``use_local_hub``.
+            index was built with another model, or Hugging Face's libraries were imported before ``use_local_hub``.
     """
     if kind not in ("organiser", "embedded"):
         raise SearchError(f"unknown kind of search {kind!r}; known: organiser, embedded")
@@ -60,15 +64,12 @@ def open_pipeline(
     served: dict[str, str] = {}  # data set id to revision
     if kind == "embedded":
         use_local_hub(local)
-        _require(local, image_index, image_tag, "image")
-        served[image_index] = serve(local, image_index, image_tag)
-        image_tag = served_tag(served[image_index])
+        image_tag = _serve(local, image_index, image_tag, "image", served)
         if web_index is not None:
-            _require(local, web_index, web_tag, "web")
-            served[web_index] = serve(local, web_index, web_tag)
-            web_tag = served_tag(served[web_index])
+            web_tag = _serve(local, web_index, web_tag, "web", served)
+    # The constructor takes no pipeline without a CLIP checkpoint, hence a tiny one where EfficientNet takes its place.
     pipeline = _construct(
-        image_model_name=_stand_in_clip(folder) if image_model == EFFICIENTNET else image_model,
+        image_model_name=str(stand_in_clip(folder / "stand-in-clip")) if image_model == EFFICIENTNET else image_model,
         image_hf_dataset_id=image_index,
         image_hf_dataset_tag=image_tag,
         text_model_name=_installed(text_model) if web_index is not None else None,
@@ -84,13 +85,16 @@ def open_pipeline(
     return pipeline
 
 
-def _require(hub: Path, dataset_id: str, tag: str | None, what: Literal["image", "web"]) -> None:
+def _serve(hub: Path, dataset_id: str, tag: str | None, what: Literal["image", "web"], served: dict[str, str]) -> str:
+    """The tag that Hugging Face finds a published index by, copied into the hub of this process."""
     if current_revision(hub, dataset_id, tag) is None:
         sources = "--images FOLDER --kg KG.jsonl" if what == "image" else "--pages PAGES.jsonl"
         raise SearchError(
             f"there is no {what} index {dataset_id}{f' at {tag}' if tag else ''} in {hub}. Build it with: "
             f"python -m agents.search.build_index {sources} --{what}-id {dataset_id} --out {hub}"
         )
+    served[dataset_id] = serve(hub, dataset_id, tag)
+    return served_tag(served[dataset_id])
 
 
 def _installed(text_model: str) -> str:
@@ -123,8 +127,6 @@ def _construct(**arguments: Any) -> Any:
 
 def _see_with_efficientnet(pipeline: Any) -> None:
     """Put EfficientNet where the pipeline keeps CLIP; only attributes of this one instance change."""
-    from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor
-
     model = EfficientNetImageModel(str(pipeline.device))
     processor = EfficientNetImageProcessor(model)
     pipeline.image_model, pipeline.image_processor = model, processor
@@ -146,10 +148,3 @@ def _check_model(pipeline: Any, dataset_id: str, snapshot: Path) -> None:
             f"the index {dataset_id} was built with another model ({manifest.model}, not {encoder.fingerprint}); "
             "build it again with: python -m agents.search.build_index"
         )
-
-
-def _stand_in_clip(cache: Path) -> str:
-    """A CLIP checkpoint of a few kilobytes, made once: the organiser's constructor will not do without one."""
-    from agents.search.clip import stand_in_clip
-
-    return str(stand_in_clip(cache / "stand-in-clip"))

@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from PIL import Image
 
 from agents.models.base import FloatArray
 from agents.search.encoders import embed_images, embed_texts
-from agents.search.hits import ImageResults, SearchError, WebResults, image_results, web_results
+from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, image_results, web_results
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ImageParts:
             return None
         return cls(model, processor, collection, kg, _device(pipeline, model), batch_size)
 
-    def search(self, images: Sequence[Image.Image], k: int, fetch: int) -> list[ImageResults]:
+    def search(self, images: Sequence[Image.Image], k: int, fetch: int) -> list[Results[ImageHit]]:
         """Results of RGB images; ``fetch`` has no meaning here.
 
         Raises:
@@ -107,7 +107,7 @@ class WebParts:
         private = getattr(pipeline, "web_content_private", None) if getattr(pipeline, "is_private", False) else None
         return cls(model, tokenizer, web, _device(pipeline, model), batch_size, private)
 
-    def search(self, queries: Sequence[str], k: int, fetch: int) -> list[WebResults]:
+    def search(self, queries: Sequence[str], k: int, fetch: int) -> list[Results[WebHit]]:
         """Results of texts, ``fetch`` chunks merged into at most k pages.
 
         Raises:
@@ -172,50 +172,29 @@ def _device(pipeline: Any, model: Any) -> Any:
 _log = logging.getLogger(__name__)
 
 
-class PlainImages:
-    """Image search by plain calls.
+class PlainSearch(Generic[Hit]):
+    """Search by plain calls.
 
     Args:
-        pipeline: ``pipeline(image, k=k)`` gives a list of result dicts.
+        pipeline: ``pipeline(query, k=k)`` gives a list of result dicts.
+        convert: Makes typed results of that list.
     """
 
-    def __init__(self, pipeline: Any) -> None:
+    def __init__(self, pipeline: Any, convert: Callable[[Any], Results[Hit]]) -> None:
         self._pipeline = pipeline
+        self._convert: Callable[[Any], Results[Hit]] = convert
 
-    def search(self, images: Sequence[Image.Image], k: int, fetch: int) -> list[ImageResults]:
-        """Results of each image; a call that fails gives an error."""
-        del fetch
-        found: list[ImageResults] = []
-        for image in images:
-            try:
-                results = image_results(self._pipeline(image, k=k))
-                found.append(replace(results, hits=results.hits[:k]))
-            except Exception as error:  # noqa: BLE001 - a foreign pipeline raises anything; the other queries must be answered
-                _log.warning("an image search failed: %r", error)
-                found.append(ImageResults(error=reason(error)))
-        return found
-
-
-class PlainWeb:
-    """Web search by plain calls.
-
-    Args:
-        pipeline: ``pipeline(text, k=k)`` gives a list of result dicts.
-    """
-
-    def __init__(self, pipeline: Any) -> None:
-        self._pipeline = pipeline
-
-    def search(self, queries: Sequence[str], k: int, fetch: int) -> list[WebResults]:
+    def search(self, queries: Sequence[Image.Image | str], k: int, fetch: int) -> list[Results[Hit]]:
         """Results of each query; a call that fails gives an error."""
-        found: list[WebResults] = []
+        found: list[Results[Hit]] = []
         for query in queries:
             try:
-                results = web_results(self._pipeline(as_text(query), k=fetch))
+                asked = as_text(query) if isinstance(query, str) else query
+                results = self._convert(self._pipeline(asked, k=fetch))
                 found.append(replace(results, hits=results.hits[:k]))
-            except Exception as error:  # noqa: BLE001 - as above
-                _log.warning("a web search failed: %r", error)
-                found.append(WebResults(error=reason(error)))
+            except Exception as error:  # noqa: BLE001 - a foreign pipeline raises anything; the other queries must be answered
+                _log.warning("a search failed: %r", error)
+                found.append(Results(error=reason(error)))
         return found
 
 

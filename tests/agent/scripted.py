@@ -17,6 +17,7 @@ from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Profile, Settings
 from agents.stage import Context, Stage
+from agents.texts.page_text import main_content
 from agents.turn import Turn
 
 Say = Callable[[ChatRequest], str | ChatReply]
@@ -130,7 +131,7 @@ def context(settings: Settings, pipeline: Any = None, seconds: float = float("in
 
     return Scripted(
         ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=models),
-        SearchGateway(pipeline),
+        SearchGateway(pipeline, each_text=main_content),
         PromptLibrary(PROMPTS),
         Deadline(seconds),
         settings.limits,

@@ -40,7 +40,7 @@ def url_of(name: str, folder: Path) -> str:
 
 def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> None:
     page = f"<html><p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p><p>Its paint weighs 60 tonnes.</p><script>x()</script></html>"
-    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), page)
+    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), page.encode())
     asked = turn("How much does the paint weigh?", queries=("tower", "soup"))
     given = context(settings(), WithPages(tmp_path))
     run(WebSearch, [asked], given)

@@ -82,7 +82,7 @@ def test_the_organisers_page_cache_is_read(tmp_path: Path, monkeypatch: pytest.M
     stored = tmp_path / "organiser" / hashlib.sha256(url.encode()).hexdigest()
     stored.parent.mkdir()
     stored.write_text(f"<html><body><p>{FOUND}. Its paint weighs 60 tonnes.</p></body></html>", encoding="utf-8")
-    assert "60 tonnes" in SearchGateway(WithPages(tmp_path)).page_texts([url])[url]
+    assert "60 tonnes" in SearchGateway(WithPages(tmp_path), each_text=main_content).page_texts([url])[url]
 
 
 def test_without_the_variable_it_lies_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,8 +113,6 @@ def test_an_empty_batch_is_empty_and_a_crooked_one_is_an_error(
 def test_a_zero_shot_classifier_needs_descriptions(minilm: TransformerTextEncoder, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="description"):
         ZeroShotDomainClassifier(minilm, domains={})
-    with pytest.raises(ModelError, match="temperature"):
-        ZeroShotDomainClassifier(minilm, domains={"pets": "dogs"}, temperature=0)
     with pytest.raises(ModelError, match="needs domains"):
         ModelRegistry(tmp_path).load({"kind": "domain-zero-shot", "encoder": MINILM})
 

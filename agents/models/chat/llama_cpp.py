@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.gguf import find, hub_file
-from agents.models.chat.openai_protocol import StreamedReply, message_body
+from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
+from agents.models.chat.prompt_fitting import checked_messages
 
 PROMPT_BATCH = 128
 """Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
@@ -132,9 +133,11 @@ class LlamaCppChat:
 
     def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
         try:
-            body = self._body(request)
-        except (ValueError, OSError) as error:
-            return ChatReply("", "error", error=f"unreadable image: {error}")
+            messages = checked_messages(request, self.name, self._sees, self._max_image_side)
+        except ModelError as error:
+            return ChatReply("", "error", error=str(error))
+        options = {"stream": True, "return_progress": True, "cache_prompt": True}
+        body = {"messages": [message_body(message) for message in messages], **options, **request_body(request)}
         partial = _Partial(deadline)
         if deadline.passed():
             return ChatReply("", "abort")
@@ -146,30 +149,6 @@ class LlamaCppChat:
             except (RuntimeError, ValueError) as error:
                 return ChatReply("", "error", error=str(error)[:300])
         return partial.reply(request.logprobs)
-
-    def _body(self, request: ChatRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "messages": [self._message(message) for message in request.messages],
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "stream": True,
-            "return_progress": True,
-            "cache_prompt": True,
-        }
-        if request.seed is not None:
-            body["seed"] = request.seed
-        if request.stop:
-            body["stop"] = list(request.stop)
-        if request.logprobs:
-            body |= {"logprobs": True, "top_logprobs": OPENING_ALTERNATIVES}
-        if request.schema is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": dict(request.schema)}}
-        return body
-
-    def _message(self, message: ChatMessage) -> dict[str, Any]:
-        if message.images and not self._sees:
-            raise ValueError(f"{self.name} cannot see; put it behind kind 'composed' or name its 'mmproj'")
-        return message_body(message, self._max_image_side)
 
 
 def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import openai
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.models.base import OPENING_ALTERNATIVES, ChatReply, ChatRequest, ModelError
-from agents.models.chat.openai_protocol import StreamedReply, message_body
+from agents.models.base import ChatReply, ChatRequest, ModelError
+from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
+from agents.models.chat.prompt_fitting import checked_messages
 from agents.secrets import remember, scrubbed
 
 T = TypeVar("T")
@@ -114,32 +115,28 @@ class OpenAIChat:
     ) -> ChatReply:
         partial = StreamedReply()
         try:
-            messages = [message_body(message, self._max_image_side) for message in request.messages]
-        except ValueError as error:
-            return ChatReply("", "error", error=f"Unreadable image: {error}")
+            messages = [
+                message_body(message) for message in checked_messages(request, self.name, True, self._max_image_side)
+            ]
+        except ModelError as error:
+            return ChatReply("", "error", error=str(error))
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         if left <= 0:
             return ChatReply("", "abort")
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._attempts),
+            wait=wait_random_exponential(multiplier=0.1, max=self._max_wait),
+            reraise=True,
+        )
         try:
             async with asyncio.timeout(left), gate:
-                await self._with_retries(client, request, messages, partial)
+                await retrying(self._with_fallbacks, client, request, messages, partial)
         except TimeoutError:
             return partial.reply("abort", request.logprobs)
         except (_TransientError, _RefusedError) as error:
             return ChatReply("", "error", error=str(error))
         return partial.reply(partial.finish or "stop", request.logprobs)
-
-    async def _with_retries(
-        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply
-    ) -> None:
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(_TransientError),
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(multiplier=0.1, max=self._max_wait),
-            reraise=True,
-        ):
-            with attempt:
-                await self._with_fallbacks(client, request, messages, partial)
 
     async def _with_fallbacks(
         self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply
@@ -147,7 +144,7 @@ class OpenAIChat:
         """Ask; where the server refuses, ask again without one optional feature after the other, and remember which."""
         dropped: set[str] = set(self._unsupported)
         while True:
-            settings = self._settings(request, dropped)
+            settings = {name: value for name, value in request_body(request).items() if name not in dropped}
             try:
                 await self._stream(client, settings, messages, partial)
             except _RefusedError:
@@ -158,22 +155,6 @@ class OpenAIChat:
             else:
                 self._unsupported |= dropped
                 return
-
-    def _settings(self, request: ChatRequest, dropped: set[str]) -> dict[str, Any]:
-        settings: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
-        if request.stop:
-            settings["stop"] = list(request.stop)
-        if request.seed is not None:
-            settings["seed"] = request.seed
-        if request.logprobs:
-            settings["logprobs"] = True
-            settings["top_logprobs"] = OPENING_ALTERNATIVES
-        if request.schema is not None:
-            settings["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": dict(request.schema), "strict": True},
-            }
-        return {name: value for name, value in settings.items() if name not in dropped}
 
     async def _stream(
         self,
@@ -226,18 +207,5 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            results.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
-            errors.append(error)
-
-    thread = threading.Thread(target=target)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -7,22 +7,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.models.base import ChatMessage, ChatReply, FinishReason, opening_of
+from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, FinishReason, opening_of
 from agents.models.pixels import jpeg_data_url
 
 
-def message_body(message: ChatMessage, max_image_side: int) -> dict[str, Any]:
-    """A message as JSON; pictures, scaled down to ``max_image_side`` pixels, stand before the text.
-
-    Raises:
-        ValueError: A picture cannot be decoded.
-    """
+def message_body(message: ChatMessage) -> dict[str, Any]:
+    """A message of ``checked_messages`` as JSON; pictures stand before the text."""
     if not message.images:
         return {"role": message.role, "content": message.content}
-    pictures = [
-        {"type": "image_url", "image_url": {"url": jpeg_data_url(image, max_image_side)}} for image in message.images
-    ]
+    pictures = [{"type": "image_url", "image_url": {"url": jpeg_data_url(image)}} for image in message.images]
     return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.content}]}
+
+
+def request_body(request: ChatRequest) -> dict[str, Any]:
+    """The settings of a request as JSON, without its messages; what it leaves open is left out."""
+    body: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.seed is not None:
+        body["seed"] = request.seed
+    if request.logprobs:
+        body |= {"logprobs": True, "top_logprobs": OPENING_ALTERNATIVES}
+    if request.schema is not None:
+        schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body
 
 
 @dataclass

@@ -1,22 +1,50 @@
-"""Fits a prompt into a model's context by cutting the middle out of its longest user message."""
+"""What adapters to engines in this process share: requests are checked, pictures scaled down, prompts cut to the model's context."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agents.models.base import ChatMessage
+from agents.models.base import ChatMessage, ChatRequest, ModelError
+from agents.models.pixels import rgb_within
+
+if TYPE_CHECKING:  # it takes torch, which a client of a server does without
+    from agents.models.chat.chat_template import ChatTemplate
 
 GAP = " ... "
 KEEP_AT_LEAST = 16  # tokens; with less of the longest message left the prompt no longer says what is asked
 
-Encode = Callable[[str], Sequence[int]]
-Decode = Callable[[Sequence[int]], str]
+FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
+MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
+
+
+def checked_messages(request: ChatRequest, name: str, sees: bool, max_image_side: int) -> tuple[ChatMessage, ...]:
+    """The messages of a request for a model, their images as RGB of at most ``max_image_side`` pixels on the longer side.
+
+    Raises:
+        ModelError: There is no message, nothing to generate, an image for a model that does not see, or one that cannot be decoded.
+    """
+    if not request.messages:
+        raise ModelError("The request has no message.")
+    if request.max_tokens < 1:
+        raise ModelError("max_tokens must be at least 1.")
+    if not sees and any(message.images for message in request.messages):
+        raise ModelError(
+            f"{name} has no vision: put it behind kind 'composed', name its 'mmproj' (llama-cpp), or send no images."
+        )
+    try:
+        return tuple(
+            replace(message, images=tuple(rgb_within(image, max_image_side) for image in message.images))
+            for message in request.messages
+        )
+    except (OSError, ValueError) as error:
+        raise ModelError(f"Unreadable image: {error}") from error
 
 
 def cut_longest_user_message(
-    messages: Sequence[ChatMessage], excess: int, encode: Encode, decode: Decode
-) -> tuple[tuple[ChatMessage, ...], int] | None:
+    messages: Sequence[ChatMessage], excess: int, template: ChatTemplate
+) -> tuple[tuple[ChatMessage, ...], int]:
     """Take ``excess`` tokens (and room for a mark of the gap) out of the middle of the longest user message.
 
     The head and the tail stay: instructions and questions stand at either end of a prompt, evidence in its middle.
@@ -24,22 +52,22 @@ def cut_longest_user_message(
     Args:
         messages: The whole prompt.
         excess: Tokens by which the prompt is too long, more than 0.
-        encode: Text to token ids, without special tokens.
-        decode: Token ids to text.
+        template: Its tokenizer counts.
 
     Returns:
-        The messages with the cut made and the number of tokens removed; None where the message is too short for it.
+        The messages with the cut made and the number of tokens removed.
+
+    Raises:
+        ModelError: The message is too short for it.
     """
-    lengths = {i: encode(message.content) for i, message in enumerate(messages) if message.role == "user"}
-    if not lengths:
-        return None
-    longest = max(lengths, key=lambda i: len(lengths[i]))
-    ids = list(lengths[longest])
-    keep = len(ids) - excess - len(encode(GAP))
-    if keep < KEEP_AT_LEAST:
-        return None
+    lengths = {i: template.encode(message.content) for i, message in enumerate(messages) if message.role == "user"}
+    longest = max(lengths, key=lambda i: len(lengths[i]), default=None)
+    ids = [] if longest is None else lengths[longest]
+    keep = len(ids) - excess - len(template.encode(GAP))
+    if longest is None or keep < KEEP_AT_LEAST:
+        raise ModelError(f"The prompt is {excess} tokens too long to cut.")
     head = keep // 2
-    text = decode(ids[:head]) + GAP + decode(ids[len(ids) - (keep - head) :])
+    text = template.decode(ids[:head]) + GAP + template.decode(ids[len(ids) - (keep - head) :])
     cut = list(messages)
     cut[longest] = replace(cut[longest], content=text)
     return tuple(cut), len(ids) - keep

@@ -121,25 +121,21 @@ class CachedReplies:
         Raises:
             ModelError: The model failed as a whole, or gave another number of replies than it was asked for.
         """
-        keys = self._keys(requests)
-        found = {key: reply for key in set(keys) if key is not None and (reply := self._store.get(key)) is not None}
-        asked: dict[str | int, ChatRequest] = {}  # by key; by position where a request has none
-        for position, (key, request) in enumerate(zip(keys, requests, strict=True)):
-            if key not in found:
-                asked.setdefault(position if key is None else key, request)
+        # By key; by position where a request has none.
+        places = [position if key is None else key for position, key in enumerate(self._keys(requests))]
+        keys = {place for place in places if isinstance(place, str)}
+        known: dict[str | int, ChatReply] = {key: reply for key in keys if (reply := self._store.get(key)) is not None}
+        asked = {place: request for place, request in zip(places, requests, strict=True) if place not in known}
         replies = self._model.chat(list(asked.values()), deadline) if asked else []
         if len(replies) != len(asked):
             raise ModelError(f"{self.name} gave {len(replies)} replies to {len(asked)} requests.")
-        made = dict(zip(asked, replies, strict=True))
-        for place, reply in made.items():
+        for place, reply in zip(asked, replies, strict=True):
+            known[place] = reply
             if isinstance(place, str) and reply.finish_reason in KEPT:
                 self._store.put(place, reply)
-        misses = sum(isinstance(key, str) for key in made)
-        self._store.count(sum(key is not None for key in keys) - misses, misses)
-        return [
-            found[key] if key is not None and key in found else made[position if key is None else key]
-            for position, key in enumerate(keys)
-        ]
+        misses = sum(isinstance(place, str) for place in asked)
+        self._store.count(sum(isinstance(place, str) for place in places) - misses, misses)
+        return [known[place] for place in places]
 
     def _keys(self, requests: Sequence[ChatRequest]) -> list[str | None]:
         """The key of each request; None where its reply is not deterministic or a picture cannot be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,9 @@ from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import converted
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
-from agents.models.chat.prompt_fitting import cut_longest_user_message
+from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMask, SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
-from agents.models.pixels import rgb_within
-
-FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
-MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,6 @@ class TransformersChat:
         self._max_batch = max_batch
         self._max_image_side = max_image_side
         self._cache = key_value_cache
-        self._schemas: SchemaMasks | None = None
 
     @classmethod
     def load(
@@ -138,23 +134,8 @@ class TransformersChat:
         return [replies[index] for index in range(len(requests))]
 
     def _prompt(self, index: int, request: ChatRequest) -> _Prompt:
-        if not request.messages:
-            raise ModelError("The request has no message.")
-        if request.max_tokens < 1:
-            raise ModelError("max_tokens must be at least 1.")
-        if any(message.images for message in request.messages) and not self._checkpoint.sees:
-            raise ModelError(f"{self.name} has no vision; wrap it in ComposedVisionChat or send no images.")
-        messages = tuple(
-            replace(message, images=tuple(self._scaled(image) for image in message.images))
-            for message in request.messages
-        )
+        messages = checked_messages(request, self.name, self._checkpoint.sees, self._max_image_side)
         return _Prompt(index, request, messages, self._checkpoint.render(messages))
-
-    def _scaled(self, image: Image.Image) -> Image.Image:
-        try:
-            return rgb_within(image, self._max_image_side)
-        except ValueError as error:
-            raise ModelError(f"Unreadable image: {error}") from error
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
         """Groups of at most ``max_batch`` prompts of like length; processors refuse rows with and without images mixed."""
@@ -204,27 +185,17 @@ class TransformersChat:
                 return batch, inputs, failed
             kept: list[_Prompt] = []
             for prompt, over in zip(batch, excess, strict=True):
-                shorter = self._shorten(prompt, over) if over > 0 else prompt
-                if shorter is None:
-                    failed[prompt.index] = ChatReply("", "error", error=f"The prompt is {over} tokens too long to cut.")
-                else:
-                    kept.append(shorter)
+                try:
+                    kept.append(self._shorten(prompt, over) if over > 0 else prompt)
+                except ModelError as error:
+                    failed[prompt.index] = ChatReply("", "error", error=str(error))
             batch = kept
             if not batch:
                 return [], None, failed
         raise ValueError("The prompt does not get short enough by cutting.")
 
-    def _shorten(self, prompt: _Prompt, excess: int) -> _Prompt | None:
-        tokenizer = self._checkpoint.tokenizer
-        result = cut_longest_user_message(
-            prompt.messages,
-            excess,
-            lambda text: tokenizer.encode(text, add_special_tokens=False),
-            lambda ids: tokenizer.decode(ids, skip_special_tokens=True),
-        )
-        if result is None:
-            return None
-        messages, removed = result
+    def _shorten(self, prompt: _Prompt, excess: int) -> _Prompt:
+        messages, removed = cut_longest_user_message(prompt.messages, excess, self._checkpoint)
         return replace(prompt, messages=messages, text=self._checkpoint.render(messages), cut=prompt.cut + removed)
 
     def _generate(
@@ -253,9 +224,11 @@ class TransformersChat:
     def _mask(self, request: ChatRequest) -> SchemaMask | None:
         if request.schema is None:
             return None
-        if self._schemas is None:
-            self._schemas = SchemaMasks(self._checkpoint.tokenizer, sorted(self._checkpoint.end_ids))
         return self._schemas.mask(request.schema)
+
+    @cached_property
+    def _schemas(self) -> SchemaMasks:
+        return SchemaMasks(self._checkpoint.tokenizer, sorted(self._checkpoint.end_ids))
 
     def _decode(self, tokens: list[int]) -> str:
         text: str = self._checkpoint.tokenizer.decode(

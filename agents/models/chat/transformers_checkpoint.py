@@ -10,29 +10,20 @@ from typing import Any
 
 from PIL import Image
 
-from agents.models.base import ChatMessage, ModelError
-from agents.models.chat.chat_template import ChatTemplate, is_vision_language
+from agents.models.base import ModelError
+from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A model with what turns messages into its input.
+class Checkpoint(ChatTemplate):
+    """A model with what turns messages into its input; its tokenizer pads on the left.
 
     Attributes:
         model: The ``PreTrainedModel``, in evaluation mode on its device.
-        tokenizer: Its tokenizer, padding on the left.
-        processor: Its multi-modal processor; None for a text-only model.
     """
 
     model: Any
-    tokenizer: Any
-    processor: Any | None
-
-    @property
-    def sees(self) -> bool:
-        """Whether messages may carry images."""
-        return self.processor is not None
 
     @property
     def context(self) -> int | None:
@@ -48,14 +39,6 @@ class Checkpoint:
         for value in (self.model.generation_config.eos_token_id, self.tokenizer.eos_token_id):
             ids.update([value] if isinstance(value, int) else value or ())
         return frozenset(ids)
-
-    def render(self, messages: Sequence[ChatMessage]) -> str:
-        """The prompt text; see ``ChatTemplate.render``.
-
-        Raises:
-            ModelError: The checkpoint has no template, or refuses these messages.
-        """
-        return ChatTemplate(self.tokenizer, self.processor).render(messages)
 
     def inputs(self, texts: Sequence[str], images: Sequence[Sequence[Image.Image]]) -> Any:
         """The padded model input of rendered prompts, on the model's device; all rows have images, or none has."""
@@ -82,23 +65,20 @@ def load_checkpoint(source: str | Path, device: str = "cpu", dtype: str = "auto"
     """
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; known: auto, {', '.join(DTYPES)}.")
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
+    template = load_chat_template(source)
+    loader = AutoModelForImageTextToText if template.sees else AutoModelForCausalLM
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
-        config = AutoConfig.from_pretrained(source)
-        vision = is_vision_language(config)
-        loader = AutoModelForImageTextToText if vision else AutoModelForCausalLM
-        processor = AutoProcessor.from_pretrained(source) if vision else None
-        tokenizer = processor.tokenizer if processor is not None else AutoTokenizer.from_pretrained(source)
         model = loader.from_pretrained(source, dtype=DTYPES.get(dtype, "auto"), **placed).eval()
         if device != "auto":
             model = model.to(device)
     except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load chat model {source}: {error}") from error
-    prepare_tokenizer(tokenizer)
+    prepare_tokenizer(template.tokenizer)
     forget_generation_defaults(model)
-    return Checkpoint(model, tokenizer, processor)
+    return Checkpoint(template.tokenizer, template.processor, model)
 
 
 def forget_generation_defaults(model: Any) -> None:

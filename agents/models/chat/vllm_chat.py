@@ -9,7 +9,7 @@ import math
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,12 +21,9 @@ from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import LoopThread
 from agents.models.chat.lora_adapter import find_lora
-from agents.models.chat.prompt_fitting import cut_longest_user_message
+from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.vllm_compat import EngineOptions, VllmEngine, is_dead, lora_rank, lora_request
-from agents.models.pixels import rgb_within
 
-FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
-MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
 GRACE_SECONDS = 0.5  # for aborting requests in an orderly way; then the texts are taken as they are
 CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed
@@ -115,7 +112,6 @@ class VllmChat:
         gpu_memory_utilization: float = 0.9,
         images: int = 1,
         max_image_side: int = MAX_IMAGE_SIDE,
-        prefix_caching: bool = True,
         enforce_eager: bool = False,
         lora: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -142,7 +138,6 @@ class VllmChat:
             max_batch=max_batch,
             gpu_memory_utilization=gpu_memory_utilization,
             images=images,
-            prefix_caching=prefix_caching,
             enforce_eager=enforce_eager,
             lora_rank=lora_rank(adapter.rank) if adapter else None,
             extra=extra or {},
@@ -236,11 +231,7 @@ class VllmChat:
     def _prepare(self, job: _Job) -> None:
         """Set what the engine is asked; what cannot be asked gets an error."""
         try:
-            self._check(job.request)
-            messages = tuple(
-                replace(message, images=tuple(self._scaled(image) for image in message.images))
-                for message in job.request.messages
-            )
+            messages = checked_messages(job.request, self.name, self._template.sees, self._max_image_side)
             images = [image for message in messages for image in message.images]
             ids = self._fitted(job, messages, self._growth(images))
             job.sampling = self._engine.sampling(job.request)
@@ -251,20 +242,6 @@ class VllmChat:
         if images:
             job.prompt["multi_modal_data"] = {"image": images}
 
-    def _check(self, request: ChatRequest) -> None:
-        if not request.messages:
-            raise ModelError("The request has no message.")
-        if request.max_tokens < 1:
-            raise ModelError("max_tokens must be at least 1.")
-        if any(message.images for message in request.messages) and not self._template.sees:
-            raise ModelError(f"{self.name} has no vision; wrap it in ComposedVisionChat or send no images.")
-
-    def _scaled(self, image: Image.Image) -> Image.Image:
-        try:
-            return rgb_within(image, self._max_image_side)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"Unreadable image: {error}") from error
-
     def _fitted(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
         """Token ids of the prompt, its longest user message cut where no room for the reply would be left."""
         template = self._template
@@ -273,10 +250,7 @@ class VllmChat:
             excess = len(ids) + growth + job.request.max_tokens - self._engine.context
             if excess <= 0:
                 return ids
-            shorter = cut_longest_user_message(messages, excess, template.encode, template.decode)
-            if shorter is None:
-                raise ModelError(f"The prompt is {excess} tokens too long to cut.")
-            messages, removed = shorter
+            messages, removed = cut_longest_user_message(messages, excess, template)
             job.cut += removed
         raise ModelError("The prompt does not get short enough by cutting.")
 

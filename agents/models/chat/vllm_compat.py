@@ -45,7 +45,6 @@ class EngineOptions:
         max_batch: Most requests in one pass over the model.
         gpu_memory_utilization: Share of the GPU's memory that vLLM may take, weights and KV cache together.
         images: Most images in one prompt.
-        prefix_caching: Whether prompts that begin alike share their KV cache.
         enforce_eager: Without CUDA graphs: starts sooner, takes less memory, answers slower.
         lora_rank: Rank of the LoRA adapter to be served; None for none.
         extra: More engine arguments, by vLLM's own names.
@@ -57,7 +56,6 @@ class EngineOptions:
     max_batch: int = 16
     gpu_memory_utilization: float = 0.9
     images: int = 1
-    prefix_caching: bool = True
     enforce_eager: bool = False
     lora_rank: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -196,7 +194,7 @@ def _arguments(options: EngineOptions, sees: bool) -> Any:
         "dtype": options.dtype,
         "max_num_seqs": options.max_batch,
         "gpu_memory_utilization": options.gpu_memory_utilization,
-        "enable_prefix_caching": options.prefix_caching,
+        "enable_prefix_caching": True,  # prompts that begin alike share their KV cache
         "enforce_eager": options.enforce_eager,
         "disable_log_stats": True,
         **_terse_json(),

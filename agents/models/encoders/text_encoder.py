@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import Pretrained, distinct
+from agents.models.pretrained import Pretrained, distinct, unit
 
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
@@ -44,7 +44,7 @@ class TransformerTextEncoder(Pretrained):
         given, places = distinct(texts)
         found = np.zeros((len(given), self._dimensions), dtype=np.float32)
         for rows, states, inputs in self._passes(given):
-            found[rows] = _unit(self._pool(states, inputs["attention_mask"]))
+            found[rows] = unit(self._pool(states, inputs["attention_mask"]))
         return found[places]
 
     def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
@@ -54,7 +54,7 @@ class TransformerTextEncoder(Pretrained):
         for rows, states, inputs in self._passes(given):
             wanted = inputs["attention_mask"].bool() & ~inputs["special_tokens_mask"].bool()
             for row, vectors, mask in zip(rows, states, wanted, strict=True):
-                found[given[row]] = _unit(vectors[mask])
+                found[given[row]] = unit(vectors[mask])
         return [found[text] for text in texts]
 
     def _passes(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor, Any]]:
@@ -89,8 +89,3 @@ class TransformerTextEncoder(Pretrained):
         tokenizer, model = self.load("text encoder", "AutoTokenizer", "AutoModel")
         tokenizer.padding_side = "right"  # the cls token must come first
         return tokenizer, model
-
-
-def _unit(vectors: torch.Tensor) -> FloatArray:
-    array: FloatArray = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
-    return array

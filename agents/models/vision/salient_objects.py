@@ -30,44 +30,32 @@ ANYTHING = "object"
 """Phrase of a detection that was not asked for by name."""
 
 
+MOST, MOST_OVERLAP = 6, 0.5
+"""Boxes of an image; of boxes that overlap more than this (IoU) the best-scored stays."""
+
+LONG_SIDE = 512
+"""Longer side of the network's input in pixels."""
+
+BONUS, LABELS = 0.5, 3
+"""A box whose class names (so many, likeliest first) are as close to a phrase as can be (cosine 1) has its score multiplied by
+1 + ``BONUS``."""
+
+
 class SalientObjectDetector:
-    """A ``Detector`` that needs no class list: up to ``most`` boxes of whatever stands out, best first.
+    """A ``Detector`` that needs no class list: up to ``MOST`` boxes of whatever stands out, best first.
 
     Args:
         network: The classifier whose maps are compared.
         encoder: Tells how close a phrase is to the class names of a box; None: phrases change nothing.
-        most: Boxes of an image.
-        most_overlap: Of boxes that overlap more than this (IoU) the best-scored stays.
-        long_side: Longer side of the network's input in pixels.
-        bonus: A box whose class names are as close to a phrase as can be (cosine 1) has its score multiplied by 1 + ``bonus``.
-        labels: Class names of a box that are compared with the phrases, likeliest first.
     """
 
-    def __init__(
-        self,
-        network: EfficientNetLite2,
-        encoder: TextEncoder | None = None,
-        most: int = 6,
-        most_overlap: float = 0.5,
-        long_side: int = 512,
-        bonus: float = 0.5,
-        labels: int = 3,
-    ) -> None:
-        if most < 1 or labels < 1 or bonus < 0:
-            raise ValueError("most and labels are at least 1, bonus at least 0")
-        if long_side < 4 * STRIDE:
-            raise ValueError(f"long_side is {long_side}; at least {4 * STRIDE} pixels are needed")
+    def __init__(self, network: EfficientNetLite2, encoder: TextEncoder | None = None) -> None:
         self.name = f"saliency({network.name})"
         self._network = network
         self._encoder = encoder
-        self._most = most
-        self._most_overlap = most_overlap
-        self._long_side = long_side
-        self._bonus = bonus
-        self._labels = labels
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
-        """See ``Detector.detect``; boxes are in pixels of the upright image, scores lie in 0..1 + ``bonus``.
+        """See ``Detector.detect``; boxes are in pixels of the upright image, scores lie in 0..1 + ``BONUS``.
 
         A picture without any contrast has no boxes. Phrases drop nothing: boxes that look like one of them come first and
         carry it as ``phrase``; where no phrase fits best, ``phrase`` is "object".
@@ -87,7 +75,7 @@ class SalientObjectDetector:
         """Feature maps of each image; images of like proportions share a pass."""
         sizes: dict[tuple[int, int], list[int]] = {}
         for row, image in enumerate(images):
-            sizes.setdefault(_input_size(image, self._long_side), []).append(row)
+            sizes.setdefault(_input_size(image), []).append(row)
         maps: dict[int, tuple[FloatArray, ...]] = {}
         for size, rows in sizes.items():
             found = self._network.stage_maps([images[row] for row in rows], size, BLOCKS)
@@ -111,7 +99,7 @@ class SalientObjectDetector:
             return Detection(box, ANYTHING, found.score)
 
         everything = [detection(found) for found in propose(values)]
-        return suppress(everything, self._most_overlap)[: self._most]
+        return suppress(everything, MOST_OVERLAP)[:MOST]
 
     def _named(
         self, images: Sequence[Image.Image], found: list[list[Detection]], phrases: Sequence[Sequence[str]]
@@ -125,7 +113,7 @@ class SalientObjectDetector:
         if not concerned:
             return found
         crops = [crop(images[row], pad(seen.box, 0.05, *images[row].size)) for row, seen in concerned]
-        labels = self._network.recognise(crops, k=self._labels)
+        labels = self._network.recognise(crops, k=LABELS)
         words = list(
             dict.fromkeys(
                 [label.name for named in labels for label in named] + [p for row, _ in concerned for p in phrases[row]]
@@ -137,7 +125,7 @@ class SalientObjectDetector:
             classes = np.stack([vectors[label.name] for label in named])
             closeness = [float((classes @ vectors[phrase]).max()) for phrase in phrases[row]]
             best = int(np.argmax(closeness))
-            score = seen.score * (1.0 + self._bonus * max(0.0, closeness[best]))
+            score = seen.score * (1.0 + BONUS * max(0.0, closeness[best]))
             renamed[row].append(replace(seen, phrase=phrases[row][best], score=score))
         return [
             sorted(renamed[row], key=lambda seen: -seen.score) if row in renamed else detections
@@ -145,9 +133,9 @@ class SalientObjectDetector:
         ]
 
 
-def _input_size(image: Image.Image, long_side: int) -> tuple[int, int]:
+def _input_size(image: Image.Image) -> tuple[int, int]:
     """Width and height of the network's input: the image's proportions as far as multiples of 32 allow."""
-    scale = long_side / max(image.size)
+    scale = LONG_SIDE / max(image.size)
     # Two cells of the coarsest map at least, or there would be no inside.
     width, height = (max(4 * STRIDE, round(side * scale / STRIDE) * STRIDE) for side in image.size)
     return width, height
