@@ -10,13 +10,13 @@ been checked on a GPU.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from agents.models.architecture import Architecture, ArchitectureError, Decoder, architecture_of
+from agents.models.architecture import Architecture, Decoder, architecture_of
 from training.chat_examples import TrainingDataError
+from training.command_line import parser_of, run_command
 from training.recipes import Recipe, load_recipe, recipe_names
 
 GIB = 2**30
@@ -207,11 +207,20 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
     return "\n".join(lines)
 
 
+def run(arguments: argparse.Namespace) -> None:
+    """Print the table.
+
+    Raises:
+        ArchitectureError, TrainingDataError: The model or a recipe cannot be used.
+    """
+    load = Load(arguments.samples, arguments.tokens, arguments.reply, arguments.images)
+    recipes = [load_recipe(name, arguments.set) for name in arguments.recipe or recipe_names()]
+    print(table(arguments.model, recipes, load))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("plan", __doc__, "--set")
     parser.add_argument(
         "--model",
         required=True,
@@ -220,31 +229,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="value replaced in every recipe"
-    )
-    default = Load()
-    parser.add_argument(
-        "--samples", type=int, default=default.samples, help=f"rows an epoch (default: {default.samples})"
-    )
-    parser.add_argument(
-        "--tokens", type=int, default=default.tokens, help=f"prompt tokens a row (default: {default.tokens})"
-    )
-    parser.add_argument(
-        "--reply", type=int, default=default.reply, help=f"tokens of a reply (default: {default.reply})"
-    )
-    parser.add_argument(
-        "--images", type=int, default=default.images, help=f"pictures a row (default: {default.images})"
-    )
-    given = parser.parse_args(arguments)
-    load = replace(default, samples=given.samples, tokens=given.tokens, reply=given.reply, images=given.images)
-    try:
-        recipes = [load_recipe(name, given.set) for name in given.recipe or recipe_names()]
-        print(table(given.model, recipes, load))
-    except (ArchitectureError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    parser.add_argument("--samples", type=int, default=Load.samples, help="rows an epoch (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
+    parser.add_argument("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
+    return run_command(run, parser, arguments)  # fmt: skip
 
 
 if __name__ == "__main__":

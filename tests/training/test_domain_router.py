@@ -1,5 +1,6 @@
 """From a data set on disk to a head and its figure, on the real embedded encoders."""
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from agents.settings import Profile, load_profile
 from tests.evaluation.worlds import row, write_dataset
 from tests.models.tiny_rankers import save_blip2
 from training import domain_router
-from training.domain_examples import read_examples
-from training.domain_router import main
+from training.domain_router import main, read_domains
 
 PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
 TOLD = {
@@ -68,7 +68,9 @@ def test_a_data_set_becomes_a_head_and_a_figure(
 
 
 def test_the_questions_are_those_that_the_domain_stage_sees(dataset: Path, tmp_path: Path) -> None:
-    examples = read_examples(dataset, ["multi-turn"], "validation", "v0.1.1", tmp_path)
+    examples = read_domains(
+        Namespace(dataset=dataset, revision="v0.1.1", cache=tmp_path, online=False), ["multi-turn"], "validation"
+    )
     assert len({example.session_id for example in examples}) == 6
     assert all(example.image is not None and example.image.mode == "RGB" for example in examples)
 
@@ -80,7 +82,7 @@ def test_the_questions_are_those_that_the_domain_stage_sees(dataset: Path, tmp_p
 def test_what_is_missing_is_said(
     dataset: Path, tmp_path: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments(dataset, tmp_path / "head.json", *more)) == 1
+    assert main(arguments(dataset, tmp_path / "head.json", *more)) == 2
     assert message in capsys.readouterr().err
 
 
