@@ -29,7 +29,7 @@ from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
 from benchmarks.latency.recorded_calls import read, record, write
-from benchmarks.latency.replayed_calls import placed_models, stage_seconds, turn_seconds
+from benchmarks.latency.replayed_calls import placed_models, turn_seconds
 from mini_crag_mm.loader import PreparedSet
 
 BATCHES = (1, 8, 16)
@@ -55,10 +55,6 @@ def _measure(options: argparse.Namespace) -> int:
             rows.append((*first, *(f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times)))))
             if preset == "best":
                 slow = slow or statistics.mean(times) >= MEAN_LIMIT or max(times) >= MAX_LIMIT
-        if options.stages:
-            by_stage = stage_seconds(records, BATCHES[0], settings.stages, models, machine, options.reply_share)
-            said = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in by_stage.items())
-            console.print(f"{preset}, batch {BATCHES[0]}, by stage: {said}")
     headings = ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max")
     console.print(table_of("seconds a turn on one L40S, simulated", headings, rows))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
@@ -95,7 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--reply-share", type=float, default=1.0, help="share of its limit that a reply takes (default: 1)"
     )
-    parser.add_argument("--stages", action="store_true", help="also say what each stage takes at batch 1")
     parser.add_argument("--records", type=Path, default=Path(".cache/latency"), help="folder of the recorded calls")
     return run(_measure, parser, arguments)
 

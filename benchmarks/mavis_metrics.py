@@ -95,11 +95,7 @@ def smollm2_features(cache: Path) -> Features:
 def _features(name: str, cache: Path) -> Features | None:
     if name == "none":
         return None
-    if name == "smollm2":
-        return smollm2_features(cache)
-    from agents.models.encoders.minilm import load_minilm
-
-    return load_minilm().encode
+    return smollm2_features(cache)
 
 
 def _grader(name: str) -> Grader:
@@ -123,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", nargs="+", type=Path, required=True, metavar="DIR", help="output folders of runs")
     parser.add_argument("--dataset", type=Path, help="data set folder, for its accept forms")
     parser.add_argument("--grader", default="rule", help='"rule", or a model of an OpenAI-compatible server (gpt-4.1)')
-    parser.add_argument("--features", default="smollm2", choices=["smollm2", "minilm", "none"], help="for MAUVE")
+    parser.add_argument("--features", default="smollm2", choices=["smollm2", "none"], help="for MAUVE")
     parser.add_argument("--sentences", nargs="+", default=list(which), choices=which, help="before the check, after it")
     parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of converted weights")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")

@@ -26,18 +26,14 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--dataset": {"type": Path, "help": "local folder of the data sets; default: the hub's CRAG-MM"},
     "--device": {"default": "cpu", "help": "cpu, cuda ... (default: cpu)"},
     "--eval-model": {"metavar": "MODEL", "help": "judge of the replies (see local_evaluation.py)"},
-    "--folds": {"type": int, "default": 5, "help": "folds of the cross-validation (default: 5)"},
     "--held-out": {"type": float, "default": 0.1, "help": "share of the sessions held out (default: %(default)s)"},
-    "--no-progress": {"action": "store_true", "help": "no progress bars"},
     "--online": {"action": "store_true", "help": "fetch pictures that are given by URL"},
     "--out": {"type": Path, "required": True, "help": "folder of the result"},
     "--resume": {"action": "store_true", "help": "go on from the last checkpoint in --out"},
     "--revision": {"default": DEFAULT_REVISION, "help": "data set revision (default: %(default)s)"},
-    "--seed": {"type": int, "default": 0, "help": "default: 0"},
     "--set": {"action": "append", "default": [], "metavar": "TABLE.KEY=VALUE",
               "help": "value of the recipe replaced, such as data.refusals_left_out=0.7; may be repeated"},
     "--split": {"default": "validation", "help": "split to train on (default: validation)"},
-    "--strength": {"type": float, "default": 1.0, "help": "inverse L2 regularisation C (default: %(default)s)"},
 }  # fmt: skip
 """Options that several commands have."""
 

@@ -2,22 +2,19 @@
 
     python -m training.domain_router --dataset PATH --split validation --profile embedded --out presets/heads/domain_embedded.json
 
-Writes OUT and, with --figure, the confusion matrix of the cross-validation. Features come from the profile's
-domain_classifier (its ``features`` table), the zero-shot classifier beside it from its ``fallback`` table.
+Features come from the profile's domain_classifier (its ``features`` table), the zero-shot classifier beside it from its ``fallback``
+table.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import get_args
 
-import matplotlib.figure
 import numpy as np
 from PIL import Image
-from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 from tqdm import tqdm
 
 from agents.base_agent import Message
@@ -35,6 +32,7 @@ from training.logistic import cross_validate, fit, fitted_on, rates, save
 
 TYPES: tuple[DatasetType, ...] = get_args(DatasetType)
 _BATCH = 16
+_STRENGTH = 3.0  # inverse L2 regularisation
 
 
 @dataclass(frozen=True)
@@ -79,29 +77,16 @@ def trained_on(arguments: argparse.Namespace) -> str:
     return f"{name} {arguments.revision} {arguments.split}"
 
 
-def features_of(
-    extractor: QuestionImageFeatures, examples: Sequence[DomainExample], progress: bool = False
-) -> FloatArray:
+def features_of(extractor: QuestionImageFeatures, examples: Sequence[DomainExample]) -> FloatArray:
     """The features of all examples, shape (examples, features)."""
-    rows = [
-        extractor.features([example.image for example in batch], [example.question for example in batch])
-        for batch in _batches(examples, "features", progress)
-    ]
-    return np.concatenate(rows)
+    return np.concatenate([extractor.features(*batch) for batch in _batches(examples, "features")])
 
 
-def classified(classifier: DomainClassifier, examples: Sequence[DomainExample], progress: bool) -> list[str]:
-    """The likeliest domain of each example."""
-    return [
-        labels[0].name
-        for batch in _batches(examples, "zero-shot", progress)
-        for labels in classifier.classify([example.image for example in batch], [example.question for example in batch])
-    ]
-
-
-def _batches(examples: Sequence[DomainExample], what: str, progress: bool) -> tqdm[Sequence[DomainExample]]:
-    batches = [examples[start : start + _BATCH] for start in range(0, len(examples), _BATCH)]
-    return tqdm(batches, desc=what, unit="batch", disable=not progress)
+def _batches(examples: Sequence[DomainExample], what: str) -> Iterator[tuple[list[Image.Image | None], list[str]]]:
+    """Pictures and questions, a batch at a time."""
+    for start in tqdm(range(0, len(examples), _BATCH), desc=what, unit="batch", disable=None):
+        batch = examples[start : start + _BATCH]
+        yield [example.image for example in batch], [example.question for example in batch]
 
 
 def described(
@@ -119,29 +104,12 @@ def described(
     )
 
 
-def plot_confusion(predicted: Sequence[str], labels: Sequence[str], title: str, path: Path) -> None:
-    """Write a PNG: rows are the true classes, cells count examples, colours are shares of the row."""
-    names = sorted(set(labels) | set(predicted))
-    counts = confusion_matrix(labels, predicted, labels=names)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    side = 2.5 + 0.42 * len(names)
-    figure = matplotlib.figure.Figure(figsize=(side + 0.8, side), layout="constrained")
-    shown = ConfusionMatrixDisplay(shares, display_labels=names)
-    shown.plot(ax=figure.subplots(), cmap="Blues", xticks_rotation=60, colorbar=False)
-    for cell, count in zip(shown.text_.flat, counts.flat, strict=True):
-        cell.set_text(str(count) if count else "")
-    shown.ax_.set(xlabel="predicted", ylabel="label of the data set", title=title)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Read, fit, measure, write and report.
 
     Raises:
         EvaluationError, ModelError, SettingsError, TrainingDataError: Something is missing; the message says what.
     """
-    progress = not arguments.no_progress
     types = TYPES if arguments.dataset_type == "both" else (arguments.dataset_type,)
     spec = load_profile(arguments.profile).models.get("domain_classifier", {})
     if "features" not in spec:
@@ -153,52 +121,30 @@ def run(arguments: argparse.Namespace) -> None:
     if not examples:
         raise TrainingDataError("the data set has no turn with a domain")
     labels = [example.domain for example in examples]
-    features = features_of(extractor, examples, progress)
-    strength, seed = arguments.strength, arguments.seed
-    sessions = [example.session_id for example in examples]
-    predicted, accuracy = cross_validate(
-        features, labels, sessions, strength=strength, folds=arguments.folds, seed=seed
-    )
+    features = features_of(extractor, examples)
+    accuracy = cross_validate(features, labels, [example.session_id for example in examples], strength=_STRENGTH)
     if "fallback" in spec:
-        accuracy |= rates("zero_shot", classified(registry.load(spec["fallback"]), examples, progress), labels)
-    fitted = fit(features, labels, strength=strength, seed=seed)
-    data = f"{trained_on(arguments)} ({', '.join(types)})"
-    head = described(fitted, extractor.name, examples, data, accuracy)
+        zero_shot: DomainClassifier = registry.load(spec["fallback"])
+        guesses = [each[0].name for batch in _batches(examples, "zero-shot") for each in zero_shot.classify(*batch)]
+        accuracy |= rates("zero_shot", guesses, labels)
+    fitted = fit(features, labels, strength=_STRENGTH)
+    head = described(fitted, extractor.name, examples, f"{trained_on(arguments)} ({', '.join(types)})", accuracy)
     if arguments.measure:
         others = read_domains(arguments, types, arguments.measure)
-        guesses = head.predict(features_of(extractor, others, progress))
-        found = rates(arguments.measure, guesses, [example.domain for example in others])
-        found = {f"{arguments.measure}_accuracy": found.pop(arguments.measure), **found}
-        head = head.model_copy(update={"accuracy": {**head.accuracy, **found}})
-    if arguments.figure is not None:
-        title = f"Domains by {extractor.name}, cross-validated on {arguments.split}"
-        plot_confusion(predicted, labels, title, arguments.figure)
+        found = rates("", head.predict(features_of(extractor, others)), [example.domain for example in others])
+        measured = {f"{arguments.measure}{name or '_accuracy'}": value for name, value in found.items()}
+        head = head.model_copy(update={"accuracy": {**accuracy, **measured}})
     print(f"{len(examples)} questions, {len(head.classes)} domains, features: {extractor.name}")
     save(head, arguments.out, "head")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    shared = (
-        "--dataset",
-        "--split",
-        "--revision",
-        "--out",
-        "--strength",
-        "--folds",
-        "--seed",
-        "--cache",
-        "--online",
-        "--no-progress",
-    )
-    parser = parser_of("domain_router", __doc__, *shared, strength=3.0)
+    parser = parser_of("domain_router", __doc__, "--dataset", "--split", "--revision", "--out", "--cache", "--online")
     parser.add_argument("--dataset-type", choices=[*TYPES, "both"], default="both", help="default: both")
-    parser.add_argument(
-        "--profile", default="embedded", help="profile whose domain_classifier is fitted (default: embedded)"
-    )
-    parser.add_argument("--figure", type=Path, help="PNG of the confusion matrix of the cross-validation")
+    parser.add_argument("--profile", default="embedded", help="whose domain_classifier is fitted (default: embedded)")
     parser.add_argument("--measure", metavar="SPLIT", help="another split to measure the finished head on, once")
-    return run_command(run, parser, arguments)  # fmt: skip
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

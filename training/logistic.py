@@ -19,16 +19,16 @@ from agents.linear_head import Floats, LinearHead, rows_of
 from training.chat_examples import TrainingDataError
 
 _MOST_ITERATIONS = 5000
+_SEED = 0
+FOLDS = 5
 
 
-def _regression(strength: float, standardise: bool, seed: int) -> Pipeline:
-    regression = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MOST_ITERATIONS, random_state=seed)
+def _regression(strength: float, standardise: bool) -> Pipeline:
+    regression = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MOST_ITERATIONS, random_state=_SEED)
     return make_pipeline(StandardScaler() if standardise else "passthrough", regression)
 
 
-def fit(
-    features: Floats, labels: Sequence[str], *, strength: float, standardise: bool = False, seed: int = 0
-) -> LinearHead:
+def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise: bool = False) -> LinearHead:
     """Fit with balanced classes (a rare class weighs as much as a frequent one).
 
     Args:
@@ -36,7 +36,6 @@ def fit(
         labels: One class an example.
         strength: Inverse of the L2 regularisation (scikit-learn's C).
         standardise: Take off each feature its mean, and divide it by its standard deviation; the head keeps both.
-        seed: Of the solver.
 
     Raises:
         TrainingDataError: There are fewer than two classes.
@@ -45,7 +44,7 @@ def fit(
         raise TrainingDataError(
             f"two classes are needed; the examples have only: {', '.join(sorted(set(labels))) or 'none'}"
         )
-    scaler, model = _regression(strength, standardise, seed).fit(features, labels).named_steps.values()
+    scaler, model = _regression(strength, standardise).fit(features, labels).named_steps.values()
     return LinearHead(
         classes=tuple(str(name) for name in model.classes_),
         coefficients=rows_of(model.coef_),
@@ -62,20 +61,18 @@ def cross_validate(
     *,
     strength: float,
     standardise: bool = False,
-    folds: int = 5,
-    seed: int = 0,
-) -> tuple[list[str], dict[str, float]]:
-    """Predict each example by a model that saw no example of its group.
+) -> dict[str, float]:
+    """What predictions by models that saw no example of the group are worth, beside the majority class of the other folds.
 
     Returns:
-        The predictions, and what they are worth beside the majority class of the other folds (see ``rates``).
+        See ``rates``.
 
     Raises:
-        TrainingDataError: There are fewer groups than folds, or a fold leaves fewer than two classes.
+        TrainingDataError: There are fewer groups than ``FOLDS``, or a fold leaves fewer than two classes.
     """
-    if len(set(groups)) < folds:
-        raise TrainingDataError(f"{folds} folds need as many sessions; there are {len(set(groups))}")
-    splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
+    if len(set(groups)) < FOLDS:
+        raise TrainingDataError(f"{FOLDS} folds need as many sessions; there are {len(set(groups))}")
+    splitter = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=_SEED)
 
     def predicted(model: Any) -> list[str]:
         return [str(name) for name in cross_val_predict(model, features, labels, groups=groups, cv=splitter)]
@@ -83,11 +80,11 @@ def cross_validate(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")  # rare domains cannot be in every fold
         try:
-            found = predicted(_regression(strength, standardise, seed))
+            found = predicted(_regression(strength, standardise))
         except ValueError as error:  # a fold with one class alone
-            raise TrainingDataError(f"{folds} folds cannot be made: {error}") from error
+            raise TrainingDataError(f"{FOLDS} folds cannot be made: {error}") from error
         majority = predicted(DummyClassifier(strategy="most_frequent"))
-    return found, {**rates("cross_validated", found, labels), "majority": accuracy(majority, labels)}
+    return {**rates("cross_validated", found, labels), "majority": accuracy(majority, labels)}
 
 
 def accuracy(predicted: Sequence[str], labels: Sequence[str]) -> float:

@@ -24,18 +24,6 @@ from training.command_line import parser_of, run_command
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 
 
-def base_of(adapter: Path) -> str:
-    """The model that an adapter was trained on.
-
-    Raises:
-        TrainingDataError: The folder holds no adapter of PEFT's.
-    """
-    try:
-        return str(json.loads((adapter / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"])
-    except (OSError, ValueError, KeyError) as error:
-        raise TrainingDataError(f"{adapter} holds no LoRA adapter: {error!r}") from error
-
-
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:
     """Write the checkpoint with the adapter in its weights.
 
@@ -51,7 +39,10 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
 
     if out.exists() and any(out.iterdir()):
         raise TrainingDataError(f"{out} is not empty; name another folder")
-    trained_on = base_of(adapter)
+    try:
+        trained_on = str(json.loads((adapter / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError) as error:
+        raise TrainingDataError(f"{adapter} holds no LoRA adapter: {error!r}") from error
     base = base or trained_on
     try:
         checkpoint = load_checkpoint(base, dtype=dtype)

@@ -37,6 +37,8 @@ MEMORY_UTILISATION = 0.6
 """Share of the card's memory bandwidth that decoding reaches: an assumption."""
 
 Method = Literal["sft", "dpo", "grpo"]
+METHODS: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
+"""What the recipes of this repository are for; all others are for ``sft``."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,14 @@ class Need:
     decoded_bytes: float
 
     @property
+    def working(self) -> float:
+        """Bytes beside the weights at the worst moment: sampling and training do not happen at once."""
+        return max(self.activations + self.logits, self.cache)
+
+    @property
     def memory(self) -> float:
-        """Bytes on the card, at the worst moment: sampling and training do not happen at once."""
-        working = max(self.activations + self.logits, self.cache)
-        return self.weights + self.adapters + FRAGMENTED * working + CONTEXT_BYTES
+        """Bytes on the card at the worst moment."""
+        return self.weights + self.adapters + FRAGMENTED * self.working + CONTEXT_BYTES
 
     def hours(self, card: Card, epochs: float) -> float:
         """Hours of training, with the shares of the card's peak that are assumed above."""
@@ -171,12 +177,6 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     )
 
 
-def method_of(recipe: Recipe) -> Method:
-    """What a recipe of this repository is for."""
-    methods: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
-    return methods.get(recipe.name, "sft")
-
-
 def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
     """A Markdown table: a row a recipe, with memory and hours for each card.
 
@@ -185,26 +185,26 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
         TrainingDataError: It does not generate.
     """
     architecture = architecture_of(model)
-    heads = [f"fits {card.name}; hours" for card in CARDS]
-    lines = [
-        f"| recipe | method | LoRA | weights, GiB | adapters, GiB | activations and logits, GiB | together, GiB | {' | '.join(heads)} |",
-        "|---|---|---|---|---|---|---|" + "---|" * len(heads),
-    ]
+    headings = (
+        "recipe",
+        "method",
+        "LoRA",
+        "weights, GiB",
+        "adapters, GiB",
+        "activations and logits, GiB",
+        "together, GiB",
+    )
+    lines = [(*headings, *(f"fits {card.name}; hours" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
     for recipe in recipes:
-        method = method_of(recipe)
+        method = METHODS.get(recipe.name, "sft")
         found = need(architecture, recipe, load, method)
-        working = max(found.activations + found.logits, found.cache)
-        cells = [
-            recipe.name,
-            method,
-            f"r {recipe.lora.r}",
-            *(f"{part / GIB:.1f}" for part in (found.weights, found.adapters, working, found.memory)),
+        parts = (found.weights, found.adapters, found.working, found.memory)
+        hours = [
+            f"yes; {found.hours(card, recipe.training.epochs):.1f}" if found.memory <= card.memory * GIB else "no"
+            for card in CARDS
         ]
-        for card in CARDS:
-            fits = found.memory <= card.memory * GIB
-            cells.append(f"yes; {found.hours(card, recipe.training.epochs):.1f}" if fits else "no")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{part / GIB:.1f}" for part in parts), *hours))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def run(arguments: argparse.Namespace) -> None:

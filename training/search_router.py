@@ -10,6 +10,7 @@ is ``direct`` where its answer is observable (the category simple-recognition, o
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from training.command_line import parser_of, run_command
 from training.logistic import cross_validate, fit, fitted_on, rates, save
 
 _RECOGNITION = "simple-recognition"
+_STRENGTH = 1.0  # inverse L2 regularisation
 
 
 @dataclass(frozen=True)
@@ -85,26 +87,16 @@ def _traced(record: dict[str, Any]) -> tuple[str, str | None, TraceFeatures | No
     return str(record["query"]), draft, None if features is None else TraceFeatures.from_dict(features)
 
 
-def labels_of(
-    turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]], progress: bool = False
-) -> list[Route]:
+def labels_of(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route]:
     """``direct`` for a right draft whose answer is observable, ``verify`` for any other right draft, else ``rag``."""
-    judged = judge_turns([turn.answered for turn in turns], judge, accept=accept, progress=progress)
+    judged = judge_turns([turn.answered for turn in turns], judge, accept=accept, progress=sys.stderr.isatty())
     return [
         ("direct" if turn.observable else "verify") if found.correct else "rag"
         for turn, found in zip(turns, judged, strict=True)
     ]
 
 
-def train(
-    turns: Sequence[DraftedTurn],
-    labels: Sequence[Route],
-    *,
-    trained_on: str,
-    strength: float = 1.0,
-    folds: int = 5,
-    seed: int = 0,
-) -> TrainedRouter:
+def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str) -> TrainedRouter:
     """The router fitted to all turns; its accuracy is that of cross-validation, sessions kept together.
 
     Raises:
@@ -113,9 +105,9 @@ def train(
     rows = [turn.features.as_dict() for turn in turns]
     values = np.array([[row[name] for name in FEATURE_NAMES] for row in rows], dtype=np.float64)
     sessions = [turn.answered.session_id for turn in turns]
-    _, measured = cross_validate(values, labels, sessions, strength=strength, standardise=True, folds=folds, seed=seed)
+    measured = cross_validate(values, labels, sessions, strength=_STRENGTH, standardise=True)
     by_rules = [RuleRouter().route(turn.features) for turn in turns]
-    head = fit(values, labels, strength=strength, standardise=True, seed=seed)
+    head = fit(values, labels, strength=_STRENGTH, standardise=True)
     known = [(turn.answered.interaction_id, turn.answered.agent_response) for turn in turns]
     return TrainedRouter(
         **head.model_dump(include={"classes", "coefficients", "intercept", "mean", "scale"}),
@@ -137,15 +129,9 @@ def run(arguments: argparse.Namespace) -> None:
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     pairs = zip(arguments.traces, arguments.responses, strict=True)
     turns = [turn for trace, answers in pairs for turn in drafted_turns(trace, answers)]
-    labels = labels_of(turns, judge, accept, progress=not arguments.no_progress)
-    router = train(
-        turns,
-        labels,
-        trained_on=f"{', '.join(path.parent.name for path in arguments.responses)} (drafts judged by {judge.name})",
-        strength=arguments.strength,
-        folds=arguments.folds,
-        seed=arguments.seed,
-    )
+    labels = labels_of(turns, judge, accept)
+    names = ", ".join(path.parent.name for path in arguments.responses)
+    router = train(turns, labels, f"{names} (drafts judged by {judge.name})")
     counts = ", ".join(f"{count} {route}" for route, count in Counter(labels).most_common())
     print(f"{len(turns)} drafts: {counts}")
     save(router, arguments.out, "router")
@@ -153,8 +139,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    shared = ("--eval-model", "--out", "--strength", "--folds", "--seed", "--cache", "--no-progress")
-    parser = parser_of("search_router", __doc__, *shared)
+    parser = parser_of("search_router", __doc__, "--eval-model", "--out", "--cache")
     parser.add_argument("--traces", type=Path, action="append", required=True, help="trace of a run (JSON lines)")
     parser.add_argument("--responses", type=Path, action="append", required=True, help="answers of the same run")
     parser.add_argument("--dataset", type=Path, help="folder with accept.json, for the rule judge")

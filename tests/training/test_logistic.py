@@ -46,15 +46,14 @@ def test_no_session_stands_on_both_sides() -> None:
     labels = [("left", "right")[number % 2] for number in range(40) for _ in range(5)]
     features = np.repeat(rng.normal(size=(40, 60)), 5, axis=0)
     assert accuracy(fit(features, labels, strength=100.0).predict(features), labels) == 1.0
-    predicted, _ = cross_validate(features, labels, sessions, strength=100.0)
-    assert accuracy(predicted, labels) < 0.75
+    assert cross_validate(features, labels, sessions, strength=100.0)["cross_validated"] < 0.75
 
 
 def test_cross_validation_finds_what_is_there_to_find() -> None:
     features, labels = clouds(3, 20)
     sessions = [f"s{number // 2}" for number in range(60)]
-    predicted, measured = cross_validate(features, labels, sessions, strength=1.0)
-    assert accuracy(predicted, labels) == measured["cross_validated"] > 0.95
+    measured = cross_validate(features, labels, sessions, strength=1.0)
+    assert measured["cross_validated"] > 0.95
     assert measured["cross_validated_macro_recall"] > 0.95 and measured["majority"] < 0.5
 
 

@@ -71,7 +71,6 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
         "None",
         "--out",
         str(out),
-        "--no-progress",
     ]
     assert main(arguments) == 0
     assert "40 drafts: 16 direct, 16 rag, 8 verify" in capsys.readouterr().out
@@ -84,7 +83,7 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
 def test_training_is_deterministic(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, [SIGN, CAR, LOST], times=6)
     labels = labels_of(turns, RuleJudge(), {})
-    first, again = (train(turns, labels, trained_on="here") for _ in range(2))
+    first, again = (train(turns, labels, "here") for _ in range(2))
     assert first == again
 
 
