@@ -252,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the counts and examples as JSON")
-    return run(_measure, parser, arguments)  # fmt: skip
+    return run(_measure, parser, arguments)
 
 
 if __name__ == "__main__":

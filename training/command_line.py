@@ -84,7 +84,7 @@ def training_parser(name: str, description: str | None, recipe: str) -> argparse
     parser.add_argument(
         "--max-steps", type=int, default=-1, metavar="N", help="optimiser steps; default: all of the epochs"
     )
-    return parser  # fmt: skip
+    return parser
 
 
 def read_data(arguments: argparse.Namespace) -> tuple[Run, list[Example], list[Example]]:

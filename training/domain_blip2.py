@@ -231,7 +231,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--out",
         "--held-out",
         "--device",
-        "--seed",
         "--resume",
         "--cache",
         "--online",
@@ -243,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=float, default=5.0, help="default: 5")
     parser.add_argument("--learning-rate", type=float, default=1e-5, help="of the Q-Former (default: 1e-5)")
     parser.add_argument("--batch", type=int, default=16, help="questions in one step (default: 16)")
-    return run_command(run, parser, arguments)  # fmt: skip
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

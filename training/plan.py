@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
     parser.add_argument("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
     parser.add_argument("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
-    return run_command(run, parser, arguments)  # fmt: skip
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":
