@@ -157,11 +157,6 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
     return ResultTable(title, tuple(headings), tuple(headings), tuple(cells))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask, print the table and write it; 2 for what cannot be done."""
-    return run(_measure, _parser(), arguments)
-
-
 def _measure(options: argparse.Namespace) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
@@ -202,13 +197,14 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Ask, print the table and write it; 2 for what cannot be done."""
     parser = parser_of("coherence_variants", __doc__, profile=True)
     parser.add_argument("--mixed-only", action="store_true", help="only questions of several sources")
     parser.add_argument("--questions", type=int, default=0, metavar="N", help="first N of each data set; 0: all")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all variants")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there, in Markdown")
-    return parser
+    return run(_measure, parser, arguments)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from rich.table import Table
+
+from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
 from agents.search.hits import SearchError
 from agents.settings import SettingsError
@@ -14,7 +17,7 @@ from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import DEFAULT_CACHE, index_image, read_kg
 
-FAILURES = (EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
+FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
 """What a benchmark tells in one line; anything else is a fault of its own."""
 
 
@@ -35,19 +38,25 @@ def parser_of(name: str, description: str | None, *, profile: bool = False) -> a
 
 
 def run(
-    measure: Callable[[argparse.Namespace], int],
-    parser: argparse.ArgumentParser,
-    arguments: Sequence[str] | None,
-    *also: type[Exception],
+    measure: Callable[[argparse.Namespace], int], parser: argparse.ArgumentParser, arguments: Sequence[str] | None
 ) -> int:
-    """The exit status of a benchmark: its own, or 2 where it ends in one of ``FAILURES`` or of ``also``."""
+    """The exit status of a benchmark: its own, or 2 where it ends in one of ``FAILURES``."""
     options = parser.parse_args(arguments)
-    failures: tuple[type[Exception], ...] = (*FAILURES, *also)
     try:
         return measure(options)
-    except failures as error:
+    except FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+    """A table for the terminal; the first ``left`` columns are words, the others figures."""
+    table = Table(title=title)
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def graph_index(split: Split, encoder: ImageEncoder) -> tuple[list[str], FloatArray]:

@@ -20,13 +20,12 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
 
 from agents.methods.fusion import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
-from benchmarks.common import graph_index, parser_of, run
+from benchmarks.common import graph_index, parser_of, run, table_of
 from mini_crag_mm.loader import ShownScene, read_scenes
 
 LEAST_WIDTH = 0.2
@@ -63,11 +62,6 @@ class Seen:
     true_box: int
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 2 where scenes or models are missing."""
-    return run(_measure, _parser(), arguments)
-
-
 def _measure(options: argparse.Namespace) -> int:
     registry = ModelRegistry(options.cache)
     detector: Detector = registry.load(json.loads(options.detector))
@@ -87,8 +81,23 @@ def _measure(options: argparse.Namespace) -> int:
     console = Console()
     console.print(f"{options.split}: {len(scenes)} scenes, {len(seen)} objects, {len(entities)} entities in the index")
     console.print(f"{detector.name}: {1000 * spent:.0f} ms of processor time an image")
-    console.print(_boxes_table(seen))
-    console.print(_entities_table(seen))
+    shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in seen]) for boxes in BOXES]
+    best = [f"best {boxes}" if boxes > 1 else "best box" for boxes in BOXES]
+    title = "Objects whose box is found (IoU at least 0.5)"
+    console.print(table_of(title, best, [[f"{share:.1%}" for share in shares]], left=0))
+    searches = {
+        "whole picture": [one.whole for one in seen],
+        "whole picture and crops, any list": [one.any_list for one in seen],
+        "whole picture and crops, fused by score": [one.by_score for one in seen],
+        "whole picture and crops, fused by reciprocal rank": [one.by_rank for one in seen],
+        "true boxes": [one.true_box for one in seen],
+    }
+    rows = [
+        (name, *(f"{np.mean([place < rank for place in found]):.1%}" for rank in RANKS))
+        for name, found in searches.items()
+    ]
+    headings = ("search", *(f"recall@{rank}" for rank in RANKS))
+    console.print(table_of("Objects whose entity is found", headings, rows))
     return 0
 
 
@@ -137,46 +146,17 @@ def _places(lists: Sequence[Sequence[tuple[int, float]]], method: Method) -> dic
     return {entry.item[0]: place for place, entry in enumerate(fused)}
 
 
-def _boxes_table(seen: Sequence[Seen]) -> Table:
-    table = Table(title="Objects whose box is found (IoU at least 0.5)")
-    for boxes in BOXES:
-        table.add_column(f"best {boxes}" if boxes > 1 else "best box", justify="right")
-    shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in seen]) for boxes in BOXES]
-    table.add_row(*(f"{share:.1%}" for share in shares))
-    return table
-
-
-def _entities_table(seen: Sequence[Seen]) -> Table:
-    table = Table(title="Objects whose entity is found")
-    table.add_column("search")
-    for rank in RANKS:
-        table.add_column(f"recall@{rank}", justify="right")
-    for name, found in (
-        ("whole picture", [one.whole for one in seen]),
-        ("whole picture and crops, any list", [one.any_list for one in seen]),
-        ("whole picture and crops, fused by score", [one.by_score for one in seen]),
-        ("whole picture and crops, fused by reciprocal rank", [one.by_rank for one in seen]),
-        ("true boxes", [one.true_box for one in seen]),
-    ):
-        table.add_row(name, *(f"{np.mean([place < rank for place in found]):.1%}" for rank in RANKS))
-    return table
-
-
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; 2 where scenes or models are missing."""
+    detector = '{"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}'
+    encoder = '{"kind": "efficientnet-lite2"}'
     parser = parser_of("crops", __doc__)
-    parser.add_argument(
-        "--detector",
-        default='{"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}',
-        metavar="JSON",
-        help="model specification",
-    )
-    parser.add_argument(
-        "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
-    )
+    parser.add_argument("--detector", default=detector, metavar="JSON", help="model specification")
+    parser.add_argument("--encoder", default=encoder, metavar="JSON", help="model specification")
     parser.add_argument("--most", type=int, default=6, help="boxes of a picture that are searched (default: 6)")
     parser.add_argument("--padding", type=float, default=0.05, help="share of its sides a box grows by (default: 0.05)")
     parser.add_argument("--least-objects", type=int, default=2, help="objects a scene has at least (default: 2)")
-    return parser
+    return run(_measure, parser, arguments)
 
 
 if __name__ == "__main__":

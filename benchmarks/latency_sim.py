@@ -20,16 +20,16 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from agents.launch import Launch, preset_names
-from agents.models.architecture import ArchitectureError
+from agents.models.pixels import to_rgb
 from agents.settings import PROMPTS
-from benchmarks.common import parser_of, run
+from agents.turn import Turn
+from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
-from benchmarks.latency.recorded_calls import Question, read, record, write
-from benchmarks.latency.replayed_calls import placed_models, stage_seconds, turn_seconds
+from benchmarks.latency.recorded_calls import read, record, write
+from benchmarks.latency.replayed_calls import placed_models, turn_seconds
 from mini_crag_mm.loader import PreparedSet
 
 BATCHES = (1, 8, 16)
@@ -37,22 +37,10 @@ MEAN_LIMIT, MAX_LIMIT = 4.0, 10.0
 """What `best` has to keep: 4 s a turn on average, and the challenge's 10 s at most."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 where `best` is too slow, 2 where a preset cannot be recorded."""
-    return run(_measure, _parser(), arguments, ArchitectureError)
-
-
 def _measure(options: argparse.Namespace) -> int:
     console = Console(width=140)
     machine = Machine.read()
-    shown = Table(
-        title="seconds a turn on one L40S, simulated",
-        caption="QA-Dragon published (tasks 1 to 3): "
-        + ", ".join(f"{seconds:.2f}" for seconds in machine.published)
-        + " s",
-    )
-    for column in ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max"):
-        shown.add_column(column, justify="left" if column == "preset" else "right")
+    rows: list[tuple[str, ...]] = []
     slow = False
     Launch.read(profile="embedded", cache=options.cache).prepare()  # before Hugging Face's libraries are imported
     for preset in options.presets or preset_names():
@@ -63,18 +51,14 @@ def _measure(options: argparse.Namespace) -> int:
         for size in BATCHES:
             times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
             p50, p95 = np.percentile(times, (50, 95))
-            shown.add_row(
-                preset if size == BATCHES[0] else "", str(size), f"{asked:.2f}" if size == BATCHES[0] else "",
-                *(f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times))),
-                end_section=size == BATCHES[-1],
-            )  # fmt: skip
+            first = (preset, str(size), f"{asked:.2f}") if size == BATCHES[0] else ("", str(size), "")
+            rows.append((*first, *(f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times)))))
             if preset == "best":
                 slow = slow or statistics.mean(times) >= MEAN_LIMIT or max(times) >= MAX_LIMIT
-        if options.stages:
-            by_stage = stage_seconds(records, BATCHES[0], settings.stages, models, machine, options.reply_share)
-            said = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in by_stage.items())
-            console.print(f"{preset}, batch {BATCHES[0]}, by stage: {said}")
-    console.print(shown)
+    headings = ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max")
+    console.print(table_of("seconds a turn on one L40S, simulated", headings, rows))
+    published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
+    console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
     if slow:
         console.print(f"best is over {MEAN_LIMIT:.0f} s on average or {MAX_LIMIT:.0f} s at most", style="red")
     return int(slow)
@@ -88,7 +72,10 @@ def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     if not path.is_file():
         mini = PreparedSet(options.split, options.cache)
         pipeline = mini.search()
-        asked = (Question(each.turn.query, each.image, each.history) for each in mini.turns(options.sessions))
+        asked = (
+            Turn(each.turn.query, each.image and to_rgb(each.image), each.history)
+            for each in mini.turns(options.sessions)
+        )
         unfinished = path.with_suffix(".part")
         models = Launch.read(profile="embedded", cache=options.cache).models()
         write(record(asked, launch.settings, pipeline, models), unfinished)
@@ -96,16 +83,16 @@ def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     return read(path)
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; 1 where `best` is too slow, 2 where a preset cannot be recorded."""
     parser = parser_of("latency_sim", __doc__)
     parser.add_argument("--presets", nargs="*", help="presets (default: all)")
     parser.add_argument("--sessions", type=int, default=12, help="sessions of each data set (default: 12)")
     parser.add_argument(
         "--reply-share", type=float, default=1.0, help="share of its limit that a reply takes (default: 1)"
     )
-    parser.add_argument("--stages", action="store_true", help="also say what each stage takes at batch 1")
     parser.add_argument("--records", type=Path, default=Path(".cache/latency"), help="folder of the recorded calls")
-    return parser
+    return run(_measure, parser, arguments)
 
 
 if __name__ == "__main__":

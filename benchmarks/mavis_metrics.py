@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.common import run
+from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
 from evaluation.attribution.fluency import mauve
-from evaluation.attribution.mavis import Grader, LongAnswer, score, summary
+from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
+from evaluation.data.crag_dataset import read_accept
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
@@ -34,13 +34,8 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 2 for a run that cannot be read."""
-    return run(_measure, _parser(), arguments)
-
-
 def _measure(options: argparse.Namespace) -> int:
-    accept = _accept(options.dataset)
+    accept = {} if options.dataset is None else read_accept([options.dataset])
     runs = [
         (f"{folder.name} ({which})" if len(options.sentences) > 1 else folder.name, read_cited(folder, which, accept))
         for folder in options.runs
@@ -51,12 +46,13 @@ def _measure(options: argparse.Namespace) -> int:
     rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
     if options.json is not None:
         options.json.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
-    table = Table(title=f"MAVIS metrics, graded by {grader.name}; MAUVE from {options.features}")
-    for column in ("run", "answered", *(title for title, _ in _COLUMNS)):
-        table.add_column(column, justify="left" if column == "run" else "right")
-    for row in rows:
-        table.add_row(row["run"], f"{row['answers']}/{row['turns']}", *(_cell(name, row[name]) for _, name in _COLUMNS))
-    Console(width=200).print(table)
+    title = f"MAVIS metrics, graded by {grader.name}; MAUVE from {options.features}"
+    headings = ("run", "answered", *(heading for heading, _ in _COLUMNS))
+    cells = [
+        (row["run"], f"{row['answers']}/{row['turns']}", *(_cell(name, row[name]) for _, name in _COLUMNS))
+        for row in rows
+    ]
+    Console(width=200).print(table_of(title, headings, cells))
     return 0
 
 
@@ -65,9 +61,8 @@ def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict
     row = summary([score(answer, grader) for answer in cited.answers])
     row["mauve"] = None
     if features is not None:
-        row["mauve"] = mauve(
-            features([_text(answer) for answer in cited.answers]), features([answer.truth for answer in cited.answers])
-        )
+        given = [" ".join(sentence.text for sentence in answer.sentences) for answer in cited.answers]
+        row["mauve"] = mauve(features(given), features([answer.truth for answer in cited.answers]))
     return {**row, "turns": cited.turns}
 
 
@@ -97,17 +92,10 @@ def smollm2_features(cache: Path) -> Features:
     return features
 
 
-def minilm_features() -> Features:
-    """Sentence embeddings of all-MiniLM-L6-v2, shape (texts, 384)."""
-    from agents.models.encoders.minilm import load_minilm
-
-    return load_minilm().encode
-
-
 def _features(name: str, cache: Path) -> Features | None:
     if name == "none":
         return None
-    return smollm2_features(cache) if name == "smollm2" else minilm_features()
+    return smollm2_features(cache)
 
 
 def _grader(name: str) -> Grader:
@@ -118,35 +106,24 @@ def _grader(name: str) -> Grader:
     return ModelGrader(name)
 
 
-def _accept(dataset: Path | None) -> dict[str, list[str]]:
-    if dataset is None:
-        return {}
-    from evaluation.data.crag_dataset import read_accept
-
-    return read_accept([dataset])
-
-
-def _text(answer: LongAnswer) -> str:
-    return " ".join(sentence.text for sentence in answer.sentences)
-
-
 def _cell(name: str, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.1f}" if name.endswith(("retrieved", "used")) else f"{100 * value:.1f}"
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 2 for a run that cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     which: tuple[Which, ...] = ("generated", "checked")
     parser.add_argument("--runs", nargs="+", type=Path, required=True, metavar="DIR", help="output folders of runs")
     parser.add_argument("--dataset", type=Path, help="data set folder, for its accept forms")
     parser.add_argument("--grader", default="rule", help='"rule", or a model of an OpenAI-compatible server (gpt-4.1)')
-    parser.add_argument("--features", default="smollm2", choices=["smollm2", "minilm", "none"], help="for MAUVE")
+    parser.add_argument("--features", default="smollm2", choices=["smollm2", "none"], help="for MAUVE")
     parser.add_argument("--sentences", nargs="+", default=list(which), choices=which, help="before the check, after it")
     parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of converted weights")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
-    return parser
+    return run(_measure, parser, arguments)
 
 
 if __name__ == "__main__":

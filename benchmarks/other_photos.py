@@ -26,7 +26,7 @@ from rich.table import Table
 
 from agents.models.base import FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
-from benchmarks.common import graph_index, parser_of, run
+from benchmarks.common import graph_index, parser_of, run, table_of
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_kg, read_scenes
 
@@ -144,38 +144,30 @@ def mini_queries(split: Split) -> list[Query]:
 
 def recall_table(found: Sequence[Found]) -> Table:
     """Recall by group."""
-    table = Table(title="Is the right entity found?")
-    for column in ("group", "photographs", "recall@1", "recall@5"):
-        table.add_column(column, justify="left" if column == "group" else "right")
+    rows = []
     for group in sorted({one.group for one in found}):
         ranks = [one.rank for one in found if one.group == group]
         known = [rank for rank in ranks if rank is not None]
         shares = [f"{np.mean([rank < k for rank in known]):.1%}" if known else "none can be right" for k in (1, 5)]
-        table.add_row(group, str(len(ranks)), *shares)
-    return table
+        rows.append((group, str(len(ranks)), *shares))
+    return table_of("Is the right entity found?", ("group", "photographs", "recall@1", "recall@5"), rows)
 
 
 def cosine_table(found: Sequence[Found]) -> Table:
     """Cosines of right and wrong first hits by group: mean and quantiles; and their lead over the second hit."""
-    table = Table(title=f"First hits: mean and quantiles {', '.join(f'{q:.0%}' for q in QUANTILES)}")
-    for column in ("group", "first hit", "hits", "cosine", "lead over the second"):
-        table.add_column(column, justify="right" if column == "hits" else "left")
+    rows = []
     for group in sorted({one.group for one in found}):
         for right in (True, False):
             hits = [one for one in found if one.group == group and (one.rank == 0) == right]
             if hits:
                 cells = (_spread([hit.cosine for hit in hits]), _spread([hit.lead for hit in hits]))
-                table.add_row(group, "right" if right else "wrong", str(len(hits)), *cells)
-    return table
+                rows.append((group, "right" if right else "wrong", str(len(hits)), *cells))
+    title = f"First hits: mean and quantiles {', '.join(f'{q:.0%}' for q in QUANTILES)}"
+    return table_of(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left=5)
 
 
 def _spread(values: Sequence[float]) -> str:
     return f"{np.mean(values):.2f} ({', '.join(f'{value:.2f}' for value in np.quantile(values, QUANTILES))})"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 2 where the photographs, the set or the model cannot be used."""
-    return run(_measure, _parser(), arguments)
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -197,7 +189,8 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables; 2 where the photographs, the set or the model cannot be used."""
     parser = parser_of("other_photos", __doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--photos", type=Path, metavar="FOLDER", help="photographs named by entity")
@@ -205,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
     )
-    return parser
+    return run(_measure, parser, arguments)
 
 
 if __name__ == "__main__":

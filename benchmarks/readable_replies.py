@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from agents.crag_agent import CragAgent
 from agents.deadline import NO_DEADLINE, Deadline
@@ -28,7 +27,7 @@ from agents.model_set import ModelSet
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.prompts import Prompt, PromptLibrary
 from agents.settings import PROMPTS
-from benchmarks.common import parser_of, run
+from benchmarks.common import parser_of, run, table_of
 from mini_crag_mm.loader import PreparedSet
 
 Readable = Callable[[str], bool]
@@ -78,11 +77,7 @@ def readers() -> dict[str, Readable]:
 
     def drafts(text: str) -> bool:
         draft = parse_draft(said(text), 5)
-        return bool(draft.steps) and bool(draft.answer)
-
-    def four(text: str) -> bool:
-        steps = parse_four_steps(text, 5)
-        return steps.final is not None
+        return bool(draft.steps and draft.answer)
 
     def tools(text: str) -> bool:
         found = json_object(text) or {}
@@ -102,7 +97,7 @@ def readers() -> dict[str, Readable]:
         "entity_selection": holds("entity", int),
         "entry_answer": briefly,
         "entry_choice": lambda text: entry_letter(text, 5) is not None,
-        "four_steps": four,
+        "four_steps": lambda text: parse_four_steps(text, 5).final is not None,
         "image_summary": one_line,
         "knowledge_extraction": lambda text: (
             extracted(said(text)) is not None or text.strip().lower().startswith("none")
@@ -160,30 +155,30 @@ class NamedPrompts(PromptLibrary):
         return self._made.get(id(request.messages), (None,))[0]
 
 
+class ReadChat:
+    """A chat model; each reply is handed on to ``read`` with its request."""
+
+    def __init__(self, model: ChatModel, read: Callable[[ChatRequest, ChatReply], None]) -> None:
+        self.name, self._model, self._read = model.name, model, read
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """As the model's own."""
+        replies = self._model.chat(requests, deadline)
+        for request, reply in zip(requests, replies, strict=True):
+            self._read(request, reply)
+        return replies
+
+
 class ReadModels(ModelSet):
-    """The models of an agent; each reply is handed on to ``read`` with its request."""
+    """The models of an agent; replies of chat models are handed on to ``read``."""
 
     def __init__(self, models: ModelSet, read: Callable[[ChatRequest, ChatReply], None]) -> None:
         self._models, self._read = models, read
 
     def get(self, role: str) -> Any:
         """The model of a role (see ``ModelSet.get``)."""
-        return self._models.get(role)
-
-    def chat(self, role: str = "chat") -> ChatModel:
-        """The chat model of a role."""
-        return _ReadChat(self._models.chat(role), self._read)
-
-
-class _ReadChat:
-    def __init__(self, model: ChatModel, read: Callable[[ChatRequest, ChatReply], None]) -> None:
-        self.name, self._model, self._read = model.name, model, read
-
-    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        replies = self._model.chat(requests, deadline)
-        for request, reply in zip(requests, replies, strict=True):
-            self._read(request, reply)
-        return replies
+        model = self._models.get(role)
+        return ReadChat(model, self._read) if isinstance(model, ChatModel) else model
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
@@ -227,23 +222,13 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     return [counts[name] for name in sorted(counts)]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
-    return run(_measure, _parser(), arguments)
-
-
 def _measure(options: argparse.Namespace) -> int:
     console = Console()
     presets = options.presets.split(",") if options.presets != "all" else preset_names()
     found = [each for preset in presets for each in count(preset, options, console)]
-    table = Table(
-        title=f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"
-    )
-    for column in ("preset", "prompt", "replies", "readable", "cut by the limit"):
-        table.add_column(column, justify="left" if column in ("preset", "prompt") else "right")
-    for each in found:
-        table.add_row(each.preset, each.prompt, str(each.replies), f"{100 * each.share:.0f}%", str(each.cut))
-    console.print(table)
+    title = f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"
+    rows = [(one.preset, one.prompt, str(one.replies), f"{100 * one.share:.0f}%", str(one.cut)) for one in found]
+    console.print(table_of(title, ("preset", "prompt", "replies", "readable", "cut by the limit"), rows, left=2))
     for each in found:
         for text in each.examples:
             console.print(f"{each.preset}, {each.prompt}, not readable: {text!r}", markup=False, soft_wrap=True)
@@ -252,7 +237,8 @@ def _measure(options: argparse.Namespace) -> int:
     return int(any(100 * each.share < options.least for each in found))
 
 
-def _parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
     parser = parser_of("readable_replies", __doc__, profile=True)
     parser.add_argument("--presets", default="all", metavar="A,B", help="presets to run (default: all)")
     parser.add_argument("--num-conversations", type=int, default=20, metavar="N", help="questions (default: 20)")
@@ -266,7 +252,7 @@ def _parser() -> argparse.ArgumentParser:
         "--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the counts and examples as JSON")
-    return parser
+    return run(_measure, parser, arguments)
 
 
 if __name__ == "__main__":

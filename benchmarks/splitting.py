@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity
-from benchmarks.common import parser_of, run
+from benchmarks.common import parser_of, run, table_of
 from mini_crag_mm.content_models import Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg
 
@@ -62,16 +61,14 @@ def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
     most = max(RANKS)
     table: list[list[int]] = []
     for way in range(len(WAYS)):
-        flat = [(index, query) for index, item in enumerate(asked) for query in item.queries[way]]
-        best: list[dict[str, float]] = [{} for _ in asked]
-        for (index, _), results in zip(
-            flat, search.search_web([query for _, query in flat], most, 3 * most), strict=True
-        ):
-            for hit in results.hits:
-                best[index][hit.page_name] = max(hit.score, best[index].get(hit.page_name, -1.0))
+        queries = [query for item in asked for query in item.queries[way]]
+        found = iter(search.search_web(queries, most, 3 * most))
         row = []
-        for item, pages in zip(asked, best, strict=True):
-            ordered = sorted(pages, key=lambda name: -pages[name])
+        for item in asked:
+            best: dict[str, float] = {}
+            for hit in (hit for _ in item.queries[way] for hit in next(found).hits):
+                best[hit.page_name] = max(hit.score, best.get(hit.page_name, -1.0))
+            ordered = sorted(best, key=lambda name: -best[name])
             row.append(next((rank for rank, name in enumerate(ordered) if name in item.pages), most * 100))
         table.append(row)
     return table
@@ -85,13 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(options: argparse.Namespace) -> int:
     search = SearchGateway(PreparedSet(options.split, options.cache).search())
     asked = questions(options.split)
-    table = Table(title=f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}")
-    table.add_column("queries")
-    for k in RANKS:
-        table.add_column(f"@{k}", justify="right")
-    for way, row in zip(WAYS, ranks(asked, search), strict=True):
-        table.add_row(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS))
-    Console().print(table)
+    found = zip(WAYS, ranks(asked, search), strict=True)
+    rows = [(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS)) for way, row in found]
+    title = f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}"
+    Console().print(table_of(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
     return 0
 
 

@@ -1,1 +1,1 @@
-"""Fits the small classifiers of the agent: the domain head and the search router. It may import the agent and the evaluation."""
+"""From recorded runs to training data, adapters, routers and heads. It may import the agent and the evaluation."""

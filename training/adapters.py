@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.models.base import ModelError
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from training.chat_examples import TrainingDataError
 from training.recipes import LoraTable, Recipe
@@ -60,12 +56,9 @@ def load_base(model: str | Path, recipe: Recipe, device: str = "cpu") -> Checkpo
     """A checkpoint in the recipe's dtype, without adapters and without a cache.
 
     Raises:
-        TrainingDataError: The checkpoint cannot be loaded.
+        ModelError: The checkpoint cannot be loaded.
     """
-    try:
-        checkpoint = load_checkpoint(model, device, recipe.training.dtype)
-    except ModelError as error:
-        raise TrainingDataError(str(error)) from error
+    checkpoint = load_checkpoint(model, device, recipe.training.dtype)
     without_cache(checkpoint.model)
     return checkpoint
 
@@ -74,7 +67,8 @@ def load_trainable(model: str | Path, recipe: Recipe, device: str = "cpu") -> Tr
     """A checkpoint with fresh adapters; where the recipe says so, activations are checkpointed.
 
     Raises:
-        TrainingDataError: The checkpoint cannot be loaded, or has none of the layers that get adapters.
+        ModelError: The checkpoint cannot be loaded.
+        TrainingDataError: It has none of the layers that get adapters.
     """
     from peft import get_peft_model
 
@@ -90,21 +84,3 @@ def without_cache(model: Any) -> None:
     """Let a model keep no keys and values: with a cache transformers overlooks that a row is packed, and checkpointing is off."""
     for config in (model.config, model.config.get_text_config()):
         config.use_cache = False
-
-
-def run_guarded(call: Callable[[], Any], what: str) -> Any:
-    """Call, with a full GPU told in plain words; what a trainer prints goes to the error output, the result alone to the other.
-
-    Raises:
-        TrainingDataError: The memory of the device is full.
-    """
-    import torch
-
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            return call()
-    except torch.OutOfMemoryError as error:
-        raise TrainingDataError(
-            f"{what} does not fit the device ({error}); see python -m training.plan, and make training.batch or "
-            "training.max_tokens smaller, or turn training.checkpointing on"
-        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -63,6 +64,11 @@ class Example:
     folder: Path = Path()
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Session and interaction."""
+        return self.session_id, self.interaction_id
+
+    @property
     def images(self) -> tuple[str, ...]:
         """Names of all images, in their order."""
         return tuple(name for message in self.messages for name in message.images)
@@ -89,6 +95,16 @@ class Example:
                 return image.convert("RGB")
         except OSError as error:
             raise TrainingDataError(f"{path} cannot be read ({error}); collect the data again") from error
+
+
+def share_of(name: str) -> float:
+    """A number from 0 to below 1 by the SHA-256 of a name, the same on every machine."""
+    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
+
+
+def is_held_out(session_id: str, share: float) -> bool:
+    """Whether a session is held out: by the hash of its id, the same in every collection with this share."""
+    return share_of(session_id) < share
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""What the commands of the training have in common: their flags, the data they read, and what they leave in the output folder."""
+"""What the commands of the training have in common: their options, the data they read, and what they leave in the output folder."""
 
 from __future__ import annotations
 
@@ -6,73 +6,113 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agents.launch import DEFAULT_CACHE
-from evaluation.records import EvaluationError
+from agents.models.architecture import ArchitectureError
+from agents.models.base import ModelError
+from agents.settings import SettingsError
+from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.recipes import Recipe, load_recipe, recipe_names
 
 ABOUT = "about.json"
+FAILURES = (ArchitectureError, EvaluationError, ModelError, SettingsError, TrainingDataError)
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--cache": {"type": Path, "default": DEFAULT_CACHE, "help": "folder of judgements, converted tables and weights"},
+    "--dataset": {"type": Path, "help": "local folder of the data sets; default: the hub's CRAG-MM"},
+    "--device": {"default": "cpu", "help": "cpu, cuda ... (default: cpu)"},
+    "--eval-model": {"metavar": "MODEL", "help": "judge of the replies (see local_evaluation.py)"},
+    "--held-out": {"type": float, "default": 0.1, "help": "share of the sessions held out (default: %(default)s)"},
+    "--online": {"action": "store_true", "help": "fetch pictures that are given by URL"},
+    "--out": {"type": Path, "required": True, "help": "folder of the result"},
+    "--resume": {"action": "store_true", "help": "go on from the last checkpoint in --out"},
+    "--revision": {"default": DEFAULT_REVISION, "help": "data set revision (default: %(default)s)"},
+    "--set": {"action": "append", "default": [], "metavar": "TABLE.KEY=VALUE",
+              "help": "value of the recipe replaced, such as data.refusals_left_out=0.7; may be repeated"},
+    "--split": {"default": "validation", "help": "split to train on (default: validation)"},
+}  # fmt: skip
+"""Options that several commands have."""
 
 
-def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
-    """The parser of ``python -m training.NAME``."""
-    return argparse.ArgumentParser(
+@dataclass(frozen=True)
+class Run:
+    """One training: its recipe, and what the command line says of it.
+
+    Attributes:
+        out: Folder of the result.
+        steps: Most optimiser steps; -1 for as many as the epochs hold.
+        resume: Whether to go on from the last checkpoint in ``out``, where there is one.
+    """
+
+    recipe: Recipe
+    out: Path
+    device: str = "cpu"
+    steps: int = -1
+    resume: bool = False
+
+
+def parser_of(name: str, description: str | None, *shared: str, **changes: Any) -> argparse.ArgumentParser:
+    """The parser of ``python -m training.NAME``.
+
+    Args:
+        shared: Names of the options that it has from ``_OPTIONS``.
+        changes: Other defaults of theirs, by the option's name in the result.
+    """
+    parser = argparse.ArgumentParser(
         prog=f"python -m training.{name}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    for option in shared:
+        parser.add_argument(option, **_OPTIONS[option])
+    parser.set_defaults(**changes)
+    return parser
 
 
 def training_parser(name: str, description: str | None, recipe: str) -> argparse.ArgumentParser:
-    """A parser with the flags that all trainings of a language model share; ``recipe`` is the default."""
-    parser = parser_of(name, description)
+    """A parser with the options that all trainings of a language model share; ``recipe`` is the default."""
+    parser = parser_of(name, description, "--set", "--out", "--device", "--resume", "--eval-model", "--cache")
     parser.add_argument("--data", type=Path, required=True, help="folder that training.collect wrote")
     parser.add_argument("--model", required=True, help="checkpoint folder, or an id of the local Hugging Face cache")
     parser.add_argument(
         "--recipe", default=recipe, help=f"{', '.join(recipe_names())} or a TOML file (default: {recipe})"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="value of the recipe replaced, "
-                        "such as data.refusals_left_out=0.7; may be repeated")  # fmt: skip
-    parser.add_argument("--out", type=Path, required=True, help="folder of the result")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda ... (default: cpu)")
     parser.add_argument(
         "--max-steps", type=int, default=-1, metavar="N", help="optimiser steps; default: all of the epochs"
     )
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
-    parser.add_argument("--eval-model", metavar="MODEL", help="judge of replies (see local_evaluation.py)")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder of judgements")
     return parser
 
 
-def read_data(arguments: argparse.Namespace) -> tuple[Recipe, list[Example], list[Example]]:
-    """The recipe, the examples to train on and those held out.
+def read_data(arguments: argparse.Namespace) -> tuple[Run, list[Example], list[Example]]:
+    """The run that ``training_parser`` describes, the examples to train on and those held out.
 
     Raises:
-        TrainingDataError: One of them is missing or malformed.
+        TrainingDataError: Recipe or examples are missing or malformed.
     """
     recipe = load_recipe(arguments.recipe, arguments.set)
-    return recipe, read_examples(arguments.data / TRAIN), read_examples(arguments.data / HELD_OUT)
+    run = Run(recipe, arguments.out, arguments.device, arguments.max_steps, arguments.resume)
+    return run, read_examples(arguments.data / TRAIN), read_examples(arguments.data / HELD_OUT)
 
 
-def write_about(out: Path, about: dict[str, Any]) -> dict[str, Any]:
-    """Write what was done into the output folder, and return it."""
+def write_about(out: Path, about: dict[str, Any]) -> None:
+    """Write what was done into the output folder, and print it."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return about
+    text = json.dumps(about, indent=2, ensure_ascii=False)
+    (out / ABOUT).write_text(text + "\n", encoding="utf-8")
+    print(text)
 
 
 def run_command(
-    run: Callable[[argparse.Namespace], dict[str, Any]],
-    parser: argparse.ArgumentParser,
-    arguments: Sequence[str] | None,
+    run: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, arguments: Sequence[str] | None
 ) -> int:
-    """Run and print what was done, as JSON; 2 with one line where data, judge or checkpoint cannot be used."""
+    """The exit status of a command: 0, or 2 with one line on standard error where data, judge or model cannot be used."""
     try:
-        print(json.dumps(run(parser.parse_args(arguments)), indent=2, ensure_ascii=False))
-    except (EvaluationError, TrainingDataError) as error:
+        run(parser.parse_args(arguments))
+    except FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

@@ -12,7 +12,6 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -20,28 +19,13 @@ from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS
-from evaluation.judge.judging import Judge, choose_judge
-from evaluation.scores.scoring import is_miss
-from training.answer_support import holds_answer
+from evaluation.judge.judging import Judge
 from training.chat_examples import Example, Message, TrainingDataError
-from training.collect import (
-    Record,
-    answer_in,
-    collect_run,
-    is_held_out,
-    known_content,
-    read_record,
-    runs_parser,
-    write_collection,
-)
+from training.collect import Key, Record, answer_in, examples_of, read_runs, runs_parser, write_collection
 from training.command_line import run_command, write_about
-from training.public_test import TestContent
 
-Objective = Literal["prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t"]
-OBJECTIVES: tuple[Objective, ...] = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")
+OBJECTIVES = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")
 """The sets by the loss they are for; they stand in ``Example.stage``."""
-
-_Turns = Mapping[tuple[str, str], Mapping[str, Example]]
 
 
 def knowledge_source(own: Example, retrieved: Example) -> tuple[Literal["prki_int", "prki_ext"], str] | None:
@@ -71,52 +55,31 @@ def modality(
     return ("v", by_picture) if holding[by_picture] else ("t", by_text)
 
 
-def mine(
-    run: Path, judge: Judge, *, accept: Mapping[str, Sequence[str]] | None = None, test: TestContent | None = None
-) -> list[Example]:
-    """The examples of all sets that a run holds.
-
-    Raises:
-        TrainingDataError, EvaluationError: See ``collect_run``.
-    """
-    asked: dict[tuple[str, str], dict[str, Example]] = {}
-    for example in collect_run(run, judge, accept=accept, test=test).examples:
-        asked.setdefault((example.session_id, example.interaction_id), {})[example.stage] = example
-    record = read_record(run, test)
-    made = [*_prki(asked), *_by_modality(record, asked, accept or {})]
-    return [replace(example, folder=run) for example in made]
-
-
-def _prki(asked: _Turns) -> Iterator[Example]:
+def mine(record: Record, judge: Judge) -> Iterator[Example]:
+    """The examples of all sets that a run holds."""
+    asked: dict[Key, dict[str, Example]] = {}
+    for example in examples_of(record, judge):
+        asked.setdefault(example.key, {})[example.stage] = example
     for stages in asked.values():
-        own, retrieved = stages.get("parametric_answer"), stages.get("entry_answer")
-        if own is None or retrieved is None:
+        if "parametric_answer" in stages and "entry_answer" in stages:
+            found = knowledge_source(stages["parametric_answer"], stages["entry_answer"])
+            if found is not None:
+                yield replace(stages["entry_answer"], stage=found[0], reply=found[1], reply_verdict="correct")
+    for line, judged in record.answerable():
+        entries, stages = line["entries"], asked.get(judged.turn.key, {})
+        chosen = modality(
+            [entry["visual"] for entry in entries],
+            [entry["textual"] for entry in entries],
+            [record.holds_answer(entry["text"], judged.turn) for entry in entries],
+        )
+        if chosen is None:
             continue
-        found = knowledge_source(own, retrieved)
-        if found is not None:
-            stage, reply = found
-            yield replace(retrieved, stage=stage, reply=reply, reply_verdict="correct")
-
-
-def _by_modality(record: Record, asked: _Turns, accept: Mapping[str, Sequence[str]]) -> Iterator[Example]:
-    for line in record.lines:
-        key = record.key(line) if line["kind"] == "turn" else None
-        if key is None or is_miss(record.judged[key].turn.ground_truth):
-            continue
-        turn, entries = record.judged[key].turn, line["entries"]
-        forms = accept.get(turn.interaction_id, ())
-        holding = [holds_answer(entry["text"], turn.query, turn.ground_truth, forms) for entry in entries]
-        found = modality([entry["visual"] for entry in entries], [entry["textual"] for entry in entries], holding)
-        if found is None:
-            continue
-        side, place = found
-        choice = asked.get(key, {}).get("choose_entry")
-        if choice is not None:
-            yield replace(choice, stage=f"vtki_{side}", reply=LETTERS[place], choices=len(entries))
-        answered = asked.get(key, {}).get("entry_answer")
-        if answered is not None:
-            messages = _entry_messages(line, entries[place])
-            yield replace(answered, stage=f"sft_{side}", messages=messages, reply=turn.ground_truth, prompt_cut=0)
+        side, place = chosen
+        if "choose_entry" in stages:
+            yield replace(stages["choose_entry"], stage=f"vtki_{side}", reply=LETTERS[place], choices=len(entries))
+        if "entry_answer" in stages:
+            messages, truth = _entry_messages(line, entries[place]), judged.turn.ground_truth
+            yield replace(stages["entry_answer"], stage=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0)
 
 
 def _entry_messages(line: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -131,30 +94,22 @@ def _entry_messages(line: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[
     return tuple(messages)
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+def run(arguments: argparse.Namespace) -> None:
     """Mine, write and describe.
 
     Raises:
         TrainingDataError, EvaluationError: A run cannot be used; the message says why.
     """
-    test, accept = known_content(arguments)
-    judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    examples = [row for folder in arguments.runs for row in mine(folder, judge, accept=accept, test=test)]
+    records, judge, about = read_runs(arguments)
+    examples = [row for record in records for row in mine(record, judge)]
     if not examples:
         raise TrainingDataError(
             "no turn of the runs belongs to any of the sets; record runs of the preset core_mmrag_calls, whose stages ask one by one"
         )
-    write_collection(examples, arguments.out, arguments.held_out)
-    train = Counter(row.stage for row in examples if not is_held_out(row.session_id, arguments.held_out))
-    every = Counter(row.stage for row in examples)
-    about = {
-        "runs": [str(folder) for folder in arguments.runs],
-        "judge": judge.name,
-        "held_out_share": arguments.held_out,
-        "train": {name: train[name] for name in OBJECTIVES},
-        "held_out": {name: every[name] - train[name] for name in OBJECTIVES},
-    }
-    return write_about(arguments.out, about)
+    for side, rows in write_collection(examples, arguments.out, arguments.held_out).items():
+        counts = Counter(row.stage for row in rows)
+        about[side] = {name: counts[name] for name in OBJECTIVES}
+    write_about(arguments.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

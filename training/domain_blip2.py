@@ -10,25 +10,22 @@ second stage. OUT gets the checkpoint (a folder named after the model and ``-dom
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from PIL import Image
 from transformers import Trainer, TrainingArguments
 
-from agents.launch import DEFAULT_CACHE
 from agents.linear_head import LinearHead, rows_of
-from agents.models.base import ModelError
 from agents.models.encoders.blip2 import Blip2QFormer
-from evaluation.records import DEFAULT_REVISION, EvaluationError
-from training.adapters import run_guarded
-from training.chat_examples import TrainingDataError
-from training.collect import is_held_out
-from training.domain_examples import DomainExample, read_examples
-from training.domain_router import TYPES, described, measure
-from training.fit import CHECKPOINTS, ItemDataset, last_checkpoint, write_curves
+from training.chat_examples import TrainingDataError, is_held_out
+from training.command_line import parser_of, run_command
+from training.domain_router import TYPES, DomainExample, described, features_of, read_domains, trained_on
+from training.fit import quiet_options, run_trainer
+from training.logistic import rates
 from training.public_test import TEST_SPLIT
 
 HEAD = "head.json"
@@ -102,15 +99,10 @@ class DomainCollator:
         self._max_tokens = max_tokens
 
     def __call__(self, rows: Sequence[DomainExample]) -> dict[str, torch.Tensor]:
-        """One batch; rows without a picture get pixels of 0."""
-        pictures = [row.image for row in rows if row.image is not None]
-        pixels = self._processor.image_processor(pictures, return_tensors="pt")["pixel_values"] if pictures else None
-        size = self._processor.image_processor.size
-        shape = pixels.shape[1:] if pixels is not None else (3, size["height"], size["width"])
+        """One batch; rows without a picture get a black one, which is not looked at."""
+        images = [row.image or Image.new("RGB", (8, 8)) for row in rows]
+        values = self._processor.image_processor(images, return_tensors="pt")["pixel_values"]
         seen = torch.tensor([row.image is not None for row in rows])
-        values = torch.zeros(len(rows), *shape)
-        if pixels is not None:
-            values[seen] = pixels
         words = self._processor.tokenizer(
             [row.question for row in rows],
             padding=True,
@@ -123,25 +115,28 @@ class DomainCollator:
         return {**words, "pixel_values": values, "seen": seen, "labels": labels}
 
 
-def fine_tune(
-    examples: Sequence[DomainExample],
-    source: str | Path,
-    out: Path,
-    *,
-    trained_on: str,
-    held_out: float = 0.2,
-    epochs: float = 5.0,
-    learning_rate: float = 1e-5,
-    batch: int = 16,
-    device: str = "cpu",
-    seed: int = 0,
-    resume: bool = False,
-) -> LinearHead:
-    """Train, write checkpoint and head, and measure both on the sessions that were held out.
+@dataclass(frozen=True)
+class Tuning:
+    """How the router is trained.
 
-    Args:
+    Attributes:
+        data: Name of the data, for the head's file.
         held_out: Share of the sessions, by the hash of their ids.
         learning_rate: Of the Q-Former; the head, which begins at nothing, has a hundred times as much.
+        batch: Questions in one step.
+    """
+
+    data: str
+    held_out: float = 0.2
+    epochs: float = 5.0
+    learning_rate: float = 1e-5
+    batch: int = 16
+    device: str = "cpu"
+    resume: bool = False
+
+
+def fine_tune(examples: Sequence[DomainExample], source: str | Path, out: Path, tuning: Tuning) -> LinearHead:
+    """Train, write checkpoint and head, and measure both on the sessions that were held out.
 
     Returns:
         The head; its ``accuracy`` holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
@@ -150,55 +145,46 @@ def fine_tune(
         TrainingDataError: There are too few sessions or domains, or the memory of the device is full.
         ModelError: The checkpoint cannot be loaded.
     """
-    train = [row for row in examples if not is_held_out(row.session_id, held_out)]
-    other = [row for row in examples if is_held_out(row.session_id, held_out)]
+    train = [row for row in examples if not is_held_out(row.session_id, tuning.held_out)]
+    other = [row for row in examples if is_held_out(row.session_id, tuning.held_out)]
     classes = tuple(sorted({row.domain for row in train}))
     known = [row for row in other if row.domain in classes]
     if len(classes) < 2 or not known:
         raise TrainingDataError(
             f"{len(train)} questions of {len(classes)} domains to train on and {len(known)} to measure on are too few"
         )
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     extractor = Blip2QFormer(path=source)
     processor, blip = extractor.load("BLIP-2", "AutoProcessor", "Blip2ForImageTextRetrieval")
     processor.tokenizer.padding_side = "right"  # the [CLS] token must come first
     model = DomainModel(blip, len(classes))
     body = [parameter for parameter in blip.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(
-        [{"params": body, "lr": learning_rate}, {"params": list(model.head.parameters()), "lr": 100 * learning_rate}]
-    )
+    rate, own = tuning.learning_rate, list(model.head.parameters())
+    optimiser = torch.optim.AdamW([{"params": body, "lr": rate}, {"params": own, "lr": 100 * rate}])
     most = min(extractor.max_tokens, int(blip.config.qformer_config.max_position_embeddings))
     loop = Trainer(
         model=model,
         args=TrainingArguments(
-            output_dir=str(out / CHECKPOINTS),
-            per_device_train_batch_size=batch,
-            per_device_eval_batch_size=batch,
-            num_train_epochs=epochs,
+            **quiet_options(out, tuning.device),
+            per_device_train_batch_size=tuning.batch,
+            per_device_eval_batch_size=tuning.batch,
+            num_train_epochs=tuning.epochs,
             lr_scheduler_type="constant",
             eval_strategy="epoch",
             eval_on_start=True,
             save_strategy="epoch",
             save_total_limit=1,
-            logging_steps=1,
-            seed=seed,
-            bf16=device != "cpu",
-            use_cpu=device == "cpu",
+            seed=0,
+            bf16=tuning.device != "cpu",
             prediction_loss_only=True,
-            remove_unused_columns=False,
             label_names=["labels"],
-            dataloader_pin_memory=False,
-            disable_tqdm=True,
-            report_to=[],
         ),
-        train_dataset=ItemDataset(train),
-        eval_dataset=ItemDataset(known),
+        train_dataset=train,
+        eval_dataset=known,
         data_collator=DomainCollator(processor, classes, most),
         optimizers=(optimiser, None),
     )
-    resumed = last_checkpoint(out, resume)
-    run_guarded(lambda: loop.train(resume_from_checkpoint=resumed), "BLIP-2 with this --batch")
-    write_curves(loop.state.log_history, out, "domains by BLIP-2")
+    run_trainer(loop, out, "domains by BLIP-2", resume=tuning.resume)
     folder = out / f"{Path(source).name}-domains"
     blip.eval().cpu().save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -207,39 +193,14 @@ def fine_tune(
         coefficients=rows_of(model.head.weight.detach().cpu().float().numpy()),
         intercept=rows_of(cast(Any, model.head.bias).detach().cpu().float().numpy()[None])[0],
     )
-    measured = measure(head, known, Blip2QFormer(path=folder, batch_size=batch), progress=False)
-    accuracy = {f"held_out{'' if name == 'accuracy' else f'_{name}'}": value for name, value in measured.items()}
-    head = described(head, folder.name, train, trained_on, accuracy)
+    guesses = head.predict(features_of(Blip2QFormer(path=folder, batch_size=tuning.batch), known))
+    accuracy = rates("held_out", guesses, [row.domain for row in known])
+    head = described(head, folder.name, train, tuning.data, accuracy)
     head.save(out / HEAD)
     return head
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.domain_blip2",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--dataset", type=Path, help="local folder of the data sets; default: the hub's CRAG-MM")
-    parser.add_argument("--split", default="validation", help="split to train on (default: validation)")
-    parser.add_argument("--revision", default=DEFAULT_REVISION, help=f"data set revision (default: {DEFAULT_REVISION})")
-    parser.add_argument(
-        "--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder of checkpoint and head")
-    parser.add_argument("--held-out", type=float, default=0.2, help="share of the sessions held out (default: 0.2)")
-    parser.add_argument("--epochs", type=float, default=5.0, help="default: 5")
-    parser.add_argument("--learning-rate", type=float, default=1e-5, help="of the Q-Former (default: 1e-5)")
-    parser.add_argument("--batch", type=int, default=16, help="questions in one step (default: 16)")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda ... (default: cpu)")
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder for converted tables")
-    parser.add_argument("--online", action="store_true", help="fetch pictures that are given by URL")
-    return parser
-
-
-def run(arguments: argparse.Namespace) -> LinearHead:
+def run(arguments: argparse.Namespace) -> None:
     """Read, train and write.
 
     Raises:
@@ -247,34 +208,41 @@ def run(arguments: argparse.Namespace) -> LinearHead:
     """
     if arguments.split == TEST_SPLIT:
         raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
-    examples = read_examples(
-        arguments.dataset, TYPES, arguments.split, arguments.revision, arguments.cache, arguments.online
-    )
-    name = arguments.dataset.name if arguments.dataset is not None else "crag-mm"
-    return fine_tune(
-        examples,
-        arguments.model,
-        arguments.out,
-        trained_on=f"{name} {arguments.revision} {arguments.split}",
+    examples = read_domains(arguments, TYPES, arguments.split)
+    tuning = Tuning(
+        trained_on(arguments),
         held_out=arguments.held_out,
         epochs=arguments.epochs,
         learning_rate=arguments.learning_rate,
         batch=arguments.batch,
         device=arguments.device,
-        seed=arguments.seed,
         resume=arguments.resume,
     )
+    head = fine_tune(examples, arguments.model, arguments.out, tuning)
+    print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    try:
-        head = run(_parser().parse_args(arguments))
-    except (EvaluationError, ModelError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
-    return 0
+    shared = (
+        "--dataset",
+        "--split",
+        "--revision",
+        "--out",
+        "--held-out",
+        "--device",
+        "--resume",
+        "--cache",
+        "--online",
+    )
+    parser = parser_of("domain_blip2", __doc__, *shared, held_out=0.2)
+    parser.add_argument(
+        "--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval"
+    )
+    parser.add_argument("--epochs", type=float, default=5.0, help="default: 5")
+    parser.add_argument("--learning-rate", type=float, default=1e-5, help="of the Q-Former (default: 1e-5)")
+    parser.add_argument("--batch", type=int, default=16, help="questions in one step (default: 16)")
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

@@ -8,24 +8,91 @@ The model's own replies are sampled and judged first; OUT keeps them in ``sample
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import torch
 from trl import DPOConfig, DPOTrainer
 
+from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
-from evaluation.judge.judging import choose_judge
-from training.adapters import ADAPTER, load_base, lora_config, run_guarded
-from training.chat_examples import Example, TrainingDataError
+from agents.turn import IDK
+from evaluation.judge.judging import Judge, choose_judge
+from training.adapters import ADAPTER, load_base, lora_config
+from training.chat_examples import Example, TrainingDataError, Verdict, read_rows, write_rows
+from training.collect import judged_replies, questions
 from training.command_line import read_data, run_command, training_parser, write_about
-from training.encoding import IGNORED, SampleEncoder
-from training.fit import common_options, last_checkpoint, write_curves
-from training.preferences import Pair, key_of, pairs_of, questions, read_samples, sample_replies, write_samples
-from training.targets import Sample
+from training.encoding import IGNORED, Sample, SampleEncoder
+from training.fit import common_options, run_trainer
+from training.recipes import Recipe
 
 SAMPLES = "samples.jsonl"
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Replies to one question with their verdicts, in the order of sampling; ``key`` is session, interaction and stage."""
+
+    key: tuple[str, str, str]
+    replies: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A reply that is better than another."""
+
+    example: Example
+    chosen: str
+    rejected: str
+
+
+def key_of(example: Example) -> tuple[str, str, str]:
+    """By which an example's samples are found."""
+    return (*example.key, example.stage)
+
+
+def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:
+    """Several replies to each question, in one batched call, judged."""
+    table, seed = recipe.dpo, recipe.training.seed
+    asked = [row for row in questions(examples) for _ in range(table.samples)]
+    places = range(len(asked))
+    requests = [asked[place].request(table.temperature, seed + place % table.samples) for place in places]
+    said = [reply.text for reply in model.chat(requests)]
+    verdicts: list[Any] = [turn.verdict for turn in judged_replies(asked, said, judge)]
+    ends = [(start, start + table.samples) for start in places[:: table.samples]]
+    return [Sampled(key_of(asked[a]), tuple(said[a:b]), tuple(verdicts[a:b])) for a, b in ends]
+
+
+def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
+    """Write one question a line."""
+    write_rows(path, map(asdict, samples))
+
+
+def read_samples(path: Path) -> list[Sampled]:
+    """Read what ``write_samples`` wrote.
+
+    Raises:
+        TrainingDataError: The file is missing or malformed.
+    """
+    names = ("key", "replies", "verdicts")
+    return read_rows(path, lambda row: Sampled(*(tuple(row[name]) for name in names)), "sampled replies")
+
+
+def pairs_of(example: Example, sampled: Sampled) -> list[Pair]:
+    """Right over refusal over wrong: the commonest right and the commonest wrong reply, and "I don't know" between them."""
+    right, wrong = (_commonest(sampled, verdict) for verdict in ("correct", "hallucination"))
+    ladder = [reply for reply in (right, IDK, wrong) if reply is not None]
+    return [Pair(example, better, worse) for better, worse in combinations(ladder, 2) if better != worse]
+
+
+def _commonest(sampled: Sampled, verdict: str) -> str | None:
+    said = [reply for reply, found in zip(sampled.replies, sampled.verdicts, strict=True) if found == verdict]
+    return Counter(said).most_common(1)[0][0] if said else None  # the first of equals
 
 
 class PairTrainer(DPOTrainer):  # type: ignore[misc]  # trl is not typed for strict checks
@@ -45,8 +112,8 @@ class PairCollator:
     def __call__(self, rows: Sequence[dict[str, int]]) -> dict[str, torch.Tensor]:
         """One batch of pairs, given by their places."""
         pairs = [self._pairs[row["place"]] for row in rows]
-        samples = [Sample(pair.example, pair.chosen, "answer") for pair in pairs]
-        samples += [Sample(pair.example, pair.rejected, "answer") for pair in pairs]
+        samples = [Sample(pair.example, pair.chosen) for pair in pairs]
+        samples += [Sample(pair.example, pair.rejected) for pair in pairs]
         inputs = self._encoder.padded(samples)
         inputs["completion_mask"] = (inputs.pop("labels") != IGNORED).to(inputs["attention_mask"].dtype)
         return inputs
@@ -54,54 +121,45 @@ class PairCollator:
 
 def fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> list[Pair]:
     """The pairs of which both rows have at most ``max_tokens``."""
-    return [
-        pair
-        for pair in pairs
-        if max(encoder.length(Sample(pair.example, reply, "answer")) for reply in (pair.chosen, pair.rejected)) <= max_tokens
-    ]  # fmt: skip
+
+    def fits(pair: Pair) -> bool:
+        return all(encoder.length(Sample(pair.example, reply)) <= max_tokens for reply in (pair.chosen, pair.rejected))
+
+    return [pair for pair in pairs if fits(pair)]
 
 
-def _pairs(examples: Sequence[Example], path: Path, sample: Any) -> list[Pair]:
-    """The pairs of the examples' questions, from the file of samples or from fresh ones."""
-    if not path.is_file():
-        write_samples(path, sample(examples))
-    sampled = {row.key: row for row in read_samples(path)}
-    return [
-        pair for row in questions(examples) if key_of(row) in sampled for pair in pairs_of(row, sampled[key_of(row)])
-    ]
-
-
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+def run(arguments: argparse.Namespace) -> None:
     """Sample, judge, train and write.
 
     Raises:
-        TrainingDataError, EvaluationError: Something is missing; the message says what.
+        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
     """
     import datasets
 
-    recipe, examples, held_out = read_data(arguments)
+    run, examples, held_out = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    checkpoint = load_base(arguments.model, recipe, arguments.device)
-    chat = TransformersChat(checkpoint, Path(arguments.model).name)
+    checkpoint = load_base(arguments.model, run.recipe, run.device)
+    chat, encoder = TransformersChat(checkpoint, Path(arguments.model).name), SampleEncoder(checkpoint)
 
-    def sample(rows: Sequence[Example]) -> Any:
-        table = recipe.dpo
-        return sample_replies(
-            chat, rows, judge, samples=table.samples, temperature=table.temperature, seed=recipe.training.seed
-        )
+    def pairs_from(rows: Sequence[Example], path: Path) -> list[Pair]:
+        if not path.is_file():
+            write_samples(path, sample_replies(chat, rows, judge, run.recipe))
+        sampled = {row.key: row for row in read_samples(path)}
+        known = [row for row in questions(rows) if key_of(row) in sampled]
+        made = [pair for row in known for pair in pairs_of(row, sampled[key_of(row)])]
+        return fitting(made, encoder, run.recipe.training.max_tokens)
 
-    encoder, most = SampleEncoder(checkpoint), recipe.training.max_tokens
-    pairs = fitting(_pairs(examples, arguments.out / SAMPLES, sample), encoder, most)
-    other = fitting(_pairs(held_out, arguments.out / f"held_out_{SAMPLES}", sample), encoder, most)
+    pairs = pairs_from(examples, run.out / SAMPLES)
+    other = pairs_from(held_out, run.out / f"held_out_{SAMPLES}")
     if not pairs:
         raise TrainingDataError("no question has replies of which one is better; sample more (dpo.samples) or hotter")
-    table = recipe.training
+    table = run.recipe.training
     config = DPOConfig(
-        **common_options(recipe, arguments.out, arguments.max_steps, arguments.device, evaluate=bool(other)),
+        **common_options(run, evaluate=bool(other)),
         per_device_train_batch_size=1,  # a pair
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=table.batch * table.accumulation,
-        beta=recipe.dpo.beta,
+        beta=run.recipe.dpo.beta,
         max_length=None,
     )
     every = [*pairs, *other]
@@ -113,24 +171,22 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         eval_dataset=places.select(range(len(pairs), len(every))) if other else None,
         processing_class=checkpoint.processor or checkpoint.tokenizer,
         data_collator=PairCollator(every, encoder),
-        peft_config=lora_config(recipe),
+        peft_config=lora_config(run.recipe),
     )
-    resumed = last_checkpoint(arguments.out, arguments.resume)
-    run_guarded(lambda: trainer.train(resume_from_checkpoint=resumed), f"recipe {recipe.name!r}")
-    trainer.model.save_pretrained(arguments.out / ADAPTER)
-    log = trainer.state.log_history
-    write_curves(log, arguments.out, recipe.name, ("loss", "rewards/margins", "eval_loss"))
-    steps = [row for row in log if "rewards/margins" in row]
+    measures = ("loss", "rewards/margins", "eval_loss")
+    log = run_trainer(trainer, run.out, run.recipe.name, resume=run.resume, measures=measures)
+    trainer.model.save_pretrained(run.out / ADAPTER)
+    margins = [row["rewards/margins"] for row in log if "rewards/margins" in row]
     about = {
-        "recipe": recipe.model_dump(),
+        "recipe": run.recipe.model_dump(),
         "model": str(arguments.model),
         "pairs": len(pairs),
         "held_out_pairs": len(other),
-        "steps": max((row["step"] for row in log), default=0),
-        "margin": {"first": steps[0]["rewards/margins"], "last": steps[-1]["rewards/margins"]} if steps else None,
+        "steps": trainer.state.global_step,
+        "margin": {"first": margins[0], "last": margins[-1]} if margins else None,
         "judge": judge.name,
     }
-    return write_about(arguments.out, about)
+    write_about(run.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

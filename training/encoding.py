@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from agents.models.base import ChatMessage
 from agents.models.chat.prompt_fitting import MAX_IMAGE_SIDE
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
-from training.targets import Sample
+from training.chat_examples import Example
 
 IGNORED = -100
 """The label of a token that has no loss (torch's ``cross_entropy``)."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A request and the reply to be learned; ``kind`` says what is learned by it."""
+
+    example: Example
+    reply: str
+    kind: str = "answer"
 
 
 @dataclass(frozen=True)
@@ -27,16 +37,10 @@ class Group:
 
 
 class SampleEncoder:
-    """Encodes samples for one checkpoint.
+    """Encodes samples for one checkpoint: its model, with tokenizer and processor; images are scaled down as when serving."""
 
-    Args:
-        checkpoint: The model, with its tokenizer and processor.
-        max_image_side: Images are scaled down to this many pixels on their longer side, as when serving.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, max_image_side: int = MAX_IMAGE_SIDE) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._max_image_side = max_image_side
 
     @property
     def packs(self) -> bool:
@@ -90,14 +94,11 @@ class SampleEncoder:
         return "mrope_section" in scaling
 
     def _messages(self, sample: Sample) -> tuple[ChatMessage, ...]:
-        return tuple(
-            ChatMessage(
-                message.role,
-                message.content,
-                tuple(rgb_within(image, self._max_image_side) for image in message.images) if self._checkpoint.sees else (),
-            )
-            for message in sample.example.load_messages()
-        )  # fmt: skip
+        messages = sample.example.load_messages()
+        if not self._checkpoint.sees:
+            return tuple(replace(message, images=()) for message in messages)
+        scaled = (tuple(rgb_within(image, MAX_IMAGE_SIDE) for image in message.images) for message in messages)
+        return tuple(replace(message, images=images) for message, images in zip(messages, scaled, strict=True))
 
 
 def with_replies(
@@ -114,23 +115,19 @@ def with_replies(
         The inputs with ``input_ids``, ``attention_mask`` and ``labels`` of shape (rows, prompt + longest reply).
     """
     prompt, mask = inputs["input_ids"], inputs["attention_mask"]
-    longest = max(map(len, replies))
-    added = torch.full((len(replies), longest), pad, dtype=prompt.dtype, device=prompt.device)
-    given = torch.zeros_like(added)
-    for row, reply in enumerate(replies):
-        added[row, : len(reply)] = torch.tensor(list(reply), dtype=prompt.dtype, device=prompt.device)
-        given[row, : len(reply)] = 1
+    rows = [torch.tensor(list(reply), dtype=prompt.dtype, device=prompt.device) for reply in replies]
+    added = pad_sequence(rows, batch_first=True, padding_value=pad)
+    given = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     result = {
         **inputs,
         "input_ids": torch.cat([prompt, added], dim=1),
         "attention_mask": torch.cat([mask, given.to(mask.dtype)], dim=1),
         "labels": torch.cat([torch.full_like(prompt, IGNORED), added.masked_fill(given == 0, IGNORED)], dim=1),
     }
-    across = inputs.get(
-        "cross_attention_mask"
-    )  # Mllama: rows of tokens by images and tiles; a reply sees what its prompt's end sees
-    if across is not None:
-        result["cross_attention_mask"] = torch.cat([across, across[:, -1:].expand(-1, longest, -1, -1)], dim=1)
+    across = inputs.get("cross_attention_mask")
+    if across is not None:  # Mllama: rows of tokens by images and tiles; a reply sees what its prompt's end sees
+        seen = across[:, -1:].expand(-1, added.shape[1], -1, -1)
+        result["cross_attention_mask"] = torch.cat([across, seen], dim=1)
     return result
 
 
@@ -144,20 +141,20 @@ def groups_of(
         packing: Whether samples without images are packed; else they are padded side by side, ``batch`` a group.
     """
     order = sorted(range(len(samples)), key=lambda place: (-lengths[place], place))
-    seeing = [samples[place] for place in order if samples[place].example.images]
+    seeing = [place for place in order if samples[place].example.images]
     reading = [place for place in order if not samples[place].example.images]
-    groups = [Group(tuple(seeing[start : start + batch])) for start in range(0, len(seeing), batch)]
-    if not packing:
-        texts = [samples[place] for place in reading]
-        return groups + [Group(tuple(texts[start : start + batch])) for start in range(0, len(texts), batch)]
+    padded = [seeing] if packing else [seeing, reading]
+    groups = [side[start : start + batch] for side in padded for start in range(0, len(side), batch)]
     packs: list[list[int]] = []
     room: list[int] = []
-    for place in reading:
-        fit = next((pack for pack, left in enumerate(room) if lengths[place] <= left), None)
-        if fit is None:
+    for place in reading if packing else []:
+        fit = next((pack for pack, left in enumerate(room) if lengths[place] <= left), len(packs))
+        if fit == len(packs):
             packs.append([])
             room.append(max_tokens)
-            fit = len(packs) - 1
         packs[fit].append(place)
         room[fit] -= lengths[place]
-    return groups + [Group(tuple(samples[place] for place in pack), packed=True) for pack in packs]
+    return [
+        Group(tuple(samples[place] for place in group), packed=number >= len(groups))
+        for number, group in enumerate(groups + packs)
+    ]

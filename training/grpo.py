@@ -10,8 +10,10 @@ trl's trainer has no place for Mllama's cross-attention inputs: Llama-3.2-Vision
 from __future__ import annotations
 
 import argparse
+import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,24 @@ from agents.models.chat.transformers_checkpoint import Checkpoint
 from agents.models.pixels import rgb_within
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
-from training.adapters import ADAPTER, load_base, lora_config, run_guarded
+from training.adapters import ADAPTER, load_base, lora_config
 from training.chat_examples import Example, TrainingDataError
-from training.command_line import read_data, run_command, training_parser, write_about
-from training.fit import common_options, last_checkpoint, write_curves
-from training.preferences import REWARDS, Stage, curriculum, judged_replies, questions
-from training.recipes import Recipe
+from training.collect import judged_replies, questions
+from training.command_line import Run, read_data, run_command, training_parser, write_about
+from training.fit import common_options, run_trainer
 
 Reward = Callable[..., list[float]]
+
+REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
+"""The challenge's own scale, which Dianping (arXiv 2508.10337) took for the reward."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the curriculum: its name and its questions."""
+
+    name: str
+    examples: tuple[Example, ...]
 
 
 class PromptTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not typed for strict checks
@@ -47,8 +59,8 @@ def reward_of(examples: Sequence[Example], judge: Judge) -> Reward:
     def truthfulness(completions: Sequence[Any], place: Sequence[int], **_: Any) -> list[float]:
         said = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
         said = [text if isinstance(text, str) else text[0]["text"] for text in said]
-        verdicts = judged_replies([examples[number] for number in place], [text.strip() for text in said], judge)
-        return [REWARDS[verdict] for verdict in verdicts]
+        judged = judged_replies([examples[number] for number in place], [text.strip() for text in said], judge)
+        return [REWARDS[turn.verdict] for turn in judged]
 
     return truthfulness
 
@@ -64,9 +76,24 @@ def split_by_difficulty(
     easy: list[Example] = []
     hard: list[Example] = []
     for row in questions(examples):
-        known = row.reply_verdict == "correct" if right is None else (row.session_id, row.interaction_id) in right
+        known = row.reply_verdict == "correct" if right is None else row.key in right
         (easy if known else hard).append(row)
     return easy, hard
+
+
+def curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int = 0) -> list[Stage]:
+    """The three stages of Dianping (arXiv 2508.10337): easy questions alone, then as many hard ones, then twice as many.
+
+    Each stage is as large as the questions allow without repeating one; a stage that would be empty is left out.
+    """
+    chooser = random.Random(seed)
+    stages = [Stage("easy", tuple(easy))]
+    for name, ratio in (("1:1", 1), ("1:2", 2)):
+        size = min(len(easy), len(hard) // ratio)
+        chosen = chooser.sample(list(easy), size) + chooser.sample(list(hard), ratio * size)
+        chooser.shuffle(chosen)
+        stages.append(Stage(name, tuple(chosen)))
+    return [stage for stage in stages if stage.examples]
 
 
 def prompts_of(examples: Sequence[Example], checkpoint: Checkpoint) -> Any:
@@ -90,19 +117,9 @@ def prompts_of(examples: Sequence[Example], checkpoint: Checkpoint) -> Any:
 
 
 def train_stage(
-    stage: Stage,
-    model: str,
-    earlier: Path | None,
-    recipe: Recipe,
-    judge: Judge,
-    out: Path,
-    *,
-    device: str = "cpu",
-    steps: int = -1,
-    resume: bool = False,
-    vllm: bool = False,
+    stage: Stage, model: str, earlier: Path | None, run: Run, judge: Judge, *, vllm: bool = False
 ) -> list[dict[str, Any]]:
-    """Train one stage and write its adapter and curves into ``out``; returns the log.
+    """Train one stage and write its adapter and curves into the run's folder; returns the log.
 
     Args:
         earlier: The adapter of the stage before; None for a fresh one.
@@ -111,7 +128,7 @@ def train_stage(
     Raises:
         TrainingDataError: The model is an Mllama, or the memory of the device is full.
     """
-    checkpoint = load_base(model, recipe, device)
+    checkpoint = load_base(model, run.recipe, run.device)
     if checkpoint.model.config.model_type == "mllama":
         raise TrainingDataError(
             "trl's GRPO has no place for Mllama's cross-attention inputs; train Llama-3.2-Vision with training.sft or training.dpo"
@@ -121,9 +138,9 @@ def train_stage(
         from peft import PeftModel
 
         network = PeftModel.from_pretrained(checkpoint.model, str(earlier), is_trainable=True)
-    table = recipe.training
+    recipe, table = run.recipe, run.recipe.training
     config = GRPOConfig(
-        **common_options(recipe, out, steps, device, evaluate=False),
+        **common_options(run, evaluate=False),
         per_device_train_batch_size=table.batch,
         gradient_accumulation_steps=table.accumulation,
         num_generations=recipe.grpo.generations,
@@ -140,55 +157,50 @@ def train_stage(
         processing_class=checkpoint.processor or checkpoint.tokenizer,
         peft_config=lora_config(recipe) if earlier is None else None,
     )
-    resumed = last_checkpoint(out, resume)
-    run_guarded(lambda: trainer.train(resume_from_checkpoint=resumed), f"recipe {recipe.name!r}")
-    trainer.model.save_pretrained(out / ADAPTER, selected_adapters=["default"])
-    log: list[dict[str, Any]] = trainer.state.log_history
-    write_curves(log, out, f"{recipe.name}, stage {stage.name}", ("reward", "loss", "kl"))
+    title = f"{recipe.name}, stage {stage.name}"
+    log = run_trainer(trainer, run.out, title, resume=run.resume, measures=("reward", "loss", "kl"))
+    trainer.model.save_pretrained(run.out / ADAPTER, selected_adapters=["default"])
     return log
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+def run(arguments: argparse.Namespace) -> None:
     """Make the curriculum, train its stages and write.
 
     Raises:
         TrainingDataError, EvaluationError: Something is missing; the message says what.
     """
-    recipe, examples, _ = read_data(arguments)
+    run, examples, _ = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     right = None
     if arguments.strong is not None:
-        table = read_turn_table(arguments.strong)
-        right = {(row.turn.session_id, row.turn.interaction_id) for row in table if row.correct}
+        right = {row.turn.key for row in read_turn_table(arguments.strong) if row.correct}
     easy, hard = split_by_difficulty(examples, right)
-    stages = curriculum(easy, hard, recipe.training.seed)
+    stages = curriculum(easy, hard, run.recipe.training.seed)
     if not stages:
         raise TrainingDataError(
             "no question is easy: the curriculum begins with those; name a strong model's run with --strong"
         )
     about: dict[str, Any] = {
-        "recipe": recipe.model_dump(),
+        "recipe": run.recipe.model_dump(),
         "model": str(arguments.model),
         "easy": len(easy),
         "hard": len(hard),
         "judge": judge.name,
         "stages": [],
     }
-    adapter = Path()
+    adapter: Path | None = None
     for number, stage in enumerate(stages, 1):
-        folder = arguments.out / f"stage_{number}"
-        if not (arguments.resume and (folder / ADAPTER).is_dir()):
-            log = train_stage(
-                stage, arguments.model, adapter if number > 1 else None, recipe, judge, folder,
-                device=arguments.device, steps=arguments.max_steps, resume=arguments.resume, vllm=arguments.vllm,
-            )  # fmt: skip
+        into = replace(run, out=run.out / f"stage_{number}")
+        if not (run.resume and (into.out / ADAPTER).is_dir()):
+            log = train_stage(stage, arguments.model, adapter, into, judge, vllm=arguments.vllm)
             rewards = [row["reward"] for row in log if "reward" in row]
             about["stages"].append(
                 {"name": stage.name, "questions": len(stage.examples), "steps": len(rewards), "rewards": rewards}
             )
-        adapter = folder / ADAPTER
-    shutil.copytree(adapter, arguments.out / ADAPTER, dirs_exist_ok=True)
-    return write_about(arguments.out, about)
+        adapter = into.out / ADAPTER
+    assert adapter is not None  # there is a stage
+    shutil.copytree(adapter, run.out / ADAPTER, dirs_exist_ok=True)
+    write_about(run.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

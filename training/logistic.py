@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import recall_score
-from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.metrics import accuracy_score, recall_score
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tqdm import tqdm
 
 from agents.linear_head import Floats, LinearHead, rows_of
+from training.chat_examples import TrainingDataError
 
 _MOST_ITERATIONS = 5000
+_SEED = 0
+FOLDS = 5
 
 
-class TrainingError(ValueError):
-    """There is nothing to learn from; the message says what is missing."""
+def _regression(strength: float, standardise: bool) -> Pipeline:
+    regression = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MOST_ITERATIONS, random_state=_SEED)
+    return make_pipeline(StandardScaler() if standardise else "passthrough", regression)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """What cross-validation predicted for each example, by a model and by the majority class of the other folds."""
-
-    predicted: tuple[str, ...]
-    majority: tuple[str, ...]
-
-
-def fit(
-    features: Floats, labels: Sequence[str], *, strength: float, standardise: bool = False, seed: int = 0
-) -> LinearHead:
+def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise: bool = False) -> LinearHead:
     """Fit with balanced classes (a rare class weighs as much as a frequent one).
 
     Args:
@@ -41,24 +36,21 @@ def fit(
         labels: One class an example.
         strength: Inverse of the L2 regularisation (scikit-learn's C).
         standardise: Take off each feature its mean, and divide it by its standard deviation; the head keeps both.
-        seed: Of the solver.
 
     Raises:
-        TrainingError: There are fewer than two classes.
+        TrainingDataError: There are fewer than two classes.
     """
     if len(set(labels)) < 2:
-        raise TrainingError(
+        raise TrainingDataError(
             f"two classes are needed; the examples have only: {', '.join(sorted(set(labels))) or 'none'}"
         )
-    scaler = StandardScaler().fit(features) if standardise else None
-    model = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MOST_ITERATIONS, random_state=seed)
-    model.fit(scaler.transform(features) if scaler is not None else features, labels)
+    scaler, model = _regression(strength, standardise).fit(features, labels).named_steps.values()
     return LinearHead(
         classes=tuple(str(name) for name in model.classes_),
         coefficients=rows_of(model.coef_),
         intercept=rows_of(model.intercept_[None])[0],
-        mean=rows_of(scaler.mean_[None])[0] if scaler is not None else None,
-        scale=rows_of(scaler.scale_[None])[0] if scaler is not None else None,
+        mean=rows_of(scaler.mean_[None])[0] if standardise else None,
+        scale=rows_of(scaler.scale_[None])[0] if standardise else None,
     )
 
 
@@ -69,36 +61,52 @@ def cross_validate(
     *,
     strength: float,
     standardise: bool = False,
-    folds: int = 5,
-    seed: int = 0,
-    progress: bool = False,
-) -> HeldOut:
-    """Predict each example by a model that saw no example of its group.
+) -> dict[str, float]:
+    """What predictions by models that saw no example of the group are worth, beside the majority class of the other folds.
+
+    Returns:
+        See ``rates``.
 
     Raises:
-        TrainingError: There are fewer groups than folds, or a fold leaves fewer than two classes.
+        TrainingDataError: There are fewer groups than ``FOLDS``, or a fold leaves fewer than two classes.
     """
-    if len(set(groups)) < folds:
-        raise TrainingError(f"{folds} folds need as many sessions; there are {len(set(groups))}")
-    splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-    predicted, majority = [""] * len(labels), [""] * len(labels)
+    if len(set(groups)) < FOLDS:
+        raise TrainingDataError(f"{FOLDS} folds need as many sessions; there are {len(set(groups))}")
+    splitter = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=_SEED)
+
+    def predicted(model: Any) -> list[str]:
+        return [str(name) for name in cross_val_predict(model, features, labels, groups=groups, cv=splitter)]
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")  # rare domains cannot be in every fold
-        splits = list(splitter.split(features, labels, groups))
-    for kept, held_out in tqdm(splits, desc="cross-validation", unit="fold", disable=not progress):
-        known = [labels[row] for row in kept]
-        model = fit(features[kept], known, strength=strength, standardise=standardise, seed=seed)
-        most_frequent = Counter(known).most_common(1)[0][0]
-        for row, answer in zip(held_out, model.predict(features[held_out]), strict=True):
-            predicted[row], majority[row] = answer, most_frequent
-    return HeldOut(tuple(predicted), tuple(majority))
+        try:
+            found = predicted(_regression(strength, standardise))
+        except ValueError as error:  # a fold with one class alone
+            raise TrainingDataError(f"{FOLDS} folds cannot be made: {error}") from error
+        majority = predicted(DummyClassifier(strategy="most_frequent"))
+    return {**rates("cross_validated", found, labels), "majority": accuracy(majority, labels)}
 
 
 def accuracy(predicted: Sequence[str], labels: Sequence[str]) -> float:
     """Share of right predictions, 0 to 1."""
-    return float(np.mean([guess == label for guess, label in zip(predicted, labels, strict=True)]))
+    return round(float(accuracy_score(labels, predicted)), 4)
 
 
-def macro_recall(predicted: Sequence[str], labels: Sequence[str]) -> float:
-    """Mean over the classes of the share of their examples that were found, 0 to 1."""
-    return float(recall_score(labels, predicted, labels=sorted(set(labels)), average="macro", zero_division=0))
+def rates(name: str, predicted: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
+    """Accuracy as ``name``, and as ``NAME_macro_recall`` the mean over the classes of the share of their examples that were found."""
+    recall = recall_score(labels, predicted, labels=sorted(set(labels)), average="macro", zero_division=0)
+    return {name: accuracy(predicted, labels), f"{name}_macro_recall": round(float(recall), 4)}
+
+
+def fitted_on(data: str, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """What a head keeps of the examples that it was fitted to: the SHA-256 of their rows in any order, and how many they are."""
+    text = "\n".join(sorted("\t".join(row) for row in rows))
+    return {"data": data, "examples": len(rows), "training_hash": hashlib.sha256(text.encode("utf-8")).hexdigest()}
+
+
+def save(head: LinearHead, out: Path, what: str) -> None:
+    """Write a head, and print what it is worth."""
+    head.save(out)
+    for name, value in head.accuracy.items():
+        print(f"  {name:32s}{value:7.1%}")
+    print(f"{what}: {out}")

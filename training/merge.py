@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import json
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,20 +19,9 @@ from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from training.chat_examples import TrainingDataError
+from training.command_line import parser_of, run_command
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
-
-
-def base_of(adapter: Path) -> str:
-    """The model that an adapter was trained on.
-
-    Raises:
-        TrainingDataError: The folder holds no adapter of PEFT's.
-    """
-    try:
-        return str(json.loads((adapter / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"])
-    except (OSError, ValueError, KeyError) as error:
-        raise TrainingDataError(f"{adapter} holds no LoRA adapter: {error!r}") from error
 
 
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:
@@ -51,7 +39,10 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
 
     if out.exists() and any(out.iterdir()):
         raise TrainingDataError(f"{out} is not empty; name another folder")
-    trained_on = base_of(adapter)
+    try:
+        trained_on = str(json.loads((adapter / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except (OSError, ValueError, KeyError) as error:
+        raise TrainingDataError(f"{adapter} holds no LoRA adapter: {error!r}") from error
     base = base or trained_on
     try:
         checkpoint = load_checkpoint(base, dtype=dtype)
@@ -74,24 +65,25 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
     return out
 
 
+def run(arguments: argparse.Namespace) -> None:
+    """Merge, and say where the weights are.
+
+    Raises:
+        TrainingDataError: See ``merge``.
+    """
+    merged = merge(arguments.adapter, arguments.out, arguments.base, arguments.dtype)
+    size = sum(path.stat().st_size for path in merged.glob("*.safetensors"))
+    print(f"{merged}: {size / 2**20:.1f} MiB of weights; serve it by its path in a profile ([models.chat] path = ...)")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.merge", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("merge", __doc__)
     parser.add_argument("--adapter", type=Path, required=True, help="folder that PEFT saved")
     parser.add_argument("--out", type=Path, required=True, help="folder of the merged checkpoint; must be empty")
     parser.add_argument("--base", help="the model it was trained on (default: as the adapter says)")
     parser.add_argument("--dtype", choices=DTYPES, default="auto", help="of the merged weights (default: auto)")
-    given = parser.parse_args(arguments)
-    try:
-        merged = merge(given.adapter, given.out, given.base, given.dtype)
-    except TrainingDataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    size = sum(path.stat().st_size for path in merged.glob("*.safetensors"))
-    print(f"{merged}: {size / 2**20:.1f} MiB of weights; serve it by its path in a profile ([models.chat] path = ...)")
-    return 0
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

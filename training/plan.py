@@ -10,13 +10,13 @@ been checked on a GPU.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from agents.models.architecture import Architecture, ArchitectureError, Decoder, architecture_of
+from agents.models.architecture import Architecture, Decoder, architecture_of
 from training.chat_examples import TrainingDataError
+from training.command_line import parser_of, run_command
 from training.recipes import Recipe, load_recipe, recipe_names
 
 GIB = 2**30
@@ -37,6 +37,8 @@ MEMORY_UTILISATION = 0.6
 """Share of the card's memory bandwidth that decoding reaches: an assumption."""
 
 Method = Literal["sft", "dpo", "grpo"]
+METHODS: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
+"""What the recipes of this repository are for; all others are for ``sft``."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,14 @@ class Need:
     decoded_bytes: float
 
     @property
+    def working(self) -> float:
+        """Bytes beside the weights at the worst moment: sampling and training do not happen at once."""
+        return max(self.activations + self.logits, self.cache)
+
+    @property
     def memory(self) -> float:
-        """Bytes on the card, at the worst moment: sampling and training do not happen at once."""
-        working = max(self.activations + self.logits, self.cache)
-        return self.weights + self.adapters + FRAGMENTED * working + CONTEXT_BYTES
+        """Bytes on the card at the worst moment."""
+        return self.weights + self.adapters + FRAGMENTED * self.working + CONTEXT_BYTES
 
     def hours(self, card: Card, epochs: float) -> float:
         """Hours of training, with the shares of the card's peak that are assumed above."""
@@ -171,12 +177,6 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     )
 
 
-def method_of(recipe: Recipe) -> Method:
-    """What a recipe of this repository is for."""
-    methods: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
-    return methods.get(recipe.name, "sft")
-
-
 def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
     """A Markdown table: a row a recipe, with memory and hours for each card.
 
@@ -185,33 +185,42 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
         TrainingDataError: It does not generate.
     """
     architecture = architecture_of(model)
-    heads = [f"fits {card.name}; hours" for card in CARDS]
-    lines = [
-        f"| recipe | method | LoRA | weights, GiB | adapters, GiB | activations and logits, GiB | together, GiB | {' | '.join(heads)} |",
-        "|---|---|---|---|---|---|---|" + "---|" * len(heads),
-    ]
+    headings = (
+        "recipe",
+        "method",
+        "LoRA",
+        "weights, GiB",
+        "adapters, GiB",
+        "activations and logits, GiB",
+        "together, GiB",
+    )
+    lines = [(*headings, *(f"fits {card.name}; hours" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
     for recipe in recipes:
-        method = method_of(recipe)
+        method = METHODS.get(recipe.name, "sft")
         found = need(architecture, recipe, load, method)
-        working = max(found.activations + found.logits, found.cache)
-        cells = [
-            recipe.name,
-            method,
-            f"r {recipe.lora.r}",
-            *(f"{part / GIB:.1f}" for part in (found.weights, found.adapters, working, found.memory)),
+        parts = (found.weights, found.adapters, found.working, found.memory)
+        hours = [
+            f"yes; {found.hours(card, recipe.training.epochs):.1f}" if found.memory <= card.memory * GIB else "no"
+            for card in CARDS
         ]
-        for card in CARDS:
-            fits = found.memory <= card.memory * GIB
-            cells.append(f"yes; {found.hours(card, recipe.training.epochs):.1f}" if fits else "no")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{part / GIB:.1f}" for part in parts), *hours))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the table.
+
+    Raises:
+        ArchitectureError, TrainingDataError: The model or a recipe cannot be used.
+    """
+    load = Load(arguments.samples, arguments.tokens, arguments.reply, arguments.images)
+    recipes = [load_recipe(name, arguments.set) for name in arguments.recipe or recipe_names()]
+    print(table(arguments.model, recipes, load))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("plan", __doc__, "--set")
     parser.add_argument(
         "--model",
         required=True,
@@ -220,31 +229,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)"
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="value replaced in every recipe"
-    )
-    default = Load()
-    parser.add_argument(
-        "--samples", type=int, default=default.samples, help=f"rows an epoch (default: {default.samples})"
-    )
-    parser.add_argument(
-        "--tokens", type=int, default=default.tokens, help=f"prompt tokens a row (default: {default.tokens})"
-    )
-    parser.add_argument(
-        "--reply", type=int, default=default.reply, help=f"tokens of a reply (default: {default.reply})"
-    )
-    parser.add_argument(
-        "--images", type=int, default=default.images, help=f"pictures a row (default: {default.images})"
-    )
-    given = parser.parse_args(arguments)
-    load = replace(default, samples=given.samples, tokens=given.tokens, reply=given.reply, images=given.images)
-    try:
-        recipes = [load_recipe(name, given.set) for name in given.recipe or recipe_names()]
-        print(table(given.model, recipes, load))
-    except (ArchitectureError, TrainingDataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    parser.add_argument("--samples", type=int, default=Load.samples, help="rows an epoch (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
+    parser.add_argument("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

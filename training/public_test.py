@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +10,7 @@ from typing import Any, get_args
 from agents.models.pixels import pixels_digest
 from agents.opening import opened, tidy
 from evaluation.data.crag_dataset import DatasetType, load
-from evaluation.records import DEFAULT_REVISION, EvaluationError
+from evaluation.records import EvaluationError
 from training.chat_examples import TrainingDataError
 
 TEST_SPLIT = "public_test"
@@ -36,8 +36,8 @@ class TestContent:
         return any(name in self.ids for name in ids) or (photo is not None and (query, photo) in self.questions)
 
 
-def check_split(manifest: dict[str, Any], run: Path) -> str:
-    """The split that a run answered, from its run.json.
+def check_split(manifest: dict[str, Any], run: Path) -> None:
+    """Check the split that a run answered, from its run.json.
 
     Raises:
         TrainingDataError: It is the test split, or cannot be told.
@@ -49,13 +49,9 @@ def check_split(manifest: dict[str, Any], run: Path) -> str:
             f"{run} answered split {split or 'unknown'!r} (data set {name or 'unknown'!r} in its run.json); training data come "
             f"from {' or '.join(sorted(TRAINING_SPLITS))} alone, never from {TEST_SPLIT}"
         )
-    return split
 
 
-def read_test_content(
-    dataset: Path, types: Collection[DatasetType] = get_args(DatasetType), revision: str = DEFAULT_REVISION,
-    cache: Path = Path(".cache"),
-) -> TestContent:  # fmt: skip
+def read_test_content(dataset: Path, revision: str, cache: Path) -> TestContent:
     """The test split of the data sets in a local folder.
 
     Raises:
@@ -64,7 +60,7 @@ def read_test_content(
     ids: set[str] = set()
     questions: set[tuple[str, str | None]] = set()
     missing = []
-    for kind in types:
+    for kind in get_args(DatasetType):
         try:
             data = load(kind, TEST_SPLIT, revision, dataset, cache)
         except EvaluationError as error:

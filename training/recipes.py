@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,10 +112,10 @@ def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
 
 
 def _change(table: dict[str, Any], change: str) -> None:
-    key, sign, value = change.partition("=")
-    section, dot, field = key.strip().partition(".")
-    if not sign or not dot:
+    found = re.fullmatch(r"\s*(\w+)\.(\w+)\s*=(.*)", change)
+    if found is None:
         raise TrainingDataError(f"a change is given as TABLE.KEY=VALUE, such as training.epochs=2, not as {change!r}")
+    section, field, value = found.groups()
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

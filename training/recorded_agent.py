@@ -33,6 +33,7 @@ RECORD = "chat.jsonl"
 IMAGES = "chat_images"
 _LAST = "finalise"
 _MOST_EVIDENCE = 20
+_ENTRY = ("title", "text", "visual", "textual")
 _log = logging.getLogger(__name__)
 
 
@@ -55,25 +56,18 @@ def turns_of(requests: Sequence[ChatRequest], turns: Sequence[Turn]) -> list[int
     its requests. It may stand in another turn's too, as part of the dialog: a place is given where no other order would fit.
     """
     texts = ["\n".join(message.content for message in request.messages) for request in requests]
-    fitting = [
-        [
-            place
-            for place, turn in enumerate(turns)
-            if any(asked and asked in text for asked in (turn.question, turn.query))
-        ]
-        for text in texts
-    ]
+    asked = [[text for text in (turn.question, turn.query) if text] for turn in turns]
+    fitting = [[place for place, own in enumerate(asked) if any(one in text for one in own)] for text in texts]
     found: list[int | None] = [None] * len(requests)
     open_rows = [row for row, places in enumerate(fitting) if places]
     candidates = [fitting[row] for row in open_rows]
+    mirrored = [[-place for place in places] for places in reversed(candidates)]
     for least in (1, 0):  # one request a turn, where that is possible; else several
-        first = _in_order(candidates, least)
-        if first is None:
+        first, last = _in_order(candidates, least), _in_order(mirrored, least)
+        if first is None or last is None:
             continue
-        mirrored = [[-place for place in places] for places in reversed(candidates)]
-        last = [-place for place in reversed(_in_order(mirrored, least) or [])]
-        for row, earliest, latest in zip(open_rows, first, last, strict=True):
-            found[row] = earliest if earliest == latest else None
+        for row, earliest, latest in zip(open_rows, first, reversed(last), strict=True):
+            found[row] = earliest if earliest == -latest else None
         break
     return found
 
@@ -103,7 +97,28 @@ class Recorder:
 
     def chat(self, model: str, asking: Asking, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]) -> None:
         """Record the requests of one call with their replies."""
-        self._append(self._chat_lines(model, asking, requests, replies))
+        places = turns_of(requests, asking.turns)
+        self._append(
+            {
+                "kind": "chat",
+                "batch": asking.batch,
+                "turn": place,
+                "query": asking.turns[place].query if place is not None else None,
+                "stage": asking.stage,
+                "model": model,
+                "messages": [
+                    {"role": part.role, "content": part.content, "images": [self._key(image) for image in part.images]}
+                    for part in request.messages
+                ],
+                "max_tokens": request.max_tokens,
+                "temperature": request.temperature,
+                "schema": request.schema,
+                "reply": reply.text,
+                "finish_reason": reply.finish_reason,
+                "prompt_cut": reply.prompt_cut,
+            }
+            for request, reply, place in zip(requests, replies, places, strict=True)
+        )
 
     def turns(self, asking: Asking) -> None:
         """Record what is known of the turns of a batch."""
@@ -119,13 +134,7 @@ class Recorder:
                 "history": [dict(message) for message in turn.history],
                 "evidence": [f"{item.title}: {item.text}" for item in turn.best_evidence(_MOST_EVIDENCE)],
                 "entries": [
-                    {
-                        "title": entry.title,
-                        "text": entry.text,
-                        "visual": entry.visual,
-                        "textual": entry.textual,
-                        "image": self._key(entry.image),
-                    }
+                    {name: getattr(entry, name) for name in _ENTRY} | {"image": self._key(entry.image)}
                     for entry in turn.entries
                 ],
             }
@@ -135,34 +144,6 @@ class Recorder:
     def forget_pictures(self) -> None:
         """A batch has ended: its pictures need not be kept in memory."""
         self._keys.clear()
-
-    def _chat_lines(
-        self, model: str, asking: Asking, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
-    ) -> Iterable[dict[str, Any]]:
-        places = turns_of(requests, asking.turns)
-        for request, reply, place in zip(requests, replies, places, strict=True):
-            yield {
-                "kind": "chat",
-                "batch": asking.batch,
-                "turn": place,
-                "query": asking.turns[place].query if place is not None else None,
-                "stage": asking.stage,
-                "model": model,
-                "messages": [
-                    {
-                        "role": message.role,
-                        "content": message.content,
-                        "images": [self._key(image) for image in message.images],
-                    }
-                    for message in request.messages
-                ],
-                "max_tokens": request.max_tokens,
-                "temperature": request.temperature,
-                "schema": request.schema,
-                "reply": reply.text,
-                "finish_reason": reply.finish_reason,
-                "prompt_cut": reply.prompt_cut,
-            }
 
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         if self._folder is None:

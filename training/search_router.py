@@ -12,133 +12,138 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from agents.launch import DEFAULT_CACHE
-from agents.linear_head import Floats
-from agents.methods.routing import FEATURE_NAMES, RuleRouter
+from agents.methods.routing import FEATURE_NAMES, RuleRouter, TraceFeatures
 from agents.methods.trained_router import TrainedRouter
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.responses import read_responses
-from evaluation.judge.judging import choose_judge
-from evaluation.records import EvaluationError
-from training.data_hash import training_hash
-from training.draft_labels import DraftedTurn, drafted_turns, is_right, label, observable, read_trace
-from training.logistic import TrainingError, accuracy, cross_validate, fit, macro_recall
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from evaluation.records import AnsweredTurn
+from training.chat_examples import TrainingDataError, read_rows
+from training.command_line import parser_of, run_command
+from training.logistic import cross_validate, fit, fitted_on, rates, save
+
+_RECOGNITION = "simple-recognition"
+_STRENGTH = 1.0  # inverse L2 regularisation
 
 
-def matrix(turns: Sequence[DraftedTurn]) -> Floats:
-    """Shape (turns, features), columns in the order of ``FEATURE_NAMES``."""
-    return np.array([[turn.features.as_dict()[name] for name in FEATURE_NAMES] for turn in turns], dtype=np.float64)
+@dataclass(frozen=True)
+class DraftedTurn:
+    """A turn of a run with its draft, as the trace has it.
+
+    Attributes:
+        answered: Its line of response.jsonl, with the draft's answer in the place of the agent's.
+        features: What the route stage saw.
+    """
+
+    answered: AnsweredTurn
+    features: TraceFeatures
+
+    @property
+    def observable(self) -> bool:
+        """Whether the picture alone holds the answer: the data set calls it recognition, or the question is self-contained."""
+        features = self.features
+        asked = features.asks_text or features.asks_calculation or features.asks_visible
+        return self.answered.query_category == _RECOGNITION or (bool(asked) and not features.asks_now)
 
 
-def train(
-    turns: Sequence[DraftedTurn],
-    labels: Sequence[Route],
-    *,
-    trained_on: str,
-    strength: float = 1.0,
-    folds: int = 5,
-    seed: int = 0,
-    progress: bool = False,
-) -> TrainedRouter:
+def drafted_turns(traces: Path, responses: Path) -> list[DraftedTurn]:
+    """The turns that have a draft and features of it.
+
+    Both files are in the order of asking; an answer without trace (the agent failed there) is passed over.
+
+    Raises:
+        TrainingDataError: The files are not of one run, or the run had no stages ``draft`` and ``route``.
+        EvaluationError: The answers cannot be read.
+    """
+    answers = iter(read_responses(responses))
+    turns = []
+    for query, draft, features in read_rows(traces, _traced, "traces of turns"):
+        answer = next((answer for answer in answers if answer.query == query), None)
+        if answer is None:
+            raise TrainingDataError(
+                f"the trace of {query!r} has no answer after those before it: traces and answers must come from one run"
+            )
+        if draft is not None and features is not None:
+            turns.append(DraftedTurn(replace(answer, agent_response=draft), features))
+    if not turns:
+        raise TrainingDataError(
+            "no trace holds a draft and the router's features; run a preset with the stages draft and route"
+        )
+    return turns
+
+
+def _traced(record: dict[str, Any]) -> tuple[str, str | None, TraceFeatures | None]:
+    stages = {stage["stage"]: stage for stage in record["stages"]}
+    features = stages.get("route", {}).get("features")
+    draft: str | None = stages.get("draft", {}).get("draft")
+    return str(record["query"]), draft, None if features is None else TraceFeatures.from_dict(features)
+
+
+def labels_of(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route]:
+    """``direct`` for a right draft whose answer is observable, ``verify`` for any other right draft, else ``rag``."""
+    judged = judge_turns([turn.answered for turn in turns], judge, accept=accept, progress=sys.stderr.isatty())
+    return [
+        ("direct" if turn.observable else "verify") if found.correct else "rag"
+        for turn, found in zip(turns, judged, strict=True)
+    ]
+
+
+def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str) -> TrainedRouter:
     """The router fitted to all turns; its accuracy is that of cross-validation, sessions kept together.
 
     Raises:
-        TrainingError: There are too few sessions or branches.
+        TrainingDataError: There are too few sessions or branches.
     """
-    values = matrix(turns)
+    rows = [turn.features.as_dict() for turn in turns]
+    values = np.array([[row[name] for name in FEATURE_NAMES] for row in rows], dtype=np.float64)
     sessions = [turn.answered.session_id for turn in turns]
-    held_out = cross_validate(
-        values, labels, sessions, strength=strength, standardise=True, folds=folds, seed=seed, progress=progress
-    )
-    rules = [RuleRouter().route(turn.features) for turn in turns]
-    measured = {
-        "cross_validated": accuracy(held_out.predicted, labels),
-        "cross_validated_macro_recall": macro_recall(held_out.predicted, labels),
-        "majority": accuracy(held_out.majority, labels),
-        "rules": accuracy(rules, labels),
-        "rules_macro_recall": macro_recall(rules, labels),
-    }
-    head = fit(values, labels, strength=strength, standardise=True, seed=seed)
-    rows = [(turn.answered.interaction_id, turn.draft, route) for turn, route in zip(turns, labels, strict=True)]
+    measured = cross_validate(values, labels, sessions, strength=_STRENGTH, standardise=True)
+    by_rules = [RuleRouter().route(turn.features) for turn in turns]
+    head = fit(values, labels, strength=_STRENGTH, standardise=True)
+    known = [(turn.answered.interaction_id, turn.answered.agent_response) for turn in turns]
     return TrainedRouter(
         **head.model_dump(include={"classes", "coefficients", "intercept", "mean", "scale"}),
         features=FEATURE_NAMES,
-        fitted_on={"data": trained_on, "examples": len(turns), "training_hash": training_hash(rows)},
-        accuracy={name: round(value, 4) for name, value in measured.items()},
+        fitted_on=fitted_on(trained_on, [(*row, route) for row, route in zip(known, labels, strict=True)]),
+        accuracy={**measured, **rates("rules", by_rules, labels)},
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.search_router",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--traces", type=Path, action="append", required=True, help="trace of a run (JSON lines)")
-    parser.add_argument("--responses", type=Path, action="append", required=True, help="answers of the same run")
-    parser.add_argument("--dataset", type=Path, help="folder with accept.json, for the rule judge")
-    parser.add_argument(
-        "--eval-model", help='judge of the drafts; "None" is the rule judge (default: as the evaluation)'
-    )
-    parser.add_argument("--out", type=Path, required=True, help="where the router goes (JSON)")
-    parser.add_argument("--strength", type=float, default=1.0, help="inverse L2 regularisation C (default: 1)")
-    parser.add_argument("--folds", type=int, default=5, help="folds of the cross-validation (default: 5)")
-    parser.add_argument("--seed", type=int, default=0, help="of folds and solver (default: 0)")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="folder of kept judgements")
-    parser.add_argument("--no-progress", action="store_true", help="no progress bars")
-    return parser
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, judge, fit, write and report.
 
     Raises:
-        EvaluationError, TrainingError: Something is missing; the message says what.
+        EvaluationError, TrainingDataError: Something is missing; the message says what.
     """
     if len(arguments.traces) != len(arguments.responses):
-        raise TrainingError(f"{len(arguments.traces)} traces for {len(arguments.responses)} files of answers")
-    progress = not arguments.no_progress
+        raise TrainingDataError(f"{len(arguments.traces)} traces for {len(arguments.responses)} files of answers")
     accept = read_accept([arguments.dataset]) if arguments.dataset is not None else {}
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    turns = [
-        turn
-        for trace, answers in zip(arguments.traces, arguments.responses, strict=True)
-        for turn in drafted_turns(read_trace(trace), read_responses(answers))
-    ]
-    judged = tqdm(turns, desc=f"drafts judged by {judge.name}", unit="draft", disable=not progress)
-    labels = [label(is_right(turn, judge, accept), observable(turn)) for turn in judged]
+    pairs = zip(arguments.traces, arguments.responses, strict=True)
+    turns = [turn for trace, answers in pairs for turn in drafted_turns(trace, answers)]
+    labels = labels_of(turns, judge, accept)
+    names = ", ".join(path.parent.name for path in arguments.responses)
+    router = train(turns, labels, f"{names} (drafts judged by {judge.name})")
     counts = ", ".join(f"{count} {route}" for route, count in Counter(labels).most_common())
-    router = train(
-        turns,
-        labels,
-        trained_on=f"{', '.join(path.parent.name for path in arguments.responses)} (drafts judged by {judge.name})",
-        strength=arguments.strength,
-        folds=arguments.folds,
-        seed=arguments.seed,
-        progress=progress,
-    )
-    router.save(arguments.out)
     print(f"{len(turns)} drafts: {counts}")
-    for what, value in router.accuracy.items():
-        print(f"  {what:32s}{value:7.1%}")
-    print(f"router: {arguments.out}")
+    save(router, arguments.out, "router")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    try:
-        run(_parser().parse_args(arguments))
-    except (EvaluationError, TrainingError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    parser = parser_of("search_router", __doc__, "--eval-model", "--out", "--cache")
+    parser.add_argument("--traces", type=Path, action="append", required=True, help="trace of a run (JSON lines)")
+    parser.add_argument("--responses", type=Path, action="append", required=True, help="answers of the same run")
+    parser.add_argument("--dataset", type=Path, help="folder with accept.json, for the rule judge")
+    return run_command(run, parser, arguments)
 
 
 if __name__ == "__main__":

@@ -10,30 +10,59 @@ with --measure, what the model's held-out replies are worth. The loss is on repl
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from agents.models.base import ChatModel
-from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from agents.turn import IDK
+from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import bootstrap_intervals, score
-from training.adapters import Trainable, load_trainable
-from training.chat_examples import Example
-from training.collect import ANSWERING, answer_in, answered_by
+from training.adapters import load_trainable
+from training.chat_examples import Example, share_of
+from training.collect import ANSWERING, RELEVANCE, judged_replies, questions
 from training.command_line import read_data, run_command, training_parser, write_about
-from training.encoding import Group, SampleEncoder, groups_of
-from training.recipes import Recipe
-from training.targets import Sample, counts, samples_of
+from training.encoding import Group, Sample, SampleEncoder, groups_of
+from training.recipes import DataTable, Recipe
+
+
+def samples_of(examples: Iterable[Example], data: DataTable) -> list[Sample]:
+    """The samples of the tasks asked for, in the order of the examples; ``kind`` is answer, refusal, queries or relevance.
+
+    ``answer``: the model's own reply where it is right (or the reference answer, by choice), else "I don't know"; a share of the
+    refusals is left out, chosen by the hash of their turn so that a greater share leaves out more of the same. ``queries``: the model's
+    own queries where the turn ended right. ``relevance``: yes or no.
+    """
+    return [sample for sample in (_sample(example, data) for example in examples) if sample is not None]
+
+
+def _sample(example: Example, data: DataTable) -> Sample | None:
+    if example.stage in ANSWERING and "answer" in data.tasks:
+        if example.reply_verdict == "correct":
+            return Sample(example, example.reply if data.answers == "own" else example.ground_truth)
+        left_out = share_of("/".join(example.key)) < data.refusals_left_out
+        return None if left_out else Sample(example, IDK, "refusal")
+    if example.stage == "queries" and "queries" in data.tasks and example.verdict == "correct" and example.reply:
+        return Sample(example, example.reply, "queries")
+    if example.stage == RELEVANCE and "relevance" in data.tasks:
+        return Sample(example, example.reply, "relevance")
+    return None
+
+
+def counts(samples: Sequence[Sample]) -> dict[str, int]:
+    """How many samples there are of each kind."""
+    return dict(sorted(Counter(sample.kind for sample in samples).items()))
 
 
 def prepare(samples: Sequence[Sample], encoder: SampleEncoder, recipe: Recipe) -> tuple[list[Group], int]:
     """The groups of samples that fit the recipe's ``max_tokens``, and how many were too long."""
     table = recipe.training
-    measured = [(sample, encoder.length(sample)) for sample in samples]
-    fitting = [(sample, length) for sample, length in measured if length <= table.max_tokens]
+    lengths = [encoder.length(sample) for sample in samples]
+    fitting = [place for place, length in enumerate(lengths) if length <= table.max_tokens]
     groups = groups_of(
-        [sample for sample, _ in fitting],
-        [length for _, length in fitting],
+        [samples[place] for place in fitting],
+        [lengths[place] for place in fitting],
         batch=table.batch,
         max_tokens=table.max_tokens,
         packing=table.packing and encoder.packs,
@@ -41,53 +70,16 @@ def prepare(samples: Sequence[Sample], encoder: SampleEncoder, recipe: Recipe) -
     return groups, len(samples) - len(fitting)
 
 
-def train(
-    trainable: Trainable,
-    recipe: Recipe,
-    examples: Sequence[Example],
-    held_out: Sequence[Example],
-    out: Path,
-    *,
-    device: str = "cpu",
-    steps: int = -1,
-    resume: bool = False,
-) -> dict[str, Any]:
-    """Train on the examples; returns what was trained on and the held-out losses.
-
-    Raises:
-        TrainingDataError: See ``fit``.
-    """
-    from training.fit import fit
-
-    encoder = SampleEncoder(trainable.checkpoint)
-    samples, other = samples_of(examples, recipe.data), samples_of(held_out, recipe.data)
-    groups, too_long = prepare(samples, encoder, recipe)
-    other_groups, _ = prepare(other, encoder, recipe)
-    log = fit(trainable, recipe, groups, other_groups, encoder.encode, out, device=device, steps=steps, resume=resume)
-    losses = [row["eval_loss"] for row in log if "eval_loss" in row]
-    return {
-        "recipe": recipe.model_dump(),
-        "samples": counts(samples),
-        "held_out_samples": counts(other),
-        "too_long": too_long,
-        "sequences": len(groups),
-        "steps": max((row["step"] for row in log), default=0),
-        "held_out_loss": {"before": losses[0], "after": losses[-1]} if losses else None,
-    }
-
-
 def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict[str, Any]:
     """Rates of the model's replies to the questions among the examples, 0 to 1 (truthfulness -1 to 1).
 
     Every question is asked with the evidence and the dialog of the recorded run, in one batched call.
     """
-    asked = [example for example in examples if example.stage in ANSWERING]
+    asked = questions(examples)
     if not asked:
         return {"questions": 0}
     replies = model.chat([example.request() for example in asked])
-    accept = {example.interaction_id: example.accept for example in asked}
-    turns = [answered_by(example, answer_in(reply.text)) for example, reply in zip(asked, replies, strict=True)]
-    judged = judge_turns(turns, judge, accept=accept)
+    judged = judged_replies(asked, [reply.text for reply in replies], judge)
     scores = score(judged)
     return {
         "questions": scores.total,
@@ -100,33 +92,35 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
     }
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+def run(arguments: argparse.Namespace) -> None:
     """Read, train, measure and write.
 
     Raises:
-        TrainingDataError, EvaluationError: Something is missing; the message says what.
+        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
     """
     from agents.models.chat.transformers_chat import TransformersChat
+    from training.fit import fit
 
-    recipe, examples, held_out = read_data(arguments)
+    run, examples, held_out = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    trainable = load_trainable(arguments.model, recipe, arguments.device)
+    trainable = load_trainable(arguments.model, run.recipe, run.device)
     chat = TransformersChat(trainable.checkpoint, Path(arguments.model).name)
     before = measure(chat, held_out, judge) if arguments.measure else None
-    about = train(
-        trainable,
-        recipe,
-        examples,
-        held_out,
-        arguments.out,
-        device=arguments.device,
-        steps=arguments.max_steps,
-        resume=arguments.resume,
-    )
-    about["model"] = str(arguments.model)
+    encoder = SampleEncoder(trainable.checkpoint)
+    samples, other = samples_of(examples, run.recipe.data), samples_of(held_out, run.recipe.data)
+    groups, too_long = prepare(samples, encoder, run.recipe)
+    about = {
+        "recipe": run.recipe.model_dump(),
+        "samples": counts(samples),
+        "held_out_samples": counts(other),
+        "too_long": too_long,
+        "sequences": len(groups),
+        **fit(trainable, run, groups, prepare(other, encoder, run.recipe)[0], encoder.encode),
+        "model": str(arguments.model),
+    }
     if before is not None:
         about["held_out_replies"] = {"before": before, "after": measure(chat, held_out, judge)}
-    return write_about(arguments.out, about)
+    write_about(run.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

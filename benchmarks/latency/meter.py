@@ -91,7 +91,7 @@ def _chat(requests: Sequence[ChatRequest], _: tuple[Any, ...]) -> dict[str, int]
     }
 
 
-def _texts(texts: Sequence[str], _: tuple[Any, ...]) -> dict[str, int]:
+def _texts(texts: Sequence[str], _: tuple[Any, ...] = ()) -> dict[str, int]:
     return {"characters": sum(map(len, texts))}
 
 
@@ -108,23 +108,15 @@ def _pictures(images: Sequence[Any], _: tuple[Any, ...]) -> dict[str, int]:
     return {"pictures": len(images)}
 
 
-def _nothing(_: Sequence[Any], __: tuple[Any, ...]) -> dict[str, int]:
-    return {}
-
-
-def _classify(_: Sequence[Any], more: tuple[Any, ...]) -> dict[str, int]:
-    return {"characters": sum(map(len, more[0])) if more else 0}
-
-
 SIZES: dict[str, Callable[[Sequence[Any], tuple[Any, ...]], dict[str, int]]] = {
     "chat": _chat,
     "encode": _texts,
     "score": _pairs,
     "score_multimodal": _multimodal,
     "detect": _pictures,
-    "classify": _classify,
-    "read": _nothing,
-    "find": _nothing,
+    "classify": lambda _, more: _texts(more[0]) if more else {},
+    "read": lambda *_: {},
+    "find": lambda *_: {},
     "search_images": _pictures,
     "search_web": _texts,
 }

@@ -8,32 +8,74 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
-from agents.models.base import ModelError
-from agents.models.pixels import to_rgb
+from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.pipeline import Pipeline
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import PROMPTS, Settings
 from agents.turn import Turn
 from benchmarks.latency.meter import Call, CallLog, Metered, MeteredModels
-from benchmarks.latency.stand_in import StandInChat
 
 CHAT_ROLES = ("chat", "small_chat")
 
 
-@dataclass(frozen=True)
-class Question:
-    """What the evaluator passes of a turn."""
+TEXT = """1. The exact name of the object that the question is about is a landmark.
+2. I cannot determine the figure that the question is about.
+Reason: the evidence names it [1].
+Relevant documents: [1] [2]
+Information: it was opened in 1889 [1].
+Response: yes
+Confidence: 0.7
+External: yes
+Current: no
+Answer: It was opened in 1889 and made by a company from Paris [1]."""
+"""Holds every label that a prompt asks for; the draft does not know the answer, so that nothing is cut short."""
 
-    query: str
-    image: Any
-    history: tuple[dict[str, str], ...] = ()
+_WORDS = "landmark tower"
+
+
+class StandInChat:
+    """A ``ChatModel`` whose replies follow the schema of a request, else hold every label."""
+
+    name = "stand-in"
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """A reply for each request."""
+        del deadline
+        return [self._reply(request) for request in requests]
+
+    @staticmethod
+    def _reply(request: ChatRequest) -> ChatReply:
+        text = TEXT if request.schema is None else json.dumps(example(request.schema))
+        logprobs = (-0.1,) * min(request.max_tokens, 20) if request.logprobs else None
+        return ChatReply(text, "stop", logprobs)
+
+
+def example(schema: Mapping[str, Any]) -> Any:
+    """A value that follows a JSON schema: true, 1, a name, and lists of three."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type")
+    if kind == "object":
+        return {name: example(inner) for name, inner in schema.get("properties", {}).items()}
+    if kind == "array":
+        inner = schema.get("items", {"type": "string"})
+        if inner.get("type") == "string" and "enum" not in inner:
+            return [f"{_WORDS} {word}" for word in ("north", "south", "east")]  # alike ones would be dropped
+        return [example(inner)] * 3
+    if kind == "boolean":
+        return True
+    if kind == "integer":
+        return 1
+    if kind == "number":
+        return 0.7
+    return _WORDS
 
 
 class StandInModels(ModelSet):
@@ -48,7 +90,7 @@ class StandInModels(ModelSet):
         return self._chat if role in CHAT_ROLES else self._models.get(role)
 
 
-def record(asked: Iterable[Question], settings: Settings, pipeline: Any, models: ModelSet) -> Iterator[list[Call]]:
+def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: ModelSet) -> Iterator[list[Call]]:
     """The calls of each turn, one turn at a time.
 
     Raises:
@@ -59,8 +101,7 @@ def record(asked: Iterable[Question], settings: Settings, pipeline: Any, models:
     search = cast(SearchGateway, Metered(SearchGateway(pipeline), "search", log))
     prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
     stages = Pipeline(settings, metered, search, prompts)
-    for question in asked:
-        turn = Turn(question.query, to_rgb(question.image) if question.image is not None else None, question.history)
+    for turn in asked:
         turn.question = turn.query
         for stage in stages.stages:
             log.stage = stage.name

@@ -150,19 +150,3 @@ def turn_seconds(
         total = sum(seconds_of(call, models, machine, reply_share) for call in calls) + turns * machine.overhead["turn"]
         found += [total / turns] * turns
     return found
-
-
-def stage_seconds(
-    records: Sequence[Sequence[Call]],
-    size: int,
-    stages: Sequence[str],
-    models: Mapping[str, Placed],
-    machine: Machine,
-    reply_share: float = 1.0,
-) -> dict[str, float]:
-    """Mean seconds a turn by stage."""
-    found = dict.fromkeys(stages, 0.0)
-    for _, calls in batches(records, size, stages):
-        for call in calls:
-            found[call.stage] += seconds_of(call, models, machine, reply_share) / len(records)
-    return {stage: seconds for stage, seconds in found.items() if seconds}

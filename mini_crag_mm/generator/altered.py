@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mini_crag_mm.generator.noise import generator
+from mini_crag_mm.generator.noise import Array, generator
 
 # What the strongest change does. Chosen by eye on contact sheets of the validation split.
 YAW = 0.38  # share by which the far side of a cut-out gets smaller
@@ -130,13 +130,17 @@ def _part(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
     )
 
 
-def _lit(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
-    """Exposure, light from one side, white balance and saturation; colours are in 0..255."""
-    height, width = colours.shape[:2]
-    angle = float(rng.uniform(0, 2 * np.pi))
+def _towards(angle: float, height: int, width: int) -> Array:
+    """How far each pixel lies in a direction, -1 to 1, shape (height, width)."""
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
-    towards = (x * np.cos(angle) + y * np.sin(angle)) / (abs(np.cos(angle)) + abs(np.sin(angle)))
+    reach: Array = (x * np.cos(angle) + y * np.sin(angle)) / (abs(np.cos(angle)) + abs(np.sin(angle)))
+    return reach
+
+
+def _lit(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
+    """Exposure, light from one side, white balance and saturation; colours are in 0..255."""
+    towards = _towards(float(rng.uniform(0, 2 * np.pi)), *colours.shape[:2])
     gain = 2 ** (strength * EXPOSURE_STOPS * float(rng.uniform(-1, 0.55))) * (1 + 0.5 * SIDE_LIGHT * strength * towards)
     cast = strength * COLOUR_CAST * float(rng.choice([-1, 1])) * float(rng.uniform(0.5, 1))
     balanced = colours * gain[..., None] * np.array([1 + cast, 1.0, 1 - cast], dtype=np.float32)
@@ -190,10 +194,6 @@ def _occluded(colours: Floats, strength: float, rng: np.random.Generator) -> Flo
 
 def _shadowed(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
     """The shadow of something that stands between the light and a part of a cut-out."""
-    height, width = colours.shape[:2]
     angle, share = float(rng.uniform(0, 2 * np.pi)), float(rng.uniform(*SHADOWED))
-    x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
-    y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
-    across = (x * np.cos(angle) + y * np.sin(angle)) / (abs(np.cos(angle)) + abs(np.sin(angle)))
-    edge = np.clip(((2 * share - 1) - across) / 0.06, 0, 1)
+    edge = np.clip(((2 * share - 1) - _towards(angle, *colours.shape[:2])) / 0.06, 0, 1)
     return np.asarray(colours * (1 - SHADE * strength * edge[..., None]), dtype=np.float32)

@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, get_args
@@ -52,6 +52,7 @@ SAME_PICTURE_BITS = 3
 # Answers of these are derived (a difference, a count), so that they need not stand anywhere in words.
 DERIVED: frozenset[Category] = frozenset({"comparison", "aggregation", "reasoning"})
 
+_ANEW = "run python -m mini_crag_mm.generator"
 _UNITS = {
     "metre": "m", "metres": "m", "meter": "m", "meters": "m", "kilometre": "km", "kilometres": "km", "kilometer": "km",
     "kilometers": "km", "centimetre": "cm", "centimetres": "cm", "centimeter": "cm", "centimeters": "cm", "millimetre": "mm",
@@ -180,9 +181,8 @@ def check_counts(content: Content) -> Iterator[Finding]:
             yield _note(f"{split}: no question of domain {domain}")
         for kind, counted in held_out_share(content, split).items():
             if counted < LEAST_HELD_OUT:
-                yield Finding(
-                    f"{split}: {counted:.1%} of the {kind} are on things that the graph does not hold; 1 in 6 is wanted"
-                )
+                share = f"{counted:.1%} of the {kind}"
+                yield Finding(f"{split}: {share} are on things that the graph does not hold; 1 in 6 is wanted")
     used = {item.scene for item in content.asking()}
     for scene in content.scenes.values():
         if scene.id not in used:
@@ -286,8 +286,7 @@ def check_wording(content: Content) -> Iterator[Finding]:
 def difference_hash(image: Image.Image) -> int:
     """64-bit hash of the brightness steps of a picture; alike pictures differ in few bits."""
     small = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
-    bits = (small[:, 1:] > small[:, :-1]).flatten()
-    return int("".join("1" if bit else "0" for bit in bits), 2)
+    return int.from_bytes(np.packbits(small[:, 1:] > small[:, :-1]).tobytes(), "big")
 
 
 def check_photos(content: Content, paths: SetPaths) -> Iterator[Finding]:
@@ -339,21 +338,20 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
     """Scenes, pages and KG are built from the content as it is now."""
     layouts = read_layout(paths.layout)
     for scene in content.scenes.values():
-        if not (paths.scenes / f"{scene.id}.webp").exists() or scene.id not in layouts:
-            yield Finding(f"{scene.where}: not composed; run python -m mini_crag_mm.generator")
-        elif layouts[scene.id]["made_from"] != fingerprint(scene, paths):
-            yield Finding(f"{scene.where}: changed since it was composed; run python -m mini_crag_mm.generator")
+        made = layouts.get(scene.id)
+        if made is None or not (paths.scenes / f"{scene.id}.webp").exists():
+            yield Finding(f"{scene.where}: not composed; {_ANEW}")
+        elif made["made_from"] != fingerprint(scene, paths):
+            yield Finding(f"{scene.where}: changed since it was composed; {_ANEW}")
         else:
-            for thing in layouts[scene.id]["objects"]:
+            for thing in made["objects"]:
                 if thing["same_photo"] and thing["strength"] < LEAST_STRENGTH:
-                    yield Finding(
-                        f"{scene.where}: {thing['entity']} is shown as the graph has it; run python -m mini_crag_mm.generator"
-                    )
+                    yield Finding(f"{scene.where}: {thing['entity']} is shown as the graph has it; {_ANEW}")
     for picture in sorted(paths.scenes.glob("*.webp")):
         if picture.stem not in content.scenes:
             yield Finding(f"scenes/{picture.name}: no such scene")
     if not paths.wiki_pages.exists() or not paths.own_pages.exists():
-        yield Finding("pages/: missing; run python -m mini_crag_mm.generator")
+        yield Finding(f"pages/: missing; {_ANEW}")
     else:
         pages = read_pages(paths=paths)
         written = {(page["page_name"], page["split"]) for page in pages if page["kind"] == "wiki"}
@@ -361,15 +359,14 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
         for title, split in sorted(written ^ claimed, key=str):
             yield Finding(f"pages/wiki.jsonl: {title!r} of {split} is in the pages or in the content, but not in both")
         if [page for page in pages if page["kind"] != "wiki"] != list(own_pages(content)):
-            yield Finding("pages/own.jsonl: not as in the content; run python -m mini_crag_mm.generator")
+            yield Finding(f"pages/own.jsonl: not as in the content; {_ANEW}")
     for split in SPLITS:
         # Through JSON, as the file is: tuples become lists and numbers as keys become text.
         images = kg_images(content, split)
         if not paths.kg(split).exists() or read_kg(split, paths) != json.loads(json.dumps(images)):
-            yield Finding(f"kg/{split}.jsonl: not as in the content; run python -m mini_crag_mm.generator")
-    size = sum(
-        file.stat().st_size for file in paths.root.rglob("*") if file.is_file() and "__pycache__" not in file.parts
-    )
+            yield Finding(f"kg/{split}.jsonl: not as in the content; {_ANEW}")
+    files = (file for file in paths.root.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    size = sum(file.stat().st_size for file in files)
     if size > MAX_BYTES:
         yield Finding(f"mini_crag_mm/ is {size / 1e6:.1f} MB; at most {MAX_BYTES / 1e6:.0f} MB are wanted")
 
@@ -385,20 +382,14 @@ def check_content(content: Content, wiki_texts: dict[str, str], counts: bool = T
 def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
     """All rules on the content and on what was built from it."""
     findings: list[Finding] = []
-    add: Callable[[str], None] = lambda message: findings.append(Finding(message))  # noqa: E731
-    content = load_content(paths.content, report=add)
+    content = load_content(paths.content, report=lambda message: findings.append(Finding(message)))
     wiki_texts: dict[str, str] = {}
     if paths.wiki_pages.exists() and paths.own_pages.exists():
-        wiki_texts = {
-            page["page_name"]: page["page_snippet"] for page in read_pages(paths=paths) if page["kind"] == "wiki"
-        }
+        wiki = (page for page in read_pages(paths=paths) if page["kind"] == "wiki")
+        wiki_texts = {page["page_name"]: page["page_snippet"] for page in wiki}
     findings += check_content(content, wiki_texts, counts)
-    return [
-        *findings,
-        *check_photos(content, paths),
-        *check_attribution(content, paths),
-        *check_products(content, paths),
-    ]
+    built = (*check_photos(content, paths), *check_attribution(content, paths), *check_products(content, paths))
+    return [*findings, *built]
 
 
 def summary(content: Content) -> str:
@@ -406,25 +397,24 @@ def summary(content: Content) -> str:
     lines = []
     for split in SPLITS:
         asked = [turn for _, its_split, _, turn in _asked(content) if its_split == split]
+        entities = [entity for entity in content.entities.values() if entity.split == split]
         scenes = [scene for scene in content.scenes.values() if scene.split == split]
         counts = {
-            "entities": sum(e.split == split for e in content.entities.values()),
-            "own pages": sum(p.split == split for p in content.pages.values()),
+            "entities": len(entities),
+            "own pages": sum(page.split == split for page in content.pages.values()),
             "wiki pages": sum(split in splits for splits in content.claimed_titles().values()),
             "scenes": len(scenes),
             "egocentric": sum(scene.egocentric for scene in scenes),
-            "single": sum(q.split == split for q in content.questions.values()),
-            "dialogs": sum(d.split == split for d in content.dialogs.values()),
+            "single": sum(question.split == split for question in content.questions.values()),
+            "dialogs": sum(dialog.split == split for dialog in content.dialogs.values()),
             "turns": len(asked),
             "unanswerable": sum(not turn.answerable for turn in asked),
-            "other photos": sum(e.other_photo is not None for e in content.entities.values() if e.split == split),
-            "held out": sum(not e.in_graph for e in content.entities.values() if e.split == split),
+            "other photos": sum(entity.other_photo is not None for entity in entities),
+            "held out": sum(not entity.in_graph for entity in entities),
         }
         lines.append(f"{split}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
-        lines.append(
-            "  " + ", ".join(f"{n} {c}" for c, n in Counter(turn.query_category for turn in asked).most_common())
-        )
-        lines.append("  " + ", ".join(f"{n} {d}" for d, n in Counter(turn.domain for turn in asked).most_common()))
+        kinds = (Counter(turn.query_category for turn in asked), Counter(turn.domain for turn in asked))
+        lines += ["  " + ", ".join(f"{count} {kind}" for kind, count in each.most_common()) for each in kinds]
     return "\n".join(lines)
 
 

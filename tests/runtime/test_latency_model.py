@@ -14,6 +14,7 @@ from agents.models.architecture import Architecture, Decoder, Vision, architectu
 from agents.models.base import ModelError
 from agents.prompts import PromptLibrary
 from agents.settings import PROMPTS, Profile, Settings, load_settings
+from agents.turn import Turn
 from benchmarks.latency.cost import (
     Machine,
     decode_seconds,
@@ -22,9 +23,8 @@ from benchmarks.latency.cost import (
     text_parameters,
 )
 from benchmarks.latency.meter import Call
-from benchmarks.latency.recorded_calls import Question, read, record, write
+from benchmarks.latency.recorded_calls import example, read, record, write
 from benchmarks.latency.replayed_calls import CONFIGS, Placed, batches, placed_models, seconds_of, turn_seconds
-from benchmarks.latency.stand_in import example
 from tests.agent.scripted import WordOverlapReranker
 
 MACHINE = Machine(
@@ -131,7 +131,7 @@ def models() -> ModelSet:
 
 def test_real_stages_are_recorded_with_their_prompts(tmp_path: Path) -> None:
     settings = load_settings("vlm_only", "gpu")
-    asked = [Question("What is this?", Image.new("RGB", (64, 48))), Question("Why?", None)]
+    asked = [Turn("What is this?", Image.new("RGB", (64, 48))), Turn("Why?", None)]
     calls = list(record(asked, settings, None, models()))
     assert [[(call.stage, call.method, call.pictures) for call in turn] for turn in calls] == [
         [("answer", "chat", 1)],
@@ -149,9 +149,7 @@ def test_real_stages_are_recorded_with_their_prompts(tmp_path: Path) -> None:
 def test_a_stage_that_fails_spoils_no_figures() -> None:
     with pytest.raises(ModelError, match="stage ground"):
         list(
-            record(
-                [Question("What?", Image.new("RGB", (64, 48)))], Settings(stages=("objects", "ground")), None, models()
-            )
+            record([Turn("What?", Image.new("RGB", (64, 48)))], Settings(stages=("objects", "ground")), None, models())
         )
 
 

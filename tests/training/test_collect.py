@@ -15,9 +15,8 @@ from tests.agent.scripted import ScriptedChat
 from tests.models.tiny_checkpoints import save_llama
 from tests.training.recorded import record_run, save_data
 from training import collect, record
-from training.answer_support import holds_answer
-from training.chat_examples import HELD_OUT, TRAIN, Example, read_examples
-from training.collect import is_held_out
+from training.chat_examples import HELD_OUT, TRAIN, Example, is_held_out, read_examples
+from training.collect import holds_answer
 from training.command_line import ABOUT
 from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
 

@@ -13,51 +13,41 @@ from tests.training.tiny_data import SAVE, example
 from training import core_data, core_train
 from training.chat_examples import HELD_OUT, TRAIN, read_examples
 from training.core_data import knowledge_source, modality
-from training.core_train import (
-    choice_log_probabilities,
-    letter_scores,
-    objective_loss,
-    reply_log_probabilities,
-)
+from training.core_train import objective_loss
 from training.encoding import IGNORED
 
 LN = math.log
+
+
+NO_LETTERS = torch.zeros(1, 0, dtype=torch.long)
 
 
 def test_the_probability_of_a_reply_is_the_product_over_its_tokens() -> None:
     # Vocabulary of 2. Position 0 gives 1:3, position 1 gives 1:1; the reply is token 1, then token 0: 3/4 times 1/2.
     logits = torch.tensor([[[0.0, LN(3)], [0.0, 0.0], [5.0, -5.0]]])
     labels = torch.tensor([[IGNORED, 1, 0]])
-    assert reply_log_probabilities(logits, labels).tolist() == pytest.approx([LN(3 / 8)])
+    assert float(objective_loss("prki_int", logits, labels, NO_LETTERS)) == pytest.approx(-LN(3 / 8))
     only_last = torch.tensor([[IGNORED, IGNORED, 0]])
-    assert reply_log_probabilities(logits, only_last).tolist() == pytest.approx([LN(1 / 2)])
+    assert float(objective_loss("prki_int", logits, only_last, NO_LETTERS)) == pytest.approx(-LN(1 / 2))
 
 
-def test_an_entry_is_chosen_among_those_that_there_are() -> None:
-    scores = torch.tensor([[0.0, LN(2), LN(5)], [0.0, LN(2), LN(5)]])
-    found = choice_log_probabilities(scores, torch.tensor([1, 1]), torch.tensor([3, 2]))
-    assert found.tolist() == pytest.approx([LN(2 / 8), LN(2 / 3)])
-
-
-def test_the_letters_are_read_where_the_reply_begins() -> None:
+def test_an_entry_is_chosen_among_those_that_there_are_where_the_reply_begins() -> None:
     logits = torch.zeros(1, 4, 6)
-    logits[0, 1] = torch.tensor([9.0, 0.0, LN(3), 0.0, 9.0, 9.0])
+    logits[0, 1] = torch.tensor([9.0, 0.0, LN(2), LN(5), 9.0, 9.0])
     labels = torch.tensor([[IGNORED, IGNORED, 2, 5]])
-    letters = torch.tensor([[1, 2]])
-    scores, chosen = letter_scores(logits, labels, letters)
-    assert scores.tolist() == [pytest.approx([0.0, LN(3)])] and chosen.tolist() == [1]
-    assert float(objective_loss("vtki_t", logits, labels, letters)) == pytest.approx(-LN(3 / 4))
-    padded = torch.tensor([[1, 2, -1]])
-    assert float(objective_loss("vtki_v", logits, labels, padded)) == pytest.approx(-LN(3 / 4))
+    for letters, share in (([1, 2, 3], 2 / 8), ([1, 2], 2 / 3), ([1, 2, -1], 2 / 3)):
+        assert float(objective_loss("vtki_t", logits, labels, torch.tensor([letters]))) == pytest.approx(-LN(share))
+    both = torch.tensor([[1, 2, 3], [1, 2, -1]])
+    loss = objective_loss("vtki_v", logits.repeat(2, 1, 1), labels.repeat(2, 1), both)
+    assert float(loss) == pytest.approx(-(LN(2 / 8) + LN(2 / 3)) / 2)
 
 
 def test_the_loss_of_answers_is_their_mean_negative_log_probability() -> None:
     """Two rows: 3/4 times 1/2, and 1/4 times 1/2."""
     logits = torch.tensor([[[0.0, LN(3)], [0.0, 0.0], [5.0, -5.0]], [[LN(3), 0.0], [0.0, 0.0], [5.0, -5.0]]])
     labels = torch.tensor([[IGNORED, 1, 0], [IGNORED, 1, 0]])
-    no_letters = torch.zeros(2, 0, dtype=torch.long)
     for objective in ("prki_int", "prki_ext", "sft_v", "sft_t"):
-        assert float(objective_loss(objective, logits, labels, no_letters)) == pytest.approx((LN(8 / 3) + LN(8)) / 2)
+        assert float(objective_loss(objective, logits, labels, NO_LETTERS)) == pytest.approx((LN(8 / 3) + LN(8)) / 2)
 
 
 def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:

@@ -12,18 +12,13 @@ from agents.models.chat.transformers_checkpoint import load_checkpoint
 from evaluation.judge.rule_judge import RuleJudge
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
+from training import dpo, grpo
 from training.chat_examples import TrainingDataError, Verdict
+from training.collect import questions
+from training.dpo import PairCollator, Sampled, fitting, key_of, pairs_of, read_samples, sample_replies, write_samples
 from training.encoding import SampleEncoder
-from training.preferences import (
-    Sampled,
-    curriculum,
-    key_of,
-    pairs_of,
-    questions,
-    read_samples,
-    sample_replies,
-    write_samples,
-)
+from training.grpo import curriculum, reward_of, split_by_difficulty
+from training.recipes import load_recipe
 
 RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
 
@@ -35,7 +30,7 @@ def sampled(*replies: str) -> Sampled:
         "I don't know": "miss",
         "12 m.": "hallucination",
     }
-    return Sampled("s0", "s0-0", "answer", replies, tuple(verdicts[reply] for reply in replies))
+    return Sampled(("s0", "s0-0", "answer"), replies, tuple(verdicts[reply] for reply in replies))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +51,8 @@ def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
     said = iter([RIGHT, WRONG, "I don't know", RIGHT])
     model = ScriptedChat(lambda _: ChatReply(next(said), "stop"))
     rows = [example(0), example(1, stage="queries", reply="x"), example(2)]
-    found = sample_replies(model, rows, RuleJudge(), samples=2, temperature=0.7)
+    recipe = load_recipe("preferences", ["dpo.samples=2", "dpo.temperature=0.7"])
+    found = sample_replies(model, rows, RuleJudge(), recipe)
     assert model.batches == [4] and {request.temperature for request in model.requests} == {0.7}
     assert len({request.seed for request in model.requests[:2]}) == 2
     assert [row.verdicts for row in found] == [("correct", "hallucination"), ("miss", "correct")]
@@ -81,8 +77,6 @@ def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
 
 
 def test_the_reward_is_that_of_the_challenge() -> None:
-    from training.grpo import reward_of
-
     reward = reward_of([example(0), example(1)], RuleJudge())
     assert reward(completions=[RIGHT, "I don't know", WRONG], place=[0, 1, 1]) == [1.0, 0.0, -1.0]
     seen = [[{"role": "assistant", "content": [{"type": "text", "text": f" {RIGHT}"}]}]]
@@ -90,8 +84,6 @@ def test_the_reward_is_that_of_the_challenge() -> None:
 
 
 def test_a_strong_model_says_what_is_easy() -> None:
-    from training.grpo import split_by_difficulty
-
     rows = [example(0), example(1, "hallucination"), example(2, stage="queries", reply="x")]
     easy, hard = split_by_difficulty(rows, None)
     assert ([row.session_id for row in easy], [row.session_id for row in hard]) == (["s0"], ["s1"])
@@ -101,8 +93,6 @@ def test_a_strong_model_says_what_is_easy() -> None:
 
 @pytest.mark.parametrize("kind", sorted(SAVE))
 def test_a_pair_is_the_served_prompt_with_both_replies(kind: str, tmp_path: Path) -> None:
-    from training.dpo import PairCollator, fitting
-
     checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind))
     encoder = SampleEncoder(checkpoint)
     (row,) = loaded(tmp_path / "data", example(0, images=("a",) if checkpoint.sees else ()))
@@ -124,14 +114,12 @@ def options(data: Path, model: Path, out: Path, **changes: object) -> list[str]:
 
 @pytest.mark.parametrize("kind", sorted(SAVE))
 def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
-    from training import dpo
-
     model, out = SAVE[kind](tmp_path / kind), tmp_path / "out"
     images = ("a",) if kind != "llama" else ()
     rows = [example(n, images=images if n % 2 else ()) for n in range(4)]
     data = save_examples(tmp_path / "data", rows, [])
     write_samples(
-        out / dpo.SAMPLES, [Sampled(*key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
+        out / dpo.SAMPLES, [Sampled(key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
     )
     write_samples(out / f"held_out_{dpo.SAMPLES}", [])
     arguments = options(data, model, out, **{"training.learning_rate": 0.005, "training.accumulation": 4})
@@ -143,8 +131,6 @@ def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
 
 
 def test_dpo_samples_by_itself_and_tells_when_nothing_is_better(tmp_path: Path) -> None:
-    from training import dpo
-
     model, out = SAVE["llama"](tmp_path / "llama"), tmp_path / "out"
     data = save_examples(tmp_path / "data", [example(0)], [])
     arguments = options(data, model, out, **{"dpo.samples": 2})
@@ -157,8 +143,6 @@ def test_dpo_samples_by_itself_and_tells_when_nothing_is_better(tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2_vl"])
 def test_grpo_goes_through_its_stages(kind: str, tmp_path: Path) -> None:
-    from training import grpo
-
     model, out = SAVE[kind](tmp_path / kind), tmp_path / "out"
     images = ("a",) if kind != "llama" else ()
     rows = [example(n, "correct" if n < 2 else "hallucination", images=images) for n in range(6)]
@@ -172,8 +156,6 @@ def test_grpo_goes_through_its_stages(kind: str, tmp_path: Path) -> None:
 
 
 def test_grpo_tells_that_it_takes_no_mllama(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from training import grpo
-
     data = save_examples(tmp_path / "data", [example(0)], [])
     assert grpo.main(options(data, SAVE["mllama"](tmp_path / "mllama"), tmp_path / "out")) == 2
     assert "training.sft or training.dpo" in capsys.readouterr().err

@@ -10,9 +10,7 @@ from agents.methods.routing import trace_features
 from agents.methods.trained_router import TrainedRouter
 from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
-from training.draft_labels import drafted_turns, is_right, label, observable, read_trace
-from training.logistic import TrainingError
-from training.search_router import main, train
+from training.search_router import DraftedTurn, drafted_turns, labels_of, main, train
 
 SIGN = ("What does the sign say?", "simple-knowledge", 'The sign says "STOP".', "The sign says STOP.")
 CAR = ("Which company made the car?", "multi-hop", "Ford made the car.", "Ford made it.")
@@ -43,25 +41,20 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int) 
     return paths
 
 
-def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> Any:
-    from evaluation.files.responses import read_responses
-
-    trace, answers = write_run(folder, kinds, times)
-    return drafted_turns(read_trace(trace), read_responses(answers))
+def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> list[DraftedTurn]:
+    return drafted_turns(*write_run(folder, kinds, times))
 
 
 def test_labels_come_from_the_judged_draft(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED])
-    labels = [label(is_right(turn, RuleJudge(), {}), observable(turn)) for turn in turns]
+    labels = labels_of(turns, RuleJudge(), {})
     assert labels == ["direct", "verify", "rag", "rag", "direct"]
 
 
 def test_accept_forms_reach_the_judge(tmp_path: Path) -> None:
-    turn = turns_of(tmp_path, [("Which company made the car?", "multi-hop", "FoMoCo made it.", "Ford made the car.")])[
-        0
-    ]
-    assert not is_right(turn, RuleJudge(), {})
-    assert is_right(turn, RuleJudge(), {"s0-0": ["FoMoCo"]})
+    turns = turns_of(tmp_path, [("Which company made the car?", "multi-hop", "FoMoCo made it.", "Ford made the car.")])
+    assert labels_of(turns, RuleJudge(), {}) == ["rag"]
+    assert labels_of(turns, RuleJudge(), {"s0-0": ["FoMoCo"]}) == ["verify"]
 
 
 def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
@@ -78,7 +71,6 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
         "None",
         "--out",
         str(out),
-        "--no-progress",
     ]
     assert main(arguments) == 0
     assert "40 drafts: 16 direct, 16 rag, 8 verify" in capsys.readouterr().out
@@ -90,8 +82,8 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
 
 def test_training_is_deterministic(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, [SIGN, CAR, LOST], times=6)
-    labels = [label(is_right(turn, RuleJudge(), {}), observable(turn)) for turn in turns]
-    first, again = (train(turns, labels, trained_on="here") for _ in range(2))
+    labels = labels_of(turns, RuleJudge(), {})
+    first, again = (train(turns, labels, "here") for _ in range(2))
     assert first == again
 
 
@@ -99,17 +91,15 @@ def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
     trace, answers = write_run(tmp_path, [SIGN, CAR, LOST], times=1)
     lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
     trace.write_text("".join(lines[1:]), encoding="utf-8")
-    from evaluation.files.responses import read_responses
-
-    turns = drafted_turns(read_trace(trace), read_responses(answers))
+    turns = drafted_turns(trace, answers)
     assert [turn.answered.interaction_id for turn in turns] == ["s0-1", "s0-2"]
 
 
 @pytest.mark.parametrize(
     ("trace", "message"),
     [
-        ("{", "line 1: not JSON"),
-        ("[]", "line 1: no trace"),
+        ("{", "line 1: JSONDecodeError"),
+        ("[]", "no traces of turns: line 1"),
         ('{"query": "What else?", "stages": []}', "must come from one run"),
         (
             '{"query": "What does the sign say?", "stages": [{"stage": "draft", "draft": "x"}]}',
@@ -138,14 +128,15 @@ def test_a_wrong_trace_is_told(tmp_path: Path, trace: str, message: str, capsys:
                 str(tmp_path / "o.json"),
             ]
         )
-        == 1
+        == 2
     )
     assert message in capsys.readouterr().err
 
 
 def test_runs_that_do_not_pair_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace, answers = write_run(tmp_path, [SIGN], times=1)
-    assert main(["--traces", str(trace), "--traces", str(trace), "--responses", str(answers), "--out", "x"]) == 1
+    assert main(["--traces", str(trace), "--traces", str(trace), "--responses", str(answers), "--out", "x"]) == 2
     assert "2 traces for 1" in capsys.readouterr().err
-    with pytest.raises(TrainingError, match="nothing"):
-        read_trace(tmp_path / "nothing.jsonl")
+    nothing = ["--traces", str(tmp_path / "nothing.jsonl"), "--responses", str(answers), "--eval-model", "None"]
+    assert main([*nothing, "--out", "x"]) == 2
+    assert "nothing.jsonl holds no traces" in capsys.readouterr().err

@@ -18,9 +18,9 @@ from training import merge, sft
 from training.adapters import load_trainable, without_cache
 from training.chat_examples import TrainingDataError
 from training.command_line import ABOUT
-from training.encoding import IGNORED, Group, SampleEncoder, groups_of
+from training.encoding import IGNORED, Group, Sample, SampleEncoder, groups_of
 from training.recipes import DataTable, LoraTable, load_recipe, recipe_names
-from training.targets import Sample, counts, samples_of
+from training.sft import counts, samples_of
 
 KINDS = sorted(SAVE)
 

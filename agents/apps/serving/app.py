@@ -20,20 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from agents.apps.answering import Answerer, Question
 from agents.apps.outcome import Outcome
-from agents.apps.serving.batcher import Batcher, FullError
+from agents.apps.serving.batcher import Batcher
 from agents.apps.serving.metrics import Metrics
 from agents.apps.serving.pictures import photo_of
-from agents.apps.serving.protocol import (
-    DONE,
-    ChatRequest,
-    ProtocolError,
-    chunk,
-    completion,
-    dialog,
-    event,
-    models,
-    parsed,
-)
+from agents.apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
 
 _HEARTBEAT_SECONDS = 5.0
 """How often a stream that waits says so: proxies close connections that are silent for longer."""
@@ -118,64 +108,40 @@ class Server:
         client = request.client.host if request.client else ""
         if not self._rate.hit(self._per_minute, client):
             stats = self._rate.get_window_stats(self._per_minute, client)
-            raise ProtocolError(
-                429,
-                f"more than {self._limits.requests_per_minute} requests a minute",
-                kind="rate_limit_error",
-                code="rate_limit_exceeded",
-                retry_after=max(1, round(stats.reset_time - time.time())),
-            )
+            wait = max(1, round(stats.reset_time - time.time()))
+            message = f"more than {self._limits.requests_per_minute} requests a minute"
+            raise ProtocolError(429, message, "rate_limit_exceeded", retry_after=wait)
 
     def _authorise(self, request: Request) -> None:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if self._key is None or (
-            scheme.lower() == "bearer" and secrets.compare_digest(key.strip().encode(), self._key.encode())
-        ):
+        if self._key is None:
             return
-        raise ProtocolError(
-            401,
-            "a valid key is needed: Authorization: Bearer KEY (the server printed it, or has it from CRAG_API_KEY)",
-            kind="authentication_error",
-            code="invalid_api_key",
-        )
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secrets.compare_digest(key.strip().encode(), self._key.encode()):
+            message = (
+                "a valid key is needed: Authorization: Bearer KEY (the server printed it, or has it from CRAG_API_KEY)"
+            )
+            raise ProtocolError(401, message, "invalid_api_key")
 
     async def _answered(self, request: Request, began: float) -> Response:
-        place = contextlib.ExitStack()
-        try:
-            place.enter_context(self._batcher.place())
-        except FullError as full:
-            raise ProtocolError(
-                429,
-                f"the server is busy with {self._limits.questions} questions; try again in {full.seconds} s",
-                kind="rate_limit_error",
-                code="server_busy",
-                retry_after=full.seconds,
-            ) from None
         identity = f"chatcmpl-{uuid.uuid4().hex}"
-        with place:
+        with contextlib.ExitStack() as place:
+            place.enter_context(self._batcher.place())
             asked = parsed(await self._body(request))
             if asked.model != self._model:
-                raise ProtocolError(
-                    404,
-                    f"there is no model {asked.model!r}; this server has {self._model!r}",
-                    code="model_not_found",
-                    param="model",
-                )
+                message = f"there is no model {asked.model!r}; this server has {self._model!r}"
+                raise ProtocolError(404, message, "model_not_found", param="model")
             question = await self._question(asked)
             if asked.stream:
                 return _Stream(self._streamed(identity, question, began), place.pop_all())
             outcome = await self._within(question, began)
-        return JSONResponse(completion(identity, int(time.time()), self._model, outcome))
+        return JSONResponse(document(identity, int(time.time()), self._model, outcome))
 
     async def _body(self, request: Request) -> bytes:
         most = self._limits.body_bytes
-        too_large = ProtocolError(
-            413, f"the request is larger than {most} bytes; make the picture smaller", code="request_too_large"
-        )
-        if (
-            request.headers.get("content-length", "0").isdigit()
-            and int(request.headers.get("content-length", "0")) > most
-        ):
+        message = f"the request is larger than {most} bytes; make the picture smaller"
+        too_large = ProtocolError(413, message, "request_too_large")
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) > most:
             raise too_large
         body = bytearray()
         try:
@@ -185,21 +151,17 @@ class Server:
                     if len(body) > most:
                         raise too_large
         except TimeoutError:
-            raise ProtocolError(
-                408, f"the request did not arrive within {self._limits.read_seconds:g} s", code="timeout"
-            ) from None
+            message = f"the request did not arrive within {self._limits.read_seconds:g} s"
+            raise ProtocolError(408, message, "timeout") from None
         return bytes(body)
 
     async def _question(self, asked: ChatRequest) -> Question:
         text, history, url = dialog(asked)
         if url is None:
             return Question(text, None, history)
+        limits = self._limits
         photo = await asyncio.to_thread(
-            photo_of,
-            url,
-            most_bytes=self._limits.body_bytes,
-            most_pixels=self._limits.pixels,
-            http=self._limits.http_pictures,
+            photo_of, url, most_bytes=limits.body_bytes, most_pixels=limits.pixels, http=limits.http_pictures
         )
         return Question(text, photo, history)
 
@@ -208,13 +170,10 @@ class Server:
             async with asyncio.timeout(self._limits.answer_seconds - (time.monotonic() - began)):
                 outcome = await self._batcher.ask(question)
         except TimeoutError:
-            raise ProtocolError(
-                504, f"no answer within {self._limits.answer_seconds:g} s", kind="server_error", code="timeout"
-            ) from None
+            message = f"no answer within {self._limits.answer_seconds:g} s"
+            raise ProtocolError(504, message, "timeout") from None
         except Exception as error:
-            raise ProtocolError(
-                500, f"the agent failed ({type(error).__name__})", kind="server_error", code="agent_failed"
-            ) from error
+            raise ProtocolError(500, f"the agent failed ({type(error).__name__})", "agent_failed") from error
         self._metrics.seconds.observe(time.monotonic() - began)
         if outcome.abstained:
             self._metrics.abstained.inc()
@@ -223,7 +182,7 @@ class Server:
     async def _streamed(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
         """The agent decides at the very end whether to answer at all: its answer comes in one piece, comments before it."""
         created = int(time.time())
-        yield event(chunk(identity, created, self._model, {"role": "assistant", "content": ""}))
+        yield event(document(identity, created, self._model, None, {"role": "assistant", "content": ""}))
         asking = asyncio.ensure_future(self._within(question, began))
         try:
             while not (await asyncio.wait([asking], timeout=_HEARTBEAT_SECONDS))[0]:
@@ -235,14 +194,15 @@ class Server:
             return
         finally:
             asking.cancel()  # where the client has left
-        yield event(chunk(identity, created, self._model, {"content": outcome.answer}))
-        yield event(chunk(identity, created, self._model, {}, outcome))
+        yield event(document(identity, created, self._model, None, {"content": outcome.answer}))
+        yield event(document(identity, created, self._model, outcome, {}))
         yield DONE
         self._metrics.requests.labels(200, "").inc()
 
     async def _models(self, request: Request) -> Response:
         self._authorise(request)
-        return JSONResponse(models([self._model], self._started))
+        known = {"id": self._model, "object": "model", "created": self._started, "owned_by": "crag-mm-agent"}
+        return JSONResponse({"object": "list", "data": [known]})
 
     async def _health(self) -> Response:
         since = self._batcher.running_since
@@ -276,12 +236,9 @@ async def _refusal(_: Request, error: Exception) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    refused = ProtocolError(
-        error.status_code, f"{request.method} {request.url.path}: {error.detail}", code="no_such_route"
-    )
-    return JSONResponse(refused.body, refused.status)
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return await _refusal(request, ProtocolError(error.status_code, message, "no_such_route"))
 
 
-async def _fault(_: Request, error: Exception) -> Response:
-    fault = ProtocolError(500, f"the server failed ({type(error).__name__})", kind="server_error", code="server_failed")
-    return JSONResponse(fault.body, fault.status)
+async def _fault(request: Request, error: Exception) -> Response:
+    return await _refusal(request, ProtocolError(500, f"the server failed ({type(error).__name__})", "server_failed"))

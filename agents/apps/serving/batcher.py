@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from agents.apps.answering import Question
 from agents.apps.outcome import Outcome
+from agents.apps.serving.protocol import ProtocolError
 
 _log = logging.getLogger(__name__)
 
@@ -20,14 +21,6 @@ GATHER_SECONDS = 0.02
 """How long the first question of an idle server waits for company: little beside a turn's seconds."""
 
 _SMOOTHING = 0.3  # weight of the latest call in the mean that Retry-After is told from
-
-
-class FullError(Exception):
-    """No more questions are taken; try again after ``seconds``."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__(f"try again in {seconds} s")
-        self.seconds = seconds
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ class Batcher:
 
     Args:
         answer: The agent's call, for at most ``batch_size`` questions; it runs in a thread of its own, never twice at once.
-        most: Questions in the house, waiting and being answered; more are refused.
+        most: Questions waiting and being answered; more are refused.
         observe: Told the size and the seconds of each call.
     """
 
@@ -57,17 +50,13 @@ class Batcher:
         self._most = most
         self._observe = observe
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
-        self._inside = 0
+        self.inside = 0
+        """Questions waiting or being answered."""
         self._mean_seconds = 1.0
         self._thread = ThreadPoolExecutor(1, "agent")
         self._task: asyncio.Task[None] | None = None
         self.running_since: float | None = None
         """``time.monotonic()`` of the beginning of the call in progress; None where there is none."""
-
-    @property
-    def inside(self) -> int:
-        """Questions waiting or being answered."""
-        return self._inside
 
     async def __aenter__(self) -> Batcher:
         self._task = asyncio.create_task(self._work())
@@ -82,19 +71,21 @@ class Batcher:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """A place in the house, kept while a request is read, waits and is answered.
+        """A place that is kept while a request is read, waits and is answered.
 
         Raises:
-            FullError: There is none.
+            ProtocolError: There is none.
         """
-        if self._inside >= self._most:
-            calls = math.ceil(self._inside / self._batch_size)
-            raise FullError(max(1, math.ceil(calls * self._mean_seconds)))
-        self._inside += 1
+        if self.inside >= self._most:
+            calls = math.ceil(self.inside / self._batch_size)
+            seconds = max(1, math.ceil(calls * self._mean_seconds))
+            busy = f"the server is busy with {self._most} questions; try again in {seconds} s"
+            raise ProtocolError(429, busy, "server_busy", retry_after=seconds)
+        self.inside += 1
         try:
             yield
         finally:
-            self._inside -= 1
+            self.inside -= 1
 
     async def ask(self, question: Question) -> Outcome:
         """The outcome of a question; call it with a ``place``. A caller that is cancelled before its call begins costs nothing.

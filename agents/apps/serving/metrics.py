@@ -14,26 +14,19 @@ class Metrics:
     """The figures of one server, in a registry of its own.
 
     Args:
-        inside: How many questions are in the house.
+        inside: How many questions wait or are being answered.
     """
 
     def __init__(self, inside: Callable[[], int]) -> None:
-        self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "crag_requests",
-            "Requests for a completion by HTTP status and error code",
-            ["status", "code"],
-            registry=self._registry,
-        )
-        self.abstained = Counter("crag_abstentions", "Answers that say I don't know", registry=self._registry)
-        self.seconds = Histogram(
-            "crag_request_seconds", "From the request to its answer", buckets=_SECONDS, registry=self._registry
-        )
-        self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=self._registry)
-        self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=self._registry)
-        Gauge("crag_questions_inside", "Questions waiting or being answered", registry=self._registry).set_function(
-            inside
-        )
+        own = self._registry = CollectorRegistry()
+        told = "Requests for a completion by HTTP status and error code"
+        self.requests = Counter("crag_requests", told, ["status", "code"], registry=own)
+        self.abstained = Counter("crag_abstentions", "Answers that say I don't know", registry=own)
+        told = "From the request to its answer"
+        self.seconds = Histogram("crag_request_seconds", told, buckets=_SECONDS, registry=own)
+        self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)
+        self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=own)
+        Gauge("crag_questions_inside", "Questions waiting or being answered", registry=own).set_function(inside)
 
     def called(self, size: int, seconds: float) -> None:
         """Note a call of the agent."""

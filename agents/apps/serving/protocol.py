@@ -6,13 +6,16 @@ Source of names and shapes: OpenAI's API reference, "Chat Completions", as the t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from agents.apps.outcome import Outcome
 from agents.base_agent import Message
+
+_KINDS = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error", 504: "server_error"}
+"""OpenAI's ``type`` by status."""
 
 
 class ProtocolError(Exception):
@@ -21,50 +24,34 @@ class ProtocolError(Exception):
     Args:
         status: HTTP status.
         message: What is wrong and what to do.
-        kind: OpenAI's ``type``.
         code: OpenAI's ``code``.
         param: The part of the request that is to blame.
-        retry_after: Seconds after which to try again; None where that would not help.
+        retry_after: Seconds after which to try again; None where that would not help. The OpenAI client heeds them.
     """
 
     def __init__(
         self,
         status: int,
         message: str,
-        *,
-        kind: str = "invalid_request_error",
         code: str | None = None,
+        *,
         param: str | None = None,
         retry_after: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.retry_after = retry_after
-        self.code = code
-        self._error = {"message": message, "type": kind, "param": param, "code": code}
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """The JSON document of the answer."""
-        return {"error": self._error}
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers of the answer; the OpenAI client heeds ``Retry-After``."""
-        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        self.status, self.code = status, code
+        kind = _KINDS.get(status, "invalid_request_error")
+        self.body: dict[str, Any] = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+        self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
 
 
-class _Lenient(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-class ImageUrl(_Lenient):
+class ImageUrl(BaseModel):
     """Where a picture is: a data URL, or one of http where that is allowed."""
 
     url: str
 
 
-class Part(_Lenient):
+class Part(BaseModel):
     """A part of a message: text or a picture."""
 
     type: Literal["text", "image_url"]
@@ -72,7 +59,7 @@ class Part(_Lenient):
     image_url: ImageUrl | None = None
 
 
-class ChatMessage(_Lenient):
+class ChatMessage(BaseModel):
     """A message of the dialog."""
 
     role: Literal["system", "developer", "user", "assistant"]
@@ -93,14 +80,10 @@ class ChatMessage(_Lenient):
         return [part.image_url.url for part in self.content if part.image_url is not None]
 
 
-class StreamOptions(_Lenient):
-    """``include_usage`` is accepted; tokens are not counted."""
-
-    include_usage: bool = False
-
-
-class ChatRequest(_Lenient):
-    """A request. Sampling parameters are ignored: the preset decides. What would change the kind of answer is refused."""
+class ChatRequest(BaseModel):
+    """A request. Other fields, such as sampling parameters, are ignored: the preset decides. What would change the kind of
+    answer is refused.
+    """
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1, max_length=200)
@@ -109,7 +92,6 @@ class ChatRequest(_Lenient):
     tools: list[Any] | None = Field(None, max_length=0)
     functions: list[Any] | None = Field(None, max_length=0)
     logprobs: Literal[False] | None = None
-    stream_options: StreamOptions | None = None
 
 
 def parsed(body: bytes) -> ChatRequest:
@@ -144,44 +126,32 @@ def dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
     return spoken[-1].text, history, urls[-1] if urls else None
 
 
-def completion(identity: str, created: int, model: str, outcome: Outcome) -> dict[str, Any]:
-    """A whole answer; the field ``crag`` tells how it came about (docs/serving.md)."""
-    message = {"role": "assistant", "content": outcome.answer, "refusal": None}
-    return {
-        "id": identity,
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
-        "crag": outcome.as_json(),
-    }
-
-
-def chunk(
-    identity: str, created: int, model: str, delta: Mapping[str, str], outcome: Outcome | None = None
+def document(
+    identity: str, created: int, model: str, outcome: Outcome | None, delta: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A piece of a streamed answer; the last one has the outcome."""
-    finish = None if outcome is None else "stop"
-    told = {} if outcome is None else {"crag": outcome.as_json()}
+    """A whole answer, or with ``delta`` a piece of a streamed one.
+
+    Args:
+        outcome: How the answer came about, for the field ``crag`` (docs/serving.md); of a stream, the last piece alone has it.
+    """
+    choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None if outcome is None else "stop"}
+    if delta is not None:
+        choice["delta"] = dict(delta)
+    elif outcome is not None:
+        choice["message"] = {"role": "assistant", "content": outcome.answer, "refusal": None}
     return {
         "id": identity,
-        "object": "chat.completion.chunk",
+        "object": "chat.completion" if delta is None else "chat.completion.chunk",
         "created": created,
         "model": model,
-        "choices": [{"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}],
-        **told,
+        "choices": [choice],
+        **({} if outcome is None else {"crag": outcome.as_json()}),
     }
 
 
-def event(document: Mapping[str, Any]) -> str:
+def event(content: Mapping[str, Any]) -> str:
     """A server-sent event."""
-    return f"data: {json.dumps(document, ensure_ascii=False)}\n\n"
+    return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
 
 
 DONE = "data: [DONE]\n\n"
-
-
-def models(names: Iterable[str], created: int) -> dict[str, Any]:
-    """The answer to ``GET /v1/models``."""
-    listed = [{"id": name, "object": "model", "created": created, "owned_by": "crag-mm-agent"} for name in names]
-    return {"object": "list", "data": listed}
