@@ -77,6 +77,13 @@ def sources() -> str:
     )
 
 
+def is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # a name below a module that is no package
+        return False
+
+
 def is_path(text: str) -> bool:
     """Whether a code span names a file or folder of the repository."""
     root = text.split("/")[0]
@@ -109,26 +116,26 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pages
 def test_files_exist(page: Path) -> None:
-    new = new_files(page)
-    missing = [text for text in spans(page) if is_path(text) and text not in new and not exists(text, page)]
+    parts = {part.strip("`'\"().,:;") for text in code(page) for part in text.split()}
+    missing = {part for part in parts - new_files(page) if is_path(part) and not exists(part, page)}
     assert not missing
 
 
 @pages
 def test_commands_are_modules(page: Path) -> None:
     for module in found(page, r"python -m ([\w.]+)"):
+        assert is_module(module), f"no module {module}"
         spec = importlib.util.find_spec(module)
-        assert spec is not None, f"no module {module}"
-        if spec.submodule_search_locations is not None and module.split(".")[0] in PACKAGES:
-            assert importlib.util.find_spec(f"{module}.__main__"), f"{module} has no __main__"
+        if spec is not None and spec.submodule_search_locations is not None and module.split(".")[0] in PACKAGES:
+            assert is_module(f"{module}.__main__"), f"{module} has no __main__"
 
 
 @pages
 def test_dotted_names_exist(page: Path) -> None:
     named = {text for text in spans(page) if re.fullmatch(rf"({'|'.join(PACKAGES)})(\.\w+)+", text)}
     for name in sorted(named):
-        module, attributes = name, []
-        while importlib.util.find_spec(module) is None:
+        module, attributes = name, list[str]()
+        while not is_module(module):
             module, _, attribute = module.rpartition(".")
             attributes.insert(0, attribute)
         value = importlib.import_module(module) if attributes else None
