@@ -52,21 +52,22 @@ def entry_letter(text: str, entries: int) -> int | None:
 
 
 def parse_four_steps(reply: str, entries: int) -> FourSteps:
-    """The four steps of a reply to ``prompts/four_steps.j2``: by their labels, or lines that begin with "Step N".
+    """The four steps of a reply to ``prompts/four_steps.j2``: each by its label, else by "Step N" before it.
 
     A reply with neither is the final answer; in square brackets it is the parametric one, as the paper marks it (figure 5).
     """
     reply = reply.replace("*", "")
     text = _STEP.sub("", reply)
-    parametric, reference, external, final = (labelled(text, label) for label in LABELS)
-    if (parametric, reference, external, final) == (None, None, None, None):
-        steps = _by_number(reply)
-        parametric, reference, external, final = (steps.get(number) for number in (1, 2, 3, 4))
-        if not steps:
-            bare = one_line(reply)
-            bracketed = _BRACKETED.fullmatch(bare)
-            said = _answer(bare)
-            return FourSteps(parametric=said if bracketed else None, final=said)
+    steps = _by_number(reply)
+    found = [labelled(text, label) for label in LABELS]
+    if not steps and not any(found):
+        bare = one_line(reply)
+        bracketed = _BRACKETED.fullmatch(bare)
+        said = _answer(bare)
+        return FourSteps(parametric=said if bracketed else None, final=said)
+    parametric, reference, external, final = (
+        value if value is not None else steps.get(number) for number, value in enumerate(found, 1)
+    )
     return FourSteps(
         _answer(parametric), entry_letter(reference, entries) if reference else None, _answer(external), _answer(final)
     )

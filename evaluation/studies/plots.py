@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result
-from evaluation.studies.gate_fit import BoolArray, FloatArray
 
 _ROW_INCHES = 0.45
 _BINS = 8

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from agents.methods.entry_replies import parse_four_steps
 from agents.models.base import ChatReply, ChatRequest
 from agents.search.hits import Entity, ImageHit
 from agents.search.web_cache import cache_name
@@ -18,6 +19,7 @@ from agents.stages.choose_entry import ChooseEntry
 from agents.stages.entries import EntriesStage, entry_text
 from agents.stages.four_steps import FourStepsStage
 from agents.stages.reconcile import Reconcile
+from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, KnowledgeEntry, Turn
 from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
 
@@ -149,6 +151,27 @@ class Steps:
         if "Reply with one letter" in system:
             return self.letter
         return self.retrieved if "from a reference" in system else self.own
+
+
+@pytest.mark.parametrize(
+    ("reply", "steps"),
+    [  # as Qwen2.5-Coder-1.5B gave them
+        (
+            "Step 1: I don't know where you cannot.\nStep 2: Reference: B\nStep 3: Its taxon is Oryctolagus cuniculus.\n"
+            "Step 4: The wild ancestor is the European rabbit.",
+            (1, "Its taxon is Oryctolagus cuniculus.", "The wild ancestor is the European rabbit."),
+        ),
+        (
+            "Step 1: I don't know.\nStep 2: Reference: E\nStep 3: Reference answer: Penny\nStep 4: Final answer: a penny",
+            (4, "Penny", "a penny"),
+        ),
+    ],
+)
+def test_steps_are_read_by_label_or_by_number(reply: str, steps: tuple[int, str, str]) -> None:
+    read = parse_four_steps(reply, 5)
+    assert (read.entry, read.external, read.final) == steps
+    assert read.parametric is not None
+    assert refuses(read.parametric)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
 
 
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.calibrate"):
+    with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.studies\.calibrate"):
         settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={tmp_path / 'none.json'}"])
 
 

@@ -38,7 +38,7 @@ class Int8Linear(nn.Module):
         rows = inputs.reshape(-1, inputs.shape[-1])
         scale = (rows.abs().amax(dim=1, keepdim=True).float() / _LEVELS).clamp_min(_LEAST_SCALE)
         rounded = (rows / scale).round_().add_(_ZERO).to(torch.uint8)
-        product = torch.ops.onednn.qlinear_pointwise(
+        product: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
             rounded, 1.0, _ZERO, self._packed, self._scale, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
         ).mul_(scale)
         if self._bias is not None:
