@@ -1,1 +1,1 @@
-"""Fits the small classifiers of the agent: the domain head and the search router. It may import the agent and the evaluation."""
+"""Training data from recorded runs, fine-tuning of the chat models, and the small classifiers of the agent."""

@@ -48,7 +48,7 @@ class WebHit:
 
 @dataclass(frozen=True)
 class ImageResults:
-    """What one image query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
+    """What one image query found, or the reason why nothing could be searched; ``notes`` describe hits that had to be dropped."""
 
     hits: tuple[ImageHit, ...] = ()
     error: str | None = None
@@ -57,7 +57,7 @@ class ImageResults:
 
 @dataclass(frozen=True)
 class WebResults:
-    """What one text query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
+    """What one text query found, or the reason why nothing could be searched; ``notes`` describe hits that had to be dropped."""
 
     hits: tuple[WebHit, ...] = ()
     error: str | None = None

@@ -1,9 +1,9 @@
-"""A Hugging Face cache laid out by hand, so that the organiser's pipeline finds local indices with no network.
+"""A Hugging Face cache created locally, so that the organiser's pipeline finds local indices with no network.
 
 Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` holds the 40 hexadecimal digits of
 a revision, without a newline, and ``HUB/datasets--ORG--NAME/snapshots/<those digits>/`` the files.
 
-Opening a Chroma collection writes into its folder. Hence a process never opens a published snapshot: it gets a hub of
+Opening a Chroma collection writes into its folder. A process therefore never opens a published snapshot: it gets a hub of
 its own (``use_local_hub``), into which ``serve`` copies what is asked for.
 """
 
@@ -25,7 +25,7 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 
 
 class HubError(SearchError):
-    """A hub cannot be laid out or used; the message says what to do."""
+    """A hub cannot be created or used; the message says what to do."""
 
 
 def repository_folder(hub: Path, dataset_id: str) -> Path:

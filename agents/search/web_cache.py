@@ -48,7 +48,7 @@ class PictureCache:
     def get_all(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, Image.Image]:
-        """The pictures that are to be had, by URL, as 8-bit RGB; never raises.
+        """The available pictures, by URL, as 8-bit RGB; never raises.
 
         What the folder does not hold is fetched where ``fetch`` says so. Fetches run side by side and end with their own
         limit or at the deadline, whichever is sooner.
@@ -142,11 +142,11 @@ class PageCache:
         return self._folder / f"{_digest(url)}.html"
 
     def get(self, url: str) -> str | None:
-        """The page as it was stored (HTML or text), or None where it is not to be had; never raises."""
+        """The page as it was stored (HTML or text), or None where it is not available; never raises."""
         return self.get_all([url]).get(url)
 
     def get_all(self, urls: Iterable[str], deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
-        """The pages that are to be had, by URL, as they were stored; never raises.
+        """The available pages, by URL, as they were stored; never raises.
 
         Missing ones are fetched where HTTP is on, side by side, until their own limit or the deadline, whichever is sooner.
         """

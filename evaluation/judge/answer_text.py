@@ -83,7 +83,7 @@ class AnswerText:
 
     @cached_property
     def clauses(self) -> list[Clause]:
-        """The clauses in order; a short one that goes on with a list after a denied one is denied as well."""
+        """The clauses in order; a short one that continues a list after a denied one is denied as well."""
         found: list[Clause] = []
         ended = True
         for piece in re.split(rf"({_BREAK.pattern})", self.plain):

@@ -41,7 +41,7 @@ class Batcher:
 
     Args:
         answer: The agent's call, for at most ``batch_size`` questions; it runs in a thread of its own, never twice at once.
-        most: Questions in the house, waiting and being answered; more are refused.
+        most: Questions waiting and being answered; more are refused.
         observe: Told the size and the seconds of each call.
     """
 
@@ -82,7 +82,7 @@ class Batcher:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """A place in the house, kept while a request is read, waits and is answered.
+        """A slot, held while a request is read, waits and is answered.
 
         Raises:
             FullError: There is none.

@@ -14,7 +14,7 @@ class Metrics:
     """The figures of one server, in a registry of its own.
 
     Args:
-        inside: How many questions are in the house.
+        inside: How many questions are waiting or being answered.
     """
 
     def __init__(self, inside: Callable[[], int]) -> None:

@@ -50,7 +50,7 @@ class ProtocolError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of the answer; the OpenAI client heeds ``Retry-After``."""
+        """Headers of the answer; the OpenAI client respects ``Retry-After``."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 

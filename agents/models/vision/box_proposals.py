@@ -48,7 +48,7 @@ def propose(saliency: FloatArray) -> list[Proposal]:
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     stable = (pairwise_overlap(boxes) >= SAME).sum(axis=1) / THRESHOLDS
     contrast = np.clip(_contrast(saliency, boxes, RING), 0.0, 1.0)
-    # A region with an inner twin can be found twice at one threshold, hence the bound.
+    # A region with an inner twin can be found twice at one threshold, so the number is bounded.
     scores = contrast * np.minimum(stable, 1.0) ** STABILITY * (areas / saliency.size) ** SIZE
     order = np.argsort(-scores, kind="stable")
     return [_proposal(boxes[row], float(scores[row])) for row in order if scores[row] > 0]
@@ -60,7 +60,7 @@ def _proposal(box: IntArray, score: float) -> Proposal:
 
 
 def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:
-    """Bounding boxes of the connected regions at each threshold; what lies in a region's hole is part of it, as in a frame."""
+    """Bounding boxes of the connected regions at each threshold; what is in a region's hole is part of it, as in a frame."""
     for threshold in np.linspace(LOWEST, HIGHEST, THRESHOLDS):
         mask = (saliency > threshold).astype(np.uint8)
         outlines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
