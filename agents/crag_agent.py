@@ -69,7 +69,9 @@ class CragAgent(BaseAgent):
 
         super().__init__(search_pipeline)
         keep_out_of_logs()
-        submitted = settings is None or models is None
+        if (settings is None) != (models is None):
+            raise TypeError("settings and models belong together: pass both, or neither to build from the environment")
+        submitted = settings is None
         if settings is None or models is None:
             launch = Launch.from_environment()
             settings, models, prompts = launch.settings, launch.models(), launch.prompts

@@ -19,7 +19,7 @@ from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from evaluation.files.outputs import ALL_TURNS, SCORES
 from evaluation.files.responses import JsonLinesWriter
-from evaluation.run.steps import generate
+from evaluation.run import generate
 from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
 
 TURNS = (3, 1, 4, 2)

@@ -78,8 +78,8 @@ def from_history(query: str, history: Sequence[Message]) -> str:
 class ScriptedAgent(BaseAgent):
     """Answers by a function of query and history, and remembers each call."""
 
-    def __init__(self, script: Script = from_history, batch_size: int = 4) -> None:
-        super().__init__()
+    def __init__(self, script: Script = from_history, batch_size: int = 4, **options: Any) -> None:
+        super().__init__(**options)
         self.script = script
         self.batch_size = batch_size
         self.calls: list[list[str]] = []
@@ -106,11 +106,10 @@ class ScriptedCragAgent(ScriptedAgent, CragAgent):
     """As ``ScriptedAgent``, with what ``CragAgent`` has besides: models, a trace and a warm-up."""
 
     def __init__(self, script: Script = from_history) -> None:
-        super().__init__(script)
         models = ModelSet(
             Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(lambda _: "")}
         )
-        CragAgent.__init__(self, settings=Settings(stages=("answer", "finalise")), models=models)
+        super().__init__(script, settings=Settings(stages=("answer", "finalise")), models=models)
 
 
 def judged(

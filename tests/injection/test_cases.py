@@ -40,7 +40,7 @@ def entity_words(raw: dict[str, Any]) -> str:
 
 
 def words(chunks: list[Evidence]) -> str:
-    return " ".join(f"{chunk.title} {chunk.text} {chunk.key or ''} {chunk.value or ''}" for chunk in chunks)
+    return " ".join(f"{chunk.title} {chunk.text} {chunk.key or ''}" for chunk in chunks)
 
 
 def hold_no_marks(seen: str) -> None:

@@ -93,8 +93,8 @@ def test_no_order_and_no_mark_is_left_in_a_page(page: str, name: str) -> None:
 def test_no_order_and_no_mark_is_left_in_an_entity(name: str, attributes: dict[Any, Any]) -> None:
     picture = safe_picture(ImageHit(0, 0.5, "", (Entity(name, attributes),)))
     for chunk in attribute_chunks(picture.entities[0], picture, SETTINGS, CUT):
-        assert says_no_order(f"the {chunk.key}") and says_no_order(chunk.value or "")
-        assert not MARKS.search(f"{chunk.title}\n{chunk.key}\n{chunk.value}")
+        assert says_no_order(f"the {chunk.key}") and says_no_order(chunk.text)
+        assert not MARKS.search(f"{chunk.title}\n{chunk.key}\n{chunk.text}")
 
 
 def entity(text: str) -> list[Any]:

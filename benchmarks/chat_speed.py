@@ -1,0 +1,89 @@
+"""How fast the chat model of a profile reads prompts and writes replies, in tokens a second.
+
+    python -m benchmarks.chat_speed --profile embedded_batch [--batch 16]
+
+Each prompt is another excerpt of the mini set's pages, so that no prefix cache helps. A batch with replies of one token takes the time
+of reading; what longer replies take beyond it is the time of writing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from agents.launch import Launch
+from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.texts.evidence_text import CHARACTERS_PER_TOKEN
+from benchmarks.common import parser_of, run
+from mini_crag_mm.loader import read_pages
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Tokens a second of a batch together; tokens of prompts are estimated from their characters."""
+
+    reading: float
+    writing: float
+
+
+def measure(model: ChatModel, text: str, batch: int, prompt_tokens: int, reply_tokens: int) -> Speed:
+    """The speed of one batch.
+
+    Args:
+        text: Cut into prompts, ``2 * batch * prompt_tokens * CHARACTERS_PER_TOKEN`` characters are used.
+
+    Raises:
+        ModelError: The model did not answer, or the text is too short.
+    """
+    size = prompt_tokens * CHARACTERS_PER_TOKEN
+    if len(text) < 2 * batch * size:
+        raise ModelError(f"{len(text)} characters are too few for {batch} prompts of {prompt_tokens} tokens")
+    prompts = [text[start : start + size] for start in range(0, 2 * batch * size, size)]
+    read, _ = _asked(model, prompts[:batch], 1)
+    seconds, tokens = _asked(model, prompts[batch:], reply_tokens)
+    return Speed(batch * prompt_tokens / read, (tokens - batch) / max(seconds - read, 1e-9))
+
+
+def _asked(model: ChatModel, prompts: Sequence[str], tokens: int) -> tuple[float, int]:
+    """Seconds, and tokens of all replies."""
+    asked = [
+        ChatRequest((ChatMessage("user", f"{text}\n\nGo on with this text."),), max_tokens=tokens) for text in prompts
+    ]
+    began = time.perf_counter()
+    replies = model.chat(asked)
+    seconds = time.perf_counter() - began
+    if failed := [reply.error for reply in replies if reply.error]:
+        raise ModelError(failed[0])
+    return seconds, sum(len(reply.logprobs or ()) for reply in replies)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print. Returns the exit status: 0, 2 where it cannot be done."""
+    parser = parser_of("chat_speed", __doc__, profile=True)
+    parser.add_argument("--batch", type=int, default=16, help="prompts in one call (default: 16)")
+    parser.add_argument("--prompt-tokens", type=int, default=600, help="tokens of a prompt (default: 600)")
+    parser.add_argument("--reply-tokens", type=int, default=50, help="tokens of a reply (default: 50)")
+    return run(_measure, parser, arguments)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    launch = Launch.read("direct_rag", options.profile, cache=options.cache)
+    launch.prepare()
+    model = launch.models().chat("chat")
+    model.chat([ChatRequest((ChatMessage("user", "Hello"),), max_tokens=2)])  # loads it
+    text = "\n\n".join(page["page_snippet"] for page in read_pages(options.split))
+    speed = measure(model, text, options.batch, options.prompt_tokens, options.reply_tokens)
+    Console().print(
+        f"{options.profile}, {model.name}, batch {options.batch}: prompts {speed.reading:.0f}, replies {speed.writing:.1f} tokens/s",
+        highlight=False,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
