@@ -81,11 +81,3 @@ def tokens(plain_text: str) -> list[str]:
 def content(plain_text: str) -> list[str]:
     """The tokens of a plain text that are no stopwords."""
     return [stem(token) for token in _TOKEN.findall(plain_text) if token not in STOPWORDS]
-
-
-def names(text: str) -> set[str]:
-    """Content tokens that are capitalised within a sentence of the original text: names of things."""
-    found = set()
-    for match in re.finditer(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w'’-]*", text):
-        found.update(content(plain(match.group())))
-    return found

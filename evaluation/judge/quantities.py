@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,16 @@ LARGE_NUMBER = 10_000
 
 _TABLES = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
 _UNITS = {spelling: unit for table in _TABLES.values() for unit, spellings in table.items() for spelling in spellings}
-_SPELLED = rf"(?:{'|'.join(sorted(map(re.escape, _UNITS), key=len, reverse=True))})(?:e?s)?(?![a-z])"
-_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])")
+_SPELLINGS = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_UNIT = rf"(?!has\b)(?:{_SPELLINGS})(?:e?s)?(?![a-z0-9/])"
+_VALUE = r"\d++(?:\.\d++)?+(?!(?:st|nd|rd|th|'?s)\b)"
 _NUMBER = re.compile(
-    rf"(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?\d++(?:\.\d++)?+)(?:/(?P<under>[1-9]\d*+))?+(?!(?:st|nd|rd|th|'?s)\b)"
-    rf"(?:[ -]?(?P<power>square |sq |cubic )?(?!in (?!tall|long|wide|high|deep|thick|in diameter|across))(?P<unit>{_SPELLED})"
-    rf"(?P<exponent>[23]\b)?(?: ?(?:/|\bper\b) ?(?P<per>{_SPELLED}))?)?(?![a-z])(?:[ -](?P<noun>[a-z]+))?"
+    rf"(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?{_VALUE})(?:[ -]?(?P<unit>{_UNIT}))?(?![a-z])(?:[ -](?P<noun>[a-z]+))?"
 )
+_RANGE = re.compile(rf"(?<![\w.])({_VALUE}),? ?(-|to|and|or) ?(?={_VALUE}[ -]?({_UNIT}))")
+_FEET_AND_INCHES = re.compile(r"\b(\d+) ?(?:ft|foot|feet),? ?(?:and )?(\d+) ?inch(?:es)?\b")
+_INCH = re.compile(r"(?<=\d)[ -]?in\b(?! (?!(?:to|tall|long|wide|high|deep|thick|across)\b|in diameter))")
+_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])")
 
 
 @dataclass(frozen=True)
@@ -39,16 +42,14 @@ class Quantity:
 
     Attributes:
         value: In units of ``unit``.
-        unit: A pint unit or one of ``units.toml``'s own; ``clock`` counts minutes after midnight; None for a bare number.
-        start: Where it begins in the text, in characters.
-        end: Where it and its unit end.
-        noun: The word after it, stemmed, for a bare number ("4 towers"); "" where there is none.
+        unit: A pint unit or one of ``units.toml``'s own; None for a bare number.
+        text: The number and its unit as they stand.
+        noun: The word after a bare number, stemmed ("4 towers"); "" where there is none.
     """
 
     value: float
     unit: str | None
-    start: int
-    end: int
+    text: str
     noun: str = ""
 
     @property
@@ -60,9 +61,9 @@ class Quantity:
 
     def to(self, unit: str | None) -> float:
         """The value in another unit of its dimension."""
-        return (
-            self.value if unit == self.unit else float(_registry().Quantity(self.value, self.unit).to(unit).magnitude)
-        )
+        if unit == self.unit:
+            return self.value
+        return float(_registry().Quantity(self.value, self.unit).to(unit).magnitude)
 
 
 @cache
@@ -73,48 +74,30 @@ def _registry() -> Any:
     return registry
 
 
-def find(plain_text: str) -> list[Quantity]:
-    """The quantities of a text that went through ``plain_text.plain``, in order; ordinals and decades are words, not quantities."""
-    found = []
-    for clock in _CLOCK.finditer(plain_text):
-        hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
-        if hour <= 24 and minute < 60:
-            hour = hour % 12 + 12 * (clock[3] == "p") if clock[3] else hour
-            found.append(Quantity(hour * 60 + minute, "clock", *clock.span()))
-    rest = _CLOCK.sub(lambda match: "_" * len(match[0]), plain_text)
-    found += [_quantity(number) for number in _NUMBER.finditer(rest)]
-    made: list[Quantity] = []
-    for quantity in sorted(found, key=lambda quantity: -quantity.start):
-        after = made.pop() if made else None
-        made += [quantity] if after is None else _joined(quantity, after, plain_text[quantity.end : after.start])
-    return made[::-1]
+def regular(plain_text: str) -> str:
+    """The text with times of day in minutes past midnight, feet and inches in inches, and a unit at both ends of a range."""
+    text = _INCH.sub(" inch", _CLOCK.sub(_minutes, plain_text))
+    text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inch", text)
+    return _RANGE.sub(lambda match: f"{match[1]} {match[3]} {match[2].replace('-', 'to')} ", text)
 
 
-def _quantity(number: re.Match[str]) -> Quantity:
-    unit = _UNITS[number["sign"]] if number["sign"] else _unit(number["unit"])
-    if number["power"] or number["exponent"]:
-        unit = f"({unit})**{number['exponent'] or (3 if number['power'] == 'cubic ' else 2)}"
-    if number["per"]:
-        unit = f"{unit}/({_unit(number['per'])})"
-    word = number["noun"] if unit is None and number["noun"] not in STOPWORDS else None
-    end = number.end() if number["noun"] is None else number.start("noun") - 1
-    value = float(number["value"]) / float(number["under"] or 1)
-    return Quantity(value, unit, number.start("sign" if number["sign"] else "value"), end, stem(word or ""))
+def _minutes(clock: re.Match[str]) -> str:
+    hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
+    hour = hour % 12 + 12 * (clock[3] == "p") if clock[3] else hour
+    return f"{hour * 60 + minute} minutes past midnight"
 
 
-def _unit(spelling: str | None) -> str | None:
-    forms = (spelling or "", (spelling or "").removesuffix("s"), (spelling or "").removesuffix("es"))
-    return next((_UNITS[form] for form in forms if form in _UNITS), None)
+def find(regular_text: str) -> list[Quantity]:
+    """The quantities of a ``regular`` text in order; ordinals and decades are words, not quantities."""
+    return [_quantity(*number.group(0, "sign", "value", "unit", "noun")) for number in _NUMBER.finditer(regular_text)]
 
 
-def _joined(one: Quantity, after: Quantity, between: str) -> list[Quantity]:
-    """Two neighbours, the later first: one for "5 ft 10 in" and "2 hours and 30 minutes", the same unit for "10-15 years"."""
-    if after.unit not in (None, "clock") and re.fullmatch(r",? ?(?:-|to|and|or)? ?", between):
-        if one.unit is None and between.strip(", "):
-            one = replace(one, unit=after.unit, noun="")
-        elif one.unit not in (None, after.unit) and one.dimension == after.dimension and 0 < after.to(one.unit) < 1:
-            return [replace(one, value=one.value + after.to(one.unit), end=after.end)]
-    return [after, one]
+def _quantity(text: str, sign: str | None, value: str, unit: str | None, noun: str | None) -> Quantity:
+    spelling = sign or unit or ""
+    forms = (spelling, spelling.removesuffix("s"), spelling.removesuffix("es"))
+    name = next((_UNITS[form] for form in forms if form in _UNITS), None)
+    counted = noun if noun and not name and noun not in STOPWORDS else ""
+    return Quantity(float(value), name, text.removesuffix(noun or "").strip(" -"), stem(counted))
 
 
 def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
@@ -124,10 +107,9 @@ def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) 
         return one.value == other.value
     if one.dimension != other.dimension:
         return False
-    difference, largest = abs(one.value - other.to(one.unit)), max(abs(one.value), abs(other.to(one.unit)))
-    if one.unit is None and min(abs(one.value), abs(other.value)) < LARGE_NUMBER:
-        return difference == 0
-    return difference <= ABSOLUTE_TOLERANCE.get(str(one.unit), tolerance * largest)
+    value, exact = other.to(one.unit), one.unit is None and min(abs(one.value), abs(other.value)) < LARGE_NUMBER
+    allowed = 0 if exact else tolerance * max(abs(one.value), abs(value))
+    return abs(one.value - value) <= ABSOLUTE_TOLERANCE.get(str(one.unit), allowed)
 
 
 def agrees_with_any(quantity: Quantity, others: Iterable[Quantity]) -> bool:
