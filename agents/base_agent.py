@@ -16,7 +16,7 @@ class BaseAgent(ABC):
     """What the evaluator builds once (within 10 minutes) and then asks for answers.
 
     Args:
-        search_pipeline: The organiser's ``UnifiedSearchPipeline``, or None where no search is to be had.
+        search_pipeline: The organiser's ``UnifiedSearchPipeline``, or None where there is no search.
     """
 
     def __init__(self, search_pipeline: Any = None) -> None:

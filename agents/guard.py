@@ -1,4 +1,4 @@
-"""What keeps a call within its time: learnt times, the way each stage is run, and the seconds that dialogs have left."""
+"""Time limits: estimates of each stage's time, the plan of how a stage is run, and the seconds that dialogs have left."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class DialogTimes:
         return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent.get(_key(turn), 0.0)))
 
     def charge(self, turns: Sequence[Turn], seconds: float) -> None:
-        """Note that a call took so long; a first question begins its dialog anew."""
+        """Note that a call took so long; a first question starts its dialog again."""
         for turn in turns:
             key = _key(turn)
             earlier = self._spent.pop(key, 0.0) if turn.history else 0.0

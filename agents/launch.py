@@ -125,7 +125,7 @@ class Launch:
             web_index=search.web_index.format(split=tag) if web else None,
             cache=self.cache,
         )
-        pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway heeds both
+        pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway respects both
         pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.cache / "page_cache"
         return pipeline
 

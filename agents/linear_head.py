@@ -41,7 +41,7 @@ class LinearHead(BaseModel):
 
     what: ClassVar[str] = "head"
     """What the messages of errors call it."""
-    how: ClassVar[str] = "fit it anew with python -m training.domain_router"
+    how: ClassVar[str] = "fit it again with python -m training.domain_router"
     """What the messages of errors tell the user to do."""
 
     classes: tuple[str, ...] = Field(min_length=2)

@@ -1,4 +1,4 @@
-"""From what the evaluator passes to turns: whatever is broken costs its own turn alone."""
+"""Turns made of what the evaluator passes; broken input affects its own turn only."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def open_turn(query: Any, image: Any, history: Any, decode: Decode = opened) -> 
 def add_given(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
     """Put what later evaluators pass besides on the turns: the text that they found for each (``parse_given``), and its domain.
 
-    Lists that are too short or too long, and domains that nobody knows, cost nothing.
+    Lists that are too short or too long, and unknown domains, are ignored.
     """
     given = _listed(contexts)
     for turn, context, domain in islice(zip_longest(turns, given, _listed(domains)), len(turns)):

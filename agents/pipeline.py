@@ -38,8 +38,8 @@ def stages_of(settings: Settings) -> list[Stage]:
 class Pipeline:
     """The stages of one preset; each agent has one, and learns for itself how long they take.
 
-    Each stage runs in a worker thread. When it does not end in time the turns are gone on with as they were before it, so that a thread
-    that wakes up later changes nothing. While such a thread still runs, its stage is left out of further calls.
+    Each stage runs in a worker thread. When it does not end in time the pipeline continues with the turns as they were before it, so that a
+    thread that wakes up later changes nothing. While such a thread still runs, its stage is left out of further calls.
 
     Args:
         settings: The preset as it runs.

@@ -115,7 +115,7 @@ class PromptLibrary:
     """The templates of a folder, by name; each is read once.
 
     Args:
-        folder: Where they lie.
+        folder: The folder of the templates.
         reply_tokens: Prompts whose replies get another limit than their front matter says, by name.
 
     Raises:

@@ -21,7 +21,7 @@ _told: set[str] = set()
 
 
 def remember(value: str | None) -> None:
-    """Take a value for a key, whatever its variable is called or wherever it came from."""
+    """Treat a value as a key, whatever the name of its variable or its source."""
     if value and len(value) >= _SHORTEST:
         _told.add(value)
 
@@ -43,7 +43,7 @@ def _known() -> list[str]:
 
 
 def keep_out_of_logs() -> None:
-    """Scrub every log record of this process from now on, whichever library makes it and wherever it goes; calling it again is harmless.
+    """Scrub every log record of this process from now on, whichever library creates it; further calls do nothing.
 
     Messages are scrubbed with their arguments filled in, tracebacks with the texts of all exceptions in their chain.
     """
@@ -69,5 +69,5 @@ class _Factory:
         if record.exc_info and record.exc_info[0] is not None:
             told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
             if (plain := scrubbed(told)) != told:
-                record.exc_text = plain  # formatters take it instead of formatting the exception anew
+                record.exc_text = plain  # formatters take it instead of formatting the exception again
         return record

@@ -82,7 +82,7 @@ class Context:
 
 
 class Stage(ABC):
-    """One step of the way of a question; all that is known of it stands in its class.
+    """One step from a question to its answer; its class declares all that is known of it.
 
     Attributes:
         name: Its name in presets and traces: that of the module that defines it.
@@ -95,7 +95,7 @@ class Stage(ABC):
         when_short: What it does with less time, besides shorter replies.
         templates: Prompts that it may ask chat models with, where its options do not change them (``prompts``).
         model_roles: Roles of the models that it uses besides chat models, likewise (``roles``).
-        picture_notes: Keys of its trace that may tell of the picture, for traces without pictures.
+        picture_notes: Keys of its trace that may describe the picture, for traces without pictures.
     """
 
     Options: ClassVar[type[StageOptions]] = StageOptions

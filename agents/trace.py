@@ -28,8 +28,8 @@ class TraceWriter:
     Args:
         path: The file; its folder is made. None to write none.
         settings: What may be written.
-        listen: Called with the records of each batch; None for nobody.
-        of_the_picture: Notes of stages that may tell of the picture (``Stage.picture_notes``).
+        listen: Called with the records of each batch; None for no listener.
+        of_the_picture: Notes of stages that may describe the picture (``Stage.picture_notes``).
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TraceWriter:
     def _stage(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         kept = {key: value for key, value in entry.items() if self._settings.images or key not in self._of_the_picture}
         if self._settings.queries and self._settings.images:
-            return kept  # else no text at all: replies, queries and evidence may each tell of question and picture
+            return kept  # else no text at all: replies, queries and evidence may each reveal question and picture
         return {
             key: self._reason(value)
             if key in ("skipped", "decision")

@@ -204,7 +204,7 @@ class KnowledgeEntry:
         entity: The entity as the image knowledge graph has it.
         visual: Cosine of the picture to the question's picture.
         textual: What the reranker says of the text against the question.
-        image: The picture, where it is to be had.
+        image: The picture; None where it is not available.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""A thread that does the work while another watches the clock: what hangs is left behind."""
+"""A worker thread under a time limit: one that hangs is abandoned and replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
 _POLL_SECONDS = 0.02  # how late a hang may be noticed; the end of work is noticed at once
-_FAREWELL_SECONDS = 5.0  # for threads that were left behind, when the process ends
+_JOIN_SECONDS = 5.0  # for abandoned threads, when the process ends
 _REMINDER_SECONDS = (
     0.05  # between two attempts to end one: a stage takes the first for a fault of one turn, and goes on
 )
@@ -100,14 +100,14 @@ _left_behind: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
 def _see_off() -> None:
-    """End the threads that were left behind before the interpreter goes.
+    """End the abandoned threads before the interpreter shuts down.
 
     A daemon thread that returns from a library written in C++ while Python shuts down is ended inside that library, whose destructors
     may not be left so: the process would abort, whatever its status was to be (``terminate called without an active exception``). An
     exception raised in the thread ends it at its next line of Python. One that stays within a single call has no lines to come to; the
     process leaves it there.
     """
-    end = time.monotonic() + _FAREWELL_SECONDS
+    end = time.monotonic() + _JOIN_SECONDS
     while (running := [thread for thread in _left_behind if thread.is_alive()]) and time.monotonic() < end:
         for thread in running:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))

@@ -3,7 +3,7 @@
     python -m benchmarks.coherence_variants --split validation
 
 Every question is searched for once, and each variant filters and reads the same evidence: the paper's fixed corpus. Earlier turns of
-a dialog are answered by the ground truth. Single Modality are the questions whose answer lies in one source (the knowledge graph, a
+a dialog are answered by the ground truth. Single Modality are the questions whose answer is in one source (the knowledge graph, a
 page, or the picture), Multi Modality those whose answer takes both graph and pages (content_ids.json of the data set's folder); what
 nothing answers is left out. EM is the judge's verdict, since answers are sentences; F1 is that of words, the best over the ground truth
 and its accept forms. Evidence is the share of the questions with an accept form in what was shown to the model that answers.

@@ -39,7 +39,7 @@ class Session:
 
     Attributes:
         row: Position in the data set, by which the image is fetched.
-        image_url: Where the image is to be had when the row carries none; None for an egocentric image.
+        image_url: Where to download the image when the row carries none; None for an egocentric image.
     """
 
     session_id: str

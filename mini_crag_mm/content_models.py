@@ -1,6 +1,6 @@
 """The written content of the mini CRAG-MM: pydantic models of the YAML files and their loader.
 
-Formats are described in mini_crag_mm/README.md. Numbers called boxes are [left, top, width, height] as fractions of the
+Formats are described in mini_crag_mm/FORMAT.md. Numbers called boxes are [left, top, width, height] as fractions of the
 frame unless a name says pixels.
 """
 

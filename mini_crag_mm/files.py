@@ -1,4 +1,4 @@
-"""Where everything of the mini CRAG-MM lies, relative to a root that the tests can replace."""
+"""The paths of the mini CRAG-MM's files, relative to a root that the tests can replace."""
 
 from __future__ import annotations
 

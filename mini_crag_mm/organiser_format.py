@@ -47,7 +47,7 @@ ImageQuality = Literal["normal", "low-light", "blurred", "truncated", "occluded"
 IMAGE_QUALITIES: tuple[ImageQuality, ...] = get_args(ImageQuality)
 PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
 
-# Raise this when the layout of the built files changes, so that older ones are built anew.
+# Raise this when the layout of the built files changes, so that older ones are rebuilt.
 FORMAT_VERSION = 4
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://mini-crag-mm.example/")
 STAMP = "built_from.txt"

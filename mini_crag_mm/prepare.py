@@ -1,4 +1,4 @@
-"""Everything that must stand before the mini CRAG-MM can be answered: data sets and search indices.
+"""Prepares what is needed before the mini CRAG-MM can be answered: data sets and search indices.
 
     python -m mini_crag_mm.prepare --split public_test
 
@@ -41,7 +41,9 @@ def kg_images(split: Split, cache: Path) -> Path:
         name = f"{Path(row['image']).stem}.png"
         encoded = io.BytesIO()
         index_image(row).save(encoded, format="PNG")
-        write_whole(folder / name, encoded.getvalue())  # anew each time: a photograph may have changed under its name
+        write_whole(
+            folder / name, encoded.getvalue()
+        )  # written each time: a photograph may have changed under its name
         rows.append({**row, "image": name})
     return write_lines(folder / "kg.jsonl", rows)
 

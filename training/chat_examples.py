@@ -126,7 +126,7 @@ def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> l
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028
     except OSError as error:
-        raise TrainingDataError(f"{path} holds no {what}: it cannot be read ({error}); make it anew") from error
+        raise TrainingDataError(f"{path} holds no {what}: it cannot be read ({error}); write it again") from error
     found = []
     for number, line in enumerate(lines, 1):
         if line:

@@ -3,7 +3,7 @@
     python -m training.plan --model meta-llama/Llama-3.2-11B-Vision-Instruct
     python -m training.plan --model PATH --recipe blackpearl --samples 5000 --tokens 1500
 
-Memory is a sum of what has to lie there at once; time is arithmetic over the card's peak and a share of it that is assumed. Neither has
+Memory is a sum of what is held at once; time is arithmetic over the card's peak and a share of it that is assumed. Neither has
 been checked on a GPU.
 """
 
@@ -31,7 +31,7 @@ FRAGMENTED = 1.1
 """What torch's allocator holds for each byte of activations that is in use: an assumption."""
 
 UTILISATION = 0.35
-"""Share of the card's peak that training reaches: an assumption; published figures for LoRA lie between 0.3 and 0.5."""
+"""Share of the card's peak that training reaches: an assumption; published figures for LoRA are between 0.3 and 0.5."""
 
 MEMORY_UTILISATION = 0.6
 """Share of the card's memory bandwidth that decoding reaches: an assumption."""

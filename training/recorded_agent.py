@@ -245,7 +245,7 @@ class RecordedAgent(CragAgent):
         self.pipeline.stages = [_recorded(stage, self) for stage in self.pipeline.stages]
 
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
-        """As the agent's own; a record beside a trace that is begun anew is begun anew too."""
+        """As the agent's own; when the trace is started again the record is too."""
         super().trace_to(path, listen)
         self.batch = -1
         if path is not None and not path.exists():

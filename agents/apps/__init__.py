@@ -1,1 +1,1 @@
-"""What people use an agent with: the terminal, the web page and the server; nothing else imports it."""
+"""The applications: terminal, web page and server; nothing else imports them."""

@@ -1,4 +1,4 @@
-"""An agent put together for people, and the questions put to it: answers come with what their traces tell."""
+"""The agent behind the applications: it is built, asked, and each answer is returned with what its trace says."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def start(options: argparse.Namespace) -> Answerer:
         agent = CragAgent.from_launch(launch, pipeline)
         answerer = Answerer(agent, options.trace)
         loaded = agent.warm_up(blank_turn=False)
-    except (RuntimeError, ValueError, OSError) as error:  # SearchError, SettingsError, ModelError and their kin
+    except (RuntimeError, ValueError, OSError) as error:  # SearchError, SettingsError, ModelError and related errors
         raise CannotStartError(str(error)) from error
     if loaded.failures:
         failed = "\n".join(f"  {step.name}: {step.error}" for step in loaded.failures)

@@ -1,4 +1,4 @@
-"""How an outcome looks on a web page: HTML, every text of it escaped, for evidence is written by strangers."""
+"""How an outcome looks on a web page: HTML, every text escaped, because evidence is untrusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a question, as people want to see it: read from the answer and its trace record."""
+"""The outcome of a question as the applications show it, read from the answer and its trace record."""
 
 from __future__ import annotations
 

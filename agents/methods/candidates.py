@@ -22,7 +22,7 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
 
     A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. Of an answer
-    that the deadline or its limit of tokens tore the whole sentences are kept: the torn one may have gone on to say the opposite.
+    that the deadline or its limit of tokens cut off the complete sentences are kept: the cut one might have continued with the opposite.
     """
     if reply.finish_reason == "error":
         return None

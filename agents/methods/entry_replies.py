@@ -74,7 +74,7 @@ def parse_four_steps(reply: str, entries: int) -> FourSteps:
 
 
 def whole_lines(reply: str) -> str:
-    """A reply that was cut off, without its torn last line."""
+    """A reply that was cut off, without its incomplete last line."""
     return reply[: reply.rfind("\n") + 1]
 
 

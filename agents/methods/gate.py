@@ -54,7 +54,7 @@ class GateSignals:
 
 SIGNALS: tuple[str, ...] = tuple(field.name for field in fields(GateSignals))
 DOUBTS = frozenset({"p_idk", "no_evidence", "no_entity"})
-"""Signals of which a higher value speaks against the answer; of all others it speaks for it."""
+"""Signals that are higher for wrong answers; all others are higher for correct ones."""
 
 
 class Gate(LinearHead):

@@ -96,7 +96,7 @@ class QuestionKind:
     Attributes:
         text: Words that stand in the picture, or their translation.
         calculation: A sum over what the picture shows.
-        visible: A colour, a count or a pose that anybody can see.
+        visible: A colour, a count or a pose that is visible in the picture.
         recognition: The name of what is shown.
         open_world: None of these: a fact of the world that no picture shows.
         now: The present: prices, weather, results, who holds an office.

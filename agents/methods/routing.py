@@ -180,7 +180,7 @@ class RuleRouter:
     1. The draft failed - none, "I don't know", ignorance admitted in the reasoning, a refusal: ``rag``.
     2. Open-world cues - the question wants the present, or a fact of the world about an object that the draft could not name or
        reasons about in fallback terms ("typically", "assuming"): ``rag``.
-    3. The question is self-contained (text, calculation, what anybody can see) and the draft neither speculates nor falls
+    3. The question is self-contained (text, calculation, what is visible) and the draft neither speculates nor falls
        back: ``direct``.
     4. Else the draft succeeded but should be checked: ``verify``. So are names of recognised things: a model that names a wrong
        species sounds no less sure.

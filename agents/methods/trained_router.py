@@ -16,7 +16,7 @@ class TrainedRouter(LinearHead):
     """A ``Router``: ``features`` are names of ``TraceFeatures``, ``classes`` the branches."""
 
     what: ClassVar[str] = "router"
-    how: ClassVar[str] = "fit it anew with python -m training.search_router"
+    how: ClassVar[str] = "fit it again with python -m training.search_router"
 
     features: tuple[str, ...]
 

@@ -50,7 +50,7 @@ class Vision:
     """What a picture costs.
 
     Attributes:
-        cached: Tokens by which one picture lengthens what lies in the key-value cache.
+        cached: Tokens by which one picture lengthens the key-value cache.
         positions: Positions in the picture encoder, padding included.
         hidden: Width of the encoder.
         intermediate: Width inside its MLPs.

@@ -82,7 +82,7 @@ class ChatReply:
     Attributes:
         text: The reply, stripped; partial where ``finish_reason`` is ``length`` or ``abort``; empty on ``error``.
         finish_reason: ``stop``, ``length`` (max_tokens), ``abort`` (deadline) or ``error``.
-        logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not to be had.
+        logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not available.
         error: Why there is no reply, for ``finish_reason == "error"``.
         prompt_cut: Tokens taken out of the middle of an over-long prompt so that it fits the model's context; 0 for none.
         opening: Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks kept);
@@ -177,7 +177,7 @@ class Recogniser(Protocol):
 
 @dataclass(frozen=True)
 class TextLine:
-    """A line of text read in an image; ``score`` is the reader's confidence, 0 to 1."""
+    """A line of text read in an image; ``score`` is the OCR's confidence, 0 to 1."""
 
     text: str
     box: Box

@@ -14,7 +14,7 @@ from PIL import Image, ImageCms, ImageOps
 _log = logging.getLogger(__name__)
 
 GROUND = (128, 128, 128)
-"""Transparent images are laid on mid grey: both black and white drawings stay visible on it."""
+"""Transparent images are composited on mid grey: both black and white drawings stay visible on it."""
 
 JPEG_QUALITY = 90
 
@@ -25,7 +25,7 @@ _DEEP_MODES = ("I", "F")
 def to_rgb(image: Image.Image) -> Image.Image:
     """The image as 8-bit RGB, upright, opaque; the very object where it is all of that already.
 
-    EXIF rotation is applied (a broken EXIF block is ignored), transparency is laid on mid grey, 16-bit, 32-bit and
+    EXIF rotation is applied (a broken EXIF block is ignored), transparency is composited on mid grey, 16-bit, 32-bit and
     floating-point grey values are scaled to 0..255, and palette, CMYK, LAB and the other modes are converted.
 
     Raises:

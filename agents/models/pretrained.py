@@ -1,4 +1,4 @@
-"""Weights: how transformers checkpoints are named, loaded, placed and fed in batches, and files that lie inside packages."""
+"""Weights: how transformers checkpoints are named, loaded, placed and fed in batches, and files inside packages."""
 
 from __future__ import annotations
 

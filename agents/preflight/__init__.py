@@ -1,1 +1,1 @@
-"""Would this repository survive a submission? ``python -m agents.preflight`` says so, and what to do about what would not."""
+"""Checks before a submission: ``python -m agents.preflight`` says what would fail and what to do about it."""

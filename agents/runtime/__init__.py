@@ -1,1 +1,1 @@
-"""What has to hold before the agent runs: which models a preset loads, what memory they take, how long they take to start."""
+"""Before the agent runs: the roles that a preset needs, where the weights of its models are, and start-up."""

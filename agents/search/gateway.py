@@ -67,9 +67,9 @@ class SearchGateway:
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, Image.Image]:
-        """The pictures of the index behind URLs, as far as they are to be had (see ``agents.search.web_cache``); never raises.
+        """The pictures of the index behind URLs, as far as they are available (see ``agents.search.web_cache``); never raises.
 
-        They lie in the folder ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache.
+        They are in the folder ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache.
 
         Args:
             urls: As image hits name them.
@@ -79,9 +79,9 @@ class SearchGateway:
         return PictureCache(self._picture_folder, http=fetch).get_all(urls, deadline)
 
     def page_texts(self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
-        """The full texts of pages by URL, as far as they are to be had (see ``agents.search.web_cache``); never raises.
+        """The full texts of pages by URL, as far as they are available (see ``agents.search.web_cache``); never raises.
 
-        They lie in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
+        They are in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
         them (``folders.organiser_pages``). A page that shows nothing without its scripts has an empty text.
 
         Args:

@@ -51,7 +51,7 @@ def parse_given(text: Any) -> GivenContext:
 
 
 def _page_starts(text: str) -> Iterator[re.Match[str]]:
-    """Where pages begin: numbered ones count on from one, so that a page which quotes another is not torn."""
+    """Where pages begin: numbered ones count on from one, so that a page which quotes another is not split."""
     wanted = 1
     for start in _PAGE.finditer(text):
         number = start.group("number")

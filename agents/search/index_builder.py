@@ -6,7 +6,7 @@ the hub once it is whole: what a kill leaves behind is a work folder that the ne
 lost or doubled.
 
 Traps of the organiser's package that the format answers: ``collection.get()`` gives insertion order and image data is
-looked up by position, hence ids "0", "1", ... inserted in order; without ``hnsw:space = cosine`` scores would be L2.
+looked up by position, so ids "0", "1", ... inserted in order; without ``hnsw:space = cosine`` scores would be L2.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _content_hash(rows: Sequence[_Row]) -> str:
 
 
 def _remove_older(snapshot: Path) -> None:
-    """Earlier snapshots of the same data set that were built here; nobody serves from them but from copies."""
+    """Earlier snapshots of the same data set that were built here; processes serve from copies of them."""
     for other in snapshot.parent.iterdir():
         if other != snapshot and Manifest.read(other) is not None:
             shutil.rmtree(other, ignore_errors=True)

@@ -135,7 +135,7 @@ def _lines(file: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[str, 
         content = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {file}: {error}") from error
-    # Not splitlines(): JSON strings may hold U+2028 and its kin unescaped.
+    # Not splitlines(): JSON strings may hold U+2028 and similar characters unescaped.
     for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue

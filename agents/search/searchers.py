@@ -130,7 +130,7 @@ class WebParts:
                 continue  # the conversion drops the hit, and says so, unless the private content has the field
 
     def _private(self, index: str) -> Mapping[str, Any]:
-        """The page of a pipeline whose content lies in a store of its own; empty where the store lacks it."""
+        """The page of a pipeline whose content is in a separate store; empty where the store lacks it."""
         if self.private_content is None:
             return {}
         import lmdb

@@ -18,7 +18,7 @@ _BOXES_WHEN_SHORT = 1
 
 
 class Ground(Stage):
-    """Boxes of a detector: padded, clipped, freed of doubles (``agents/models/vision/boxes.py``); one call for the batch."""
+    """Boxes of a detector: padded, clipped, without duplicates (``agents/models/vision/boxes.py``); one call for the batch."""
 
     least_seconds = 1.0
     wanted_seconds = 2.0

@@ -59,5 +59,5 @@ class Understand(Stage):
         replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             first_line = reply.text.strip().split("\n", 1)[0].strip()
-            if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not torn
+            if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not cut off
                 turn.question = first_line

@@ -21,9 +21,9 @@ def was_cut(reply: ChatReply) -> bool:
 
 
 def whole_sentences(text: str) -> str:
-    """A text without the sentence that it was torn in; empty where that is the only one.
+    """A text without the sentence that was cut off; empty where that is the only one.
 
-    A torn sentence says nothing: what was to come may have turned it round ("The tower was never ...").
+    An incomplete sentence is not used: the rest might have reversed its meaning ("The tower was never ...").
     """
     kept: list[str] = []
     for line in without_controls(text[:_MOST_CHARACTERS]).splitlines(keepends=True):

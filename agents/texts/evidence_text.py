@@ -13,12 +13,12 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def passage_of(chunk: Evidence) -> str:
-    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title goes along."""
+    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title comes first."""
     return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
 
 
 def modality_of(chunk: Evidence) -> Literal["text", "image"]:
-    """What a chunk is as a document (MAVIS): a page is text; what the knowledge graph tells of a picture, and text in one, image."""
+    """What a chunk is as a document (MAVIS): a page is text; knowledge-graph attributes and text read in a picture are an image."""
     return "text" if chunk.source == "web" else "image"
 
 

@@ -14,7 +14,7 @@ import json_repair
 _MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
 _MOST_VERDICT = 4_000
 _MOST_JSON = 8_000  # no prompt allows a reply of more than some hundred tokens
-_MOST_OPEN = 200  # brackets; the time that mending takes grows with the square of their depth
+_MOST_OPEN = 200  # brackets; the time that repairing takes grows with the square of their depth
 _MARKS = re.compile(r"[*_`\"“”]")
 _LINE_LABEL = re.compile(r"^\W*(?P<label>[a-z][a-z -]{0,30}?)\s*:\s*")
 _REASONS = frozenset({"reason", "reasoning", "explanation", "because", "analysis", "rationale"})
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 
 
 def json_object(reply: str) -> dict[str, Any] | None:
-    """The first JSON object of a reply, mended where it is torn; None where it opens more than ``_MOST_OPEN`` brackets."""
+    """The first JSON object of a reply, repaired where it is incomplete; None where it opens more than ``_MOST_OPEN`` brackets."""
     start = reply.find("{", 0, _MOST_CHARACTERS)
     if start < 0:
         return None

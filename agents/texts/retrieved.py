@@ -69,7 +69,7 @@ def _name(name: str) -> str:
 def _settled(text: str, step: Callable[[str], str]) -> str:
     """The text after as many steps as change it: entities may hide tags and entities, and what is taken out may leave new ones behind."""
     for number in range(2 * _MOST_STEPS):
-        if number >= _MOST_STEPS:  # wrapped more often than honest text is
+        if number >= _MOST_STEPS:  # wrapped more often than ordinary text is
             text = _MARKS.sub(" ", text)
         once, text = text, step(text)
         if text == once:

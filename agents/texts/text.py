@@ -66,7 +66,7 @@ def visible_text(page: str) -> str:
 
 
 def _seen(root: etree._Element) -> Iterator[str]:
-    """The texts of a page, in their order, with a separator wherever one block ends and another begins."""
+    """The texts of a page, in their order, with a separator between blocks."""
     between = "\n" if next(root.iter(*_BLOCKS), None) is not None else " "
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:

@@ -12,7 +12,7 @@ The rule:
   ``PARTIAL`` on; a figure that stands in none of them makes it 0 (figures are
   compared by value, see ``quantities``).
 
-An image document is read as what the knowledge graph tells of it: the rule sees no pictures.
+An image document is read as what the knowledge graph says of it: the rule sees no pictures.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def load(
         online: Whether images given by URL may be fetched.
 
     Raises:
-        EvaluationError: The data set, revision or split is not to be had; the message says what there is.
+        EvaluationError: The data set, revision or split does not exist; the message says which ones do.
     """
     cache_dir = str(cache / "tables")
     shared_images = cache / "image_cache"

@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | None = None) -> pd.DataFrame:
-    """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty where no run log is to be had."""
+    """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty without a run log."""
     rows = []
     for judged in turns:
         cost = (costs or {}).get(judged.turn.key)

@@ -68,7 +68,7 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
     lines = list(costs)
     if not lines:
         return None
-    calls = {(line.batch, line.batch_seconds): line for line in lines}.values()  # a resumed run counts its calls anew
+    calls = {(line.batch, line.batch_seconds): line for line in lines}.values()  # a resumed run counts its calls from 0
     cached = [line for line in calls if line.reply_hits is not None]
     uncached = [line.seconds for line in lines if not line.reply_hits]
     dialogs: dict[str, float] = {}

@@ -32,7 +32,7 @@ class Judge(Protocol):
         """Whether the response is right.
 
         Raises:
-            JudgeError: The judge is not to be had.
+            JudgeError: The judge is not available.
         """
         ...
 
@@ -55,7 +55,7 @@ def judge_turns(
         workers: Threads, for a judge that waits for a server.
 
     Raises:
-        JudgeError: The judge is not to be had.
+        JudgeError: The judge is not available.
     """
     items = {
         position: JudgeItem(

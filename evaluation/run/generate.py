@@ -224,7 +224,7 @@ def _earlier_answers(path: Path, sessions: Sequence[Session]) -> dict[tuple[str,
         if asked.get(key) != record.get("query"):
             raise EvaluationError(
                 f"{path}, answer {number} is not of these questions (session {key[0]}, interaction {key[1]}); "
-                "resume with the data set, split and number of conversations of the first run, or start anew"
+                "resume with the data set, split and number of conversations of the first run, or start a new one"
             )
         answers[key] = response
     return answers

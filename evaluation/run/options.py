@@ -20,7 +20,7 @@ _EXAMPLES = """examples:
   the public validation split with OpenAI's judge (key in OPENAI_API_KEY), task 1 (no web search):
     python local_evaluation.py --dataset-type single-turn --profile gpu --suppress-web-search-api --eval-model gpt-4o-mini
 
-  go on with a run that was cut off:
+  continue an interrupted run:
     python local_evaluation.py --dataset-type multi-turn --output-dir results/mine --resume
 
   judge saved answers again with another judge:
@@ -93,7 +93,7 @@ def add_shared_options(what: argparse._ArgumentGroup, who: argparse._ArgumentGro
         const=_BELOW_CACHE,
         metavar="DIR",
         help="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; without DIR in "
-        f"{REPLIES}/ below --cache. Seconds a turn are told apart",
+        f"{REPLIES}/ below --cache. Seconds a turn are reported for calls that took nothing from it",
     )
 
 
@@ -129,7 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     agent = parser.add_argument_group("who answers")
     agent.add_argument("--preset", default="best", help="preset of the agent, a file in presets/")
-    agent.add_argument("--profile", default="embedded", help="where models run: embedded (CPU), gpu or server")
+    agent.add_argument("--profile", default="embedded", help="models and time limits, a file in profiles/")
     agent.add_argument(
         "--without",
         action="append",
@@ -186,7 +186,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="saved answers for --mode evaluate; None: response.jsonl in --output-dir",
     )
     run.add_argument("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
-    run.add_argument("--resume", action="store_true", help="go on with the answers in --output-dir")
+    run.add_argument("--resume", action="store_true", help="continue the run in --output-dir")
     run.add_argument("--display-conversations", type=int, default=0, metavar="N", help="print the first N dialogs")
     run.add_argument("--no_progress", "--no-progress", action="store_true", help="no progress bars")
     run.add_argument("--no-report", action="store_true", help="write no report.html")

@@ -78,7 +78,7 @@ def answer_sessions(
             "the reasons are in run_log.jsonl[/]"
         )
     if made.interrupted:
-        console.print(f"stopped after {len(made.turns)} of {made.total} turns; go on with --resume")
+        console.print(f"stopped after {len(made.turns)} of {made.total} turns; continue with --resume")
     return made
 
 
@@ -119,7 +119,7 @@ def judge_answers(
         The judged turns, ready for a report.
 
     Raises:
-        JudgeError: The judge is not to be had.
+        JudgeError: The judge is not available.
     """
     source = answers_dir or output_dir
     judged = judge_turns(

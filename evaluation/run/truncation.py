@@ -1,4 +1,4 @@
-"""Answers cut at 75 tokens, by the Llama-3.2 tokenizer where it is to be had and by a named stand-in elsewhere."""
+"""Answers cut at 75 tokens, by the Llama-3.2 tokenizer where it is available and by a named substitute elsewhere."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def load_truncator(source: str | None = None) -> Truncator:
     """The tokenizer asked for; else Llama-3.2's; else the stand-in package's; else the rule.
 
     Args:
-        source: Hub id or folder of a tokenizer, or None to take the best that is to be had.
+        source: Hub id or folder of a tokenizer, or None for the best one available.
 
     Raises:
         EvaluationError: ``source`` is given and holds no tokenizer.

@@ -134,7 +134,7 @@ def read_decisions(
 
     Raises:
         EvaluationError: The folder holds no judged run, or its traces hold no candidates.
-        JudgeError: The judge is not to be had.
+        JudgeError: The judge is not available.
     """
     turns = read_turn_table(run)
     matched = match_traces([judged.turn for judged in turns], read_traces(run / TRACE), read_run_log(run))

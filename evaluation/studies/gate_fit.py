@@ -76,7 +76,7 @@ def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
     """Area under the ROC curve of right against wrong candidates, and of how many candidates that know the value.
 
     Args:
-        values: Higher speaks for the answer, NaN for unknown; shape (free turns,).
+        values: Higher means more likely correct, NaN for unknown; shape (free turns,).
 
     Returns:
         NaN where the known ones are all right or all wrong.
@@ -109,7 +109,7 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
     With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand.
 
     Args:
-        signs: 1 for a signal that speaks for the answer, -1 for a doubt, one for each column.
+        signs: 1 for a signal that is higher for correct answers, -1 for one that is lower, one for each column.
         C: Inverse strength of the L2 penalty.
     """
 

@@ -45,8 +45,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_shared_options(what, who)
     out = parser.add_argument_group("the result")
     out.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs, the tables and the log; "
-                     "runs that are there are gone on with, and finished ones are not made again")  # fmt: skip
-    out.add_argument("--anew", action="store_true", help="make every run again, as after a change of the code")
+                     "interrupted runs are resumed, and finished ones are not repeated")  # fmt: skip
+    out.add_argument(
+        "--restart",
+        action="store_true",
+        help="repeat every run from the beginning, for example after a change of the code",
+    )
 
 
 def tasks_of(options: argparse.Namespace) -> list[str]:
@@ -69,7 +73,7 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
 
     Raises:
         EvaluationError: The variants or the tasks are not well given.
-        KeyboardInterrupt: A run was stopped; the same command goes on with it.
+        KeyboardInterrupt: A run was stopped; the same command resumes it.
     """
     check_labels(variants)
     tasks = tasks_of(options)
@@ -95,7 +99,7 @@ def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespa
     arguments = [
         "--dataset-type", "both" if both else tasks[0],
         "--output-dir", str(folder if both else folder / tasks[0]),
-        *(() if options.anew else ("--resume",)), "--no_progress", "--no-report",
+        *(() if options.restart else ("--resume",)), "--no_progress", "--no-report",
         *(word for setting in options.set for word in ("--set", setting)),
         *variant.arguments(),
     ]  # fmt: skip

@@ -94,7 +94,7 @@ PARTS = (
 
 MORE_PARTS = (
     Part("reranking", ("rerank", "two_stage_rerank")),
-    # A rule that asks for a verifier nobody has run would always abstain.
+    # A rule that needs a verifier that was not run would always abstain.
     Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),
 )
 """Parts left out only where they are asked for by name."""

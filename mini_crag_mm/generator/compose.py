@@ -30,7 +30,7 @@ from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import generator
 from mini_crag_mm.loader import flattened, read_layout
 
-# Raise this when the composer itself changes, so that all scenes are composed anew.
+# Raise this when the composer itself changes, so that all scenes are composed again.
 COMPOSER_VERSION = 5
 # The canvas reaches beyond the frame by this fraction, enough for 15 degrees of tilt.
 MARGIN = 0.2
@@ -76,7 +76,7 @@ class Layer:
 class Layout:
     """Where everything is in the finished picture. Boxes are [left, top, width, height] in its pixels.
 
-    `shown` is the share of a thing that lies inside the frame, `covered` the share of that hidden by later things.
+    `shown` is the share of an object inside the frame, `covered` the share of that hidden by later objects.
     """
 
     size: tuple[int, int]

@@ -41,7 +41,7 @@ SMALLEST_FONT_PX = 8
 
 @lru_cache(maxsize=256)
 def _font(name: str, size_px: int) -> ImageFont.FreeTypeFont:
-    # The fonts lie inside matplotlib, which need not be imported for them.
+    # The fonts are inside matplotlib, which need not be imported for them.
     return ImageFont.truetype(str(files("matplotlib") / "mpl-data" / "fonts" / "ttf" / name), size_px)
 
 

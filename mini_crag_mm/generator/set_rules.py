@@ -1,4 +1,4 @@
-"""Checks the mini CRAG-MM against the rules of mini_crag_mm/README.md.
+"""Checks the mini CRAG-MM against the rules of mini_crag_mm/README.md and FORMAT.md.
 
     python -m mini_crag_mm.generator --check
 

@@ -235,7 +235,7 @@ def test_finished_runs_are_reused_and_a_cut_one_is_gone_on_with(runs: Runs) -> N
     assert [len(agent.calls) for agent in runs.agents] == [0, 2]  # only the two batches that were cut off
     second = pd.read_csv(runs.folder / "out" / "ablation.csv").drop(columns="seconds")
     pd.testing.assert_frame_equal(second, pd.read_csv(pd.io.common.BytesIO(first)).drop(columns="seconds"))
-    assert ablate.main([*arguments, "--anew"]) == 0
+    assert ablate.main([*arguments, "--restart"]) == 0
     assert [len(agent.calls) for agent in runs.agents[2:]] == [4, 4]
 
 

@@ -1,4 +1,4 @@
-"""A run that is killed anywhere, while it writes too, and gone on with: exactly the scores of one that was left alone."""
+"""A run that is killed at any point, while writing too, and resumed: exactly the scores of an uninterrupted one."""
 
 from __future__ import annotations
 

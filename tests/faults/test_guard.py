@@ -153,7 +153,7 @@ def test_dialogs_are_known_by_picture_and_first_question() -> None:
     assert times.allowance(other) == 10.0
     times.charge([second], 3.0)
     assert times.allowance(second) == pytest.approx(1.5)
-    times.charge([turn("Who built it?")], 1.0)  # the same question about the same picture, asked anew
+    times.charge([turn("Who built it?")], 1.0)  # the same question about the same picture, asked again
     assert times.allowance(second) == 10.0
 
 

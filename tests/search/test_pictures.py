@@ -1,4 +1,4 @@
-"""Pictures of the index: from the folder, over a real HTTP server where that is allowed, and what is not to be had."""
+"""Pictures of the index: from the folder, over a real HTTP server where that is allowed, and unavailable ones."""
 
 from __future__ import annotations
 

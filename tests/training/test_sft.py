@@ -1,4 +1,4 @@
-"""Refusal fine-tuning on tiny checkpoints: what is learned, on which tokens, packed or not, stopped and gone on with, merged."""
+"""Refusal fine-tuning on tiny checkpoints: what is learned, on which tokens, packed or not, stopped and resumed, merged."""
 
 import json
 import shutil

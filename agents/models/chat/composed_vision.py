@@ -43,7 +43,7 @@ class ComposedVisionChat:
         self._seen: OrderedDict[str, str] = OrderedDict()
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """Answer all requests: one pass over the recogniser, one over the reader, one over the language model."""
+        """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
         seen = self._descriptions(requests)
         blind = [
             replace(request, messages=tuple(_told(message, seen) for message in request.messages))

@@ -1,4 +1,4 @@
-"""The GGUF file of the embedded profile: found where it lies, or fetched once.
+"""The GGUF file of the embedded profile: found on disk, or downloaded once.
 
     python -m agents.models.chat.gguf            # fetch it into .cache/models, with a progress bar
     python -m agents.models.chat.gguf --where    # say which file would be used
@@ -115,7 +115,7 @@ def hub_file(name: str) -> Path:
 
 
 def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
-    """Where a fetched file lies below the cache folder."""
+    """The path of a downloaded file below the cache folder."""
     return cache / "models" / source.name
 
 

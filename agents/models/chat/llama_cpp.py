@@ -169,7 +169,7 @@ def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
     settings.cache_ram_mib = PREFIX_CACHE_MIB
     settings.warmup = False
     settings.verbosity = 0
-    settings.api_keys = [secrets.token_hex(16)]  # the engine listens on loopback; nobody else shall ask it
+    settings.api_keys = [secrets.token_hex(16)]  # the engine listens on loopback; no other client may ask it
     try:
         with _quiet_stderr():
             return xllamacpp.Server(settings)

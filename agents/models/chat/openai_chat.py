@@ -28,7 +28,7 @@ MESSAGE_CHARACTERS = 300  # of a server's complaint
 
 
 class _TransientError(Exception):
-    """A failure that another try may mend: 429, 5xx, a broken or garbled connection."""
+    """A failure that a retry may solve: 429, 5xx, a broken or garbled connection."""
 
 
 class _RefusedError(Exception):

@@ -47,7 +47,7 @@ class SchemaMasks:
 
 
 class SchemaMask:
-    """Which tokens one reply may go on with."""
+    """The tokens that may come next in one reply."""
 
     def __init__(self, matcher: Any, vocabulary: int, end_ids: Sequence[int]) -> None:
         import llguidance.torch
@@ -70,6 +70,6 @@ class SchemaMask:
         return masked[0]
 
     def chose(self, token: int) -> None:
-        """Take note of the token that the reply goes on with."""
+        """Record the next token of the reply."""
         if not self._matcher.is_stopped():
             self._matcher.consume_token(token)

@@ -89,7 +89,7 @@ class TransformersChat:
             path: A checkpoint, or a GGUF file, which is converted once; None for the file of ``agents.models.chat.gguf``.
             int8: Compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``).
             name: Name in traces; the last part of ``path`` if None.
-            cache: The project's cache folder, where the GGUF file and converted checkpoints lie.
+            cache: The project's cache folder, with the GGUF file and converted checkpoints.
 
         Raises:
             ModelError: The checkpoint cannot be loaded, or the processor lacks what ``int8`` takes.

@@ -145,7 +145,7 @@ class VllmEngine:
         """End the engine and its processes; what is still being generated is lost."""
         stop = getattr(self._engine, "shutdown", None) or self._engine.shutdown_background_loop
         stop()
-        self._engine = None  # V0 holds the model in this process: its memory is free once nobody refers to it
+        self._engine = None  # V0 holds the model in this process: its memory is free once nothing refers to it
 
 
 def _terse_json() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sentence embeddings by a transformers encoder: MiniLM, BGE, E5 and their kin."""
+"""Sentence embeddings by a transformers encoder: MiniLM, BGE, E5 and similar ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bge-reranker-v2-m3 and its kin through their makers' own library, FlagEmbedding."""
+"""bge-reranker-v2-m3 and related models through their authors' library, FlagEmbedding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boxes around objects: padded, clipped, freed of doubles, and cut out at full resolution."""
+"""Boxes around objects: padded, clipped, without duplicates, and cut out at full resolution."""
 
 from __future__ import annotations
 

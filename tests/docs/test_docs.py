@@ -1,0 +1,194 @@
+"""The documentation names only what exists: pages, files, modules, commands, options, settings, presets, make targets and tests."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from agents.settings import PRESETS, PROFILES, ROOT, load_settings, names
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "mini_crag_mm").glob("*.md")),
+]
+LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
+PACKAGES = ("agents", "evaluation", "training", "mini_crag_mm", "benchmarks")
+MOST_LINES = 150
+FOREIGN_OPTIONS = {"--no-deps"}
+"""Options of other programs than ours that the pages name."""
+
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+_CODE = re.compile(r"^```.*?^```|``?([^`\n]+)``?", re.MULTILINE | re.DOTALL)
+_PLACEHOLDER = re.compile(r"\b[A-Z][A-Z_]+\b")
+_NEW_FILE = re.compile(r"`([\w./-]+)` \(new\)")
+
+
+def page_ids(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+pages = pytest.mark.parametrize("page", PAGES, ids=page_ids)
+
+
+def code(page: Path) -> list[str]:
+    """The text of a page's code blocks and code spans, continued lines joined."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    return [match.group(1) or match.group(0) for match in _CODE.finditer(text)]
+
+
+def spans(page: Path) -> list[str]:
+    """Code spans alone."""
+    return [text for text in code(page) if not text.startswith("```")]
+
+
+def new_files(page: Path) -> set[str]:
+    """Files that a page shows how to add."""
+    return set(_NEW_FILE.findall(page.read_text(encoding="utf-8")))
+
+
+def found(page: Path, pattern: str) -> set[str]:
+    """What a pattern's group finds in a page's code; placeholders such as NAME are left out."""
+    values = {value.strip("`'\"") for text in code(page) for value in re.findall(pattern, text)}
+    return {value for value in values if value and not _PLACEHOLDER.search(value)}
+
+
+@cache
+def tracked() -> frozenset[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    files = {path for path in listed.stdout.splitlines() if (ROOT / path).exists()}
+    folders = {str(parent) for path in files for parent in Path(path).parents}
+    return frozenset(files | folders)
+
+
+@cache
+def sources() -> str:
+    return "\n".join(
+        (ROOT / path).read_text(encoding="utf-8") for path in sorted(tracked()) if path.endswith((".py", "Makefile"))
+    )
+
+
+def is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # a name below a module that is no package
+        return False
+
+
+def is_path(text: str) -> bool:
+    """Whether a code span names a file or folder of the repository."""
+    root = text.split("/")[0]
+    return bool(re.fullmatch(r"[\w.{},*/-]+", text)) and (
+        ("/" in text and root in tracked() and root != ".") or bool(re.fullmatch(r"[\w-]+\.(py|toml|j2|sh|yaml)", text))
+    )
+
+
+def exists(text: str, page: Path) -> bool:
+    """Whether a path, with placeholders and ``*`` for any name, is in the repository, seen from its root, the page or a folder below."""
+    pattern = re.escape(_PLACEHOLDER.sub("*", text).rstrip("/")).replace(r"\*", "[^/]*")
+    here = re.escape(str(page.parent.relative_to(ROOT))) + "/"
+    anywhere = "(.*/)?" if "/" not in text.rstrip("/") else ""
+    return any(re.fullmatch(f"(?:{here})?{anywhere}{pattern}", path) for path in tracked())
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pages
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
+        linked = (page.parent / target).resolve() if target else page
+        assert linked.exists(), f"no {target}"
+        assert not anchor or anchor in anchors(linked), f"no heading for #{anchor} in {linked.name}"
+
+
+@pages
+def test_files_exist(page: Path) -> None:
+    parts = {part.strip("`'\"().,:;") for text in code(page) for part in text.split()}
+    missing = {part for part in parts - new_files(page) if is_path(part) and not exists(part, page)}
+    assert not missing
+
+
+@pages
+def test_commands_are_modules(page: Path) -> None:
+    for module in found(page, r"python -m ([\w.]+)"):
+        assert is_module(module), f"no module {module}"
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.submodule_search_locations is not None and module.split(".")[0] in PACKAGES:
+            assert is_module(f"{module}.__main__"), f"{module} has no __main__"
+
+
+@pages
+def test_dotted_names_exist(page: Path) -> None:
+    named = {text for text in spans(page) if re.fullmatch(rf"({'|'.join(PACKAGES)})(\.\w+)+", text)}
+    for name in sorted(named):
+        module, attributes = name, list[str]()
+        while not is_module(module):
+            module, _, attribute = module.rpartition(".")
+            attributes.insert(0, attribute)
+        value = importlib.import_module(module) if attributes else None
+        for attribute in attributes:
+            value = getattr(value, attribute)
+
+
+@pages
+def test_make_targets_and_variables_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
+    variables = set(re.findall(r"^([A-Z]+) \?=", makefile, re.MULTILINE))
+    for text in code(page):
+        for target, rest in re.findall(r"(?:^|[`\s])make ([a-z][\w-]*)([^#\n]*)", text):
+            assert target in targets, f"no target {target}"
+            assert set(re.findall(r"\b([A-Z]+)=", rest)) <= variables, rest
+
+
+@pages
+def test_options_exist(page: Path) -> None:
+    options = found(page, r"(?<![\w-])(--[a-z][\w-]+)") - FOREIGN_OPTIONS
+    missing = {option for option in options if f'"{option}"' not in sources()}
+    assert not missing
+
+
+@pages
+def test_presets_and_profiles_exist(page: Path) -> None:
+    new = {Path(path).stem for path in new_files(page)}
+    presets = {name for listed in found(page, r"(?:--presets? |PRESET=)([\w,-]+)") for name in listed.split(",")}
+    assert presets <= {*names(PRESETS), *new}
+    assert found(page, r"(?:--profile |PROFILE=)([\w-]+)") <= {*names(PROFILES), *new}
+
+
+@pages
+def test_settings_and_stages_exist(page: Path) -> None:
+    new = {Path(path).stem for path in new_files(page)}
+    lines = [line for text in code(page) for line in text.splitlines() if "python -m training." not in line]
+    settings = {value for line in lines for value in re.findall(r"--set ('[^']+'|[^\s'`]+)", line)}
+    for setting in sorted(value.strip("'") for value in settings):
+        if not _PLACEHOLDER.search(setting) and setting.split(".")[0] not in new:
+            load_settings("qa_dragon" if "verif" in setting else "best", "embedded", overrides=[setting])
+    for stage in found(page, r"--without ([\w-]+)") - new:
+        load_settings("qa_dragon" if stage == "draft" else "best", "embedded").without([stage])
+
+
+@pages
+def test_tests_exist(page: Path) -> None:
+    named = {name for text in spans(page) for name in re.findall(r"\b(test_\w+)\b(?!\.py)", text)}
+    missing = {name for name in named if f"def {name}(" not in sources() and not exists(f"{name}.py", page)}
+    assert not missing
+
+
+@pages
+def test_pages_are_short(page: Path) -> None:
+    if page != LICENCES:  # a line a photograph
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
