@@ -60,7 +60,8 @@ class HeldOut:
 
 def truthfulness(turns: Turns, points: FloatArray, *, resamples: int = RESAMPLES, seed: int = 0) -> Truthfulness:
     """Mean of the points of every turn; whole sessions are resampled for the interval."""
-    sums = np.column_stack([np.bincount(turns.session, weights=points), np.bincount(turns.session)])
+    sizes = np.bincount(turns.session).astype(np.float64)
+    sums = np.column_stack([np.bincount(turns.session, weights=points), sizes])
     low, high = session_interval(sums, lambda total, size: total / size, resamples, seed)
     return Truthfulness(float(points.mean()), low, high)
 

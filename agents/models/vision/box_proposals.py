@@ -51,7 +51,12 @@ def propose(saliency: FloatArray) -> list[Proposal]:
     # A region with an inner twin can be found twice at one threshold, hence the bound.
     scores = contrast * np.minimum(stable, 1.0) ** STABILITY * (areas / saliency.size) ** SIZE
     order = np.argsort(-scores, kind="stable")
-    return [Proposal(*boxes[row].tolist(), score=float(scores[row])) for row in order if scores[row] > 0]
+    return [
+        Proposal(left, top, right, bottom, float(scores[row]))
+        for row in order
+        if scores[row] > 0
+        for left, top, right, bottom in [boxes[row].tolist()]
+    ]
 
 
 def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:
