@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 from agents.base_agent import BaseAgent, Message
 from agents.deadline import NO_DEADLINE, Clock, Deadline
 from agents.launch import Launch
+from agents.profiles import PROMPTS
 from agents.secrets import keep_out_of_logs
-from agents.settings import PROMPTS, Settings
+from agents.settings import Settings
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -47,7 +48,7 @@ class CragAgent(BaseAgent):
         evaluator: Further arguments of later evaluators (``model_name``, ``is_multi_turn``); the preset decides both.
 
     Raises:
-        agents.settings.SettingsError: The environment names a preset or profile that does not exist or is malformed.
+        agents.profiles.SettingsError: The environment names a preset or profile that does not exist or is malformed.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class CragAgent(BaseAgent):
             replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/chat/reply_cache.py``).
 
         Raises:
-            agents.settings.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
+            agents.profiles.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
         """
         return cls(
             search_pipeline,

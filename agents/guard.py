@@ -11,7 +11,7 @@ from typing import Literal
 from PIL import Image
 
 from agents.deadline import Clock, Deadline
-from agents.settings import Limits
+from agents.profiles import Limits
 from agents.stage import Stage
 from agents.turn import Turn
 

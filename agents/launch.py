@@ -13,7 +13,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.settings import PRESETS, PROFILES, PROMPTS, ROOT, Profile, Settings, load_profile, load_settings, names
+from agents.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, load_profile, names
+from agents.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from agents.model_set import ModelSet, RegistryFactory
@@ -67,7 +68,7 @@ class Launch:
             overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
 
         Raises:
-            agents.settings.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown or malformed.
+            agents.profiles.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown or malformed.
         """
         chosen = load_profile(profile)
         settings = load_settings(preset, chosen, overrides=overrides).without(without)
@@ -78,7 +79,7 @@ class Launch:
         """What ``CRAG_PRESET`` (default ``best``) and ``CRAG_PROFILE`` (default ``gpu`` where CUDA is available, else ``embedded``) name.
 
         Raises:
-            agents.settings.SettingsError: See ``read``.
+            agents.profiles.SettingsError: See ``read``.
         """
         profile = os.environ.get("CRAG_PROFILE") or _default_profile()
         return cls.read(os.environ.get("CRAG_PRESET", "best"), profile)
@@ -137,7 +138,7 @@ class Launch:
             replies: Where ``ModelRegistry`` keeps replies of deterministic requests; None: each is asked.
 
         Raises:
-            agents.settings.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
+            agents.profiles.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
         """
         from agents.methods.domains import load_domains
         from agents.model_set import ModelSet

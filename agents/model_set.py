@@ -19,7 +19,7 @@ from agents.models.base import (
 )
 from agents.models.chat.composed_vision import Describe
 from agents.models.registry import ModelRegistry
-from agents.settings import Profile
+from agents.profiles import Profile
 
 RegistryFactory = Callable[[Path, Describe | None, Mapping[str, str] | None], ModelRegistry]
 

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest
+from agents.profiles import Limits
 from agents.prompts import Prompt, PromptLibrary
 from agents.search.gateway import SearchGateway
-from agents.settings import Limits
 from agents.texts.evidence_text import within_tokens
 from agents.turn import Evidence, Turn
 

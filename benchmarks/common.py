@@ -11,8 +11,8 @@ from rich.table import Table
 
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
+from agents.profiles import SettingsError
 from agents.search.hits import SearchError
-from agents.settings import SettingsError
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import DEFAULT_CACHE, index_image, read_kg

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from agents.launch import Launch, preset_names
 from agents.models.pixels import to_rgb
-from agents.settings import PROMPTS
+from agents.profiles import PROMPTS
 from agents.turn import Turn
 from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.cost import Machine

@@ -25,8 +25,8 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.launch import Launch, preset_names
 from agents.model_set import ModelSet
 from agents.models.base import ChatModel, ChatReply, ChatRequest
+from agents.profiles import PROMPTS
 from agents.prompts import Prompt, PromptLibrary
-from agents.settings import PROMPTS
 from benchmarks.common import parser_of, run, table_of
 from mini_crag_mm.loader import PreparedSet
 
@@ -185,7 +185,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     """Ask the first single-turn questions and read every reply.
 
     Raises:
-        agents.settings.SettingsError: There is no such preset or profile.
+        agents.profiles.SettingsError: There is no such preset or profile.
         ModelError: A model cannot be loaded.
         SearchError: An index is missing.
     """

@@ -13,7 +13,7 @@ from typing import Any
 from agents.launch import DEFAULT_CACHE
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
-from agents.settings import SettingsError
+from agents.profiles import SettingsError
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.recipes import Recipe, load_recipe, recipe_names

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
+from agents.profiles import PROMPTS
 from agents.prompts import PromptLibrary
-from agents.settings import PROMPTS
 from evaluation.judge.judging import Judge
 from training.chat_examples import Example, Message, TrainingDataError
 from training.collect import Key, Record, answer_in, examples_of, read_runs, runs_parser, write_collection

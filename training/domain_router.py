@@ -24,7 +24,7 @@ from agents.methods.references import resolve
 from agents.models.base import DomainClassifier, FloatArray, QuestionImageFeatures
 from agents.models.pixels import to_rgb
 from agents.models.registry import ModelRegistry
-from agents.settings import load_profile
+from agents.profiles import load_profile
 from evaluation.data.crag_dataset import DatasetType, load
 from training.chat_examples import TrainingDataError
 from training.command_line import parser_of, run_command

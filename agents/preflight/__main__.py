@@ -18,8 +18,8 @@ from agents.preflight.memory import L40S_BYTES, memory_of
 from agents.preflight.rehearsal import check_import, check_rehearsal
 from agents.preflight.repository import check_dockerfile, check_files, check_requirements
 from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, write
+from agents.profiles import ROOT, SettingsError
 from agents.runtime.weights import SUBMISSION
-from agents.settings import ROOT, SettingsError
 
 _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 

@@ -18,8 +18,8 @@ from typing import Any
 from agents.crag_agent import CragAgent
 from agents.launch import DEFAULT_CACHE, Launch
 from agents.preflight.check import Check, check
+from agents.profiles import ROOT
 from agents.runtime.start_up import LIMIT_SECONDS
-from agents.settings import ROOT
 
 IMPORT_SECONDS = 5.0
 """The evaluator imports the agent in every process it starts; the models are for the constructor."""

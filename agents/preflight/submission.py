@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agents.launch import Launch
 from agents.preflight.check import Check, check
 from agents.preflight.checkpoints import SEARCH_WEB, checkpoints_of
+from agents.profiles import Limits
 from agents.runtime.roles import searches_of
 from agents.runtime.weights import cached_revision, is_hub_id, submitted_revisions
-from agents.settings import Limits, Settings
+from agents.settings import Settings
 
 CHALLENGES: Mapping[int, str] = {1: "single-source-augmentation", 2: "multi-source-augmentation", 3: "multi-turn-qa"}
 """The challenge ids of the three tasks (CRAG-MM rules); task 1 has no web search."""
@@ -55,7 +56,7 @@ def wanted_models(launch: Launch, task: int) -> list[str]:
     """The hub models that the agent, or the organiser's pipeline inside it, can load in a task, sorted.
 
     Raises:
-        agents.settings.SettingsError: The profile names no model for a role of the preset.
+        agents.profiles.SettingsError: The profile names no model for a role of the preset.
     """
     checkpoints = checkpoints_of(launch)
     found = {each.path for each in checkpoints if not (task == 1 and each.roles == (SEARCH_WEB,))}

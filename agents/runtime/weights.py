@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.settings import ROOT, Profile
+from agents.profiles import ROOT, Profile
 
 SUBMISSION = ROOT / "aicrowd.json"
 """The models of a submission with the commit of each; the evaluator's cache is filled from it."""

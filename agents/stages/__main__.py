@@ -9,7 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agents.settings import PRESETS, ROOT, load_settings, names
+from agents.profiles import PRESETS, ROOT, names
+from agents.settings import load_settings
 from agents.stage import Stage, stage_class, stage_names
 
 PAGE = ROOT / "docs" / "architecture.md"

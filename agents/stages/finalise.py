@@ -13,7 +13,7 @@ from agents.methods.citations import written
 from agents.methods.final_verification import Signals, final_branch, stands
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.white_box import token_probabilities
-from agents.settings import ROOT
+from agents.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line

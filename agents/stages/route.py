@@ -12,7 +12,7 @@ from pydantic import Field
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import Router, RuleRouter, trace_features
 from agents.methods.trained_router import TrainedRouter
-from agents.settings import ROOT
+from agents.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Tools, Turn

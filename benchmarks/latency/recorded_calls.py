@@ -16,9 +16,10 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.pipeline import Pipeline
+from agents.profiles import PROMPTS
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
-from agents.settings import PROMPTS, Settings
+from agents.settings import Settings
 from agents.turn import Turn
 from benchmarks.latency.meter import Call, CallLog, Metered, MeteredModels
 

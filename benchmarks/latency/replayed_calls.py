@@ -13,7 +13,7 @@ from agents.launch import Launch
 from agents.models.architecture import Architecture
 from agents.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
 from agents.preflight.memory import memory_of
-from agents.settings import Profile
+from agents.profiles import Profile
 from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
 from benchmarks.latency.meter import Call
 
@@ -48,7 +48,7 @@ def placed_models(launch: Launch) -> dict[str, Placed]:
     """The models of a preset on the GPU by role, those of the search among them; figures of ``CONFIGS``.
 
     Raises:
-        agents.settings.SettingsError: The profile names no model for a role of the preset.
+        agents.profiles.SettingsError: The profile names no model for a role of the preset.
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
     found: dict[str, Placed] = {}

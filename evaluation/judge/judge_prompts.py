@@ -11,6 +11,9 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
+CHALLENGE_JUDGE = "gpt-4o-mini"
+"""The model that judged the challenge."""
+
 _SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)
 
 

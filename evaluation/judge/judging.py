@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tqdm import tqdm
 
+from evaluation.judge.judge_prompts import CHALLENGE_JUDGE
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, JudgedTurn, JudgeItem, TurnFacts, Verdict
 from evaluation.scores.scoring import MissRule, is_exact, is_miss
 
 if TYPE_CHECKING:
     from evaluation.judge.openai_judge import Style
-
-CHALLENGE_JUDGE = "gpt-4o-mini"
-"""The model that judged the challenge."""
 
 
 @runtime_checkable

@@ -9,8 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from agents.secrets import scrubbed
-from evaluation.judge.judge_prompts import load_prompt
-from evaluation.judge.judging import CHALLENGE_JUDGE
+from evaluation.judge.judge_prompts import CHALLENGE_JUDGE, load_prompt
 from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, Wait
 from evaluation.judge.verdict_cache import VerdictCache
 from evaluation.records import JudgeItem, Verdict

@@ -13,7 +13,7 @@ from typing import Any
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.launch import Launch, preset_names
-from agents.settings import PRESETS, ROOT, SettingsError
+from agents.profiles import PRESETS, ROOT, SettingsError
 from evaluation.records import EvaluationError
 from evaluation.run.options import reply_cache
 

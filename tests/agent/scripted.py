@@ -13,9 +13,10 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest, Detection, FloatArray, TextLine
 from agents.pipeline import Pipeline
+from agents.profiles import PROMPTS, Profile
 from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
-from agents.settings import PROMPTS, Profile, Settings
+from agents.settings import Settings
 from agents.stage import Context, Stage
 from agents.texts.page_text import main_content
 from agents.turn import Turn

@@ -12,8 +12,9 @@ import pytest
 
 from agents.models.base import ChatReply
 from agents.models.registry import KINDS, ModelRegistry
+from agents.profiles import ROOT, SettingsError, load_profile
 from agents.runtime.roles import roles_of
-from agents.settings import ROOT, SettingsError, load_profile, load_settings
+from agents.settings import load_settings
 from agents.stages import __main__ as stages
 from agents.turn import Candidate, Turn
 from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn

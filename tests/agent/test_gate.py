@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from agents.linear_head import HeadError
 from agents.methods.gate import SIGNALS, Gate, GateSignals
+from agents.profiles import SettingsError
 from agents.search.hits import Entity, ImageHit
-from agents.settings import SettingsError, settings_from
+from agents.settings import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
 from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
 from tests.agent.scripted import context, run, turn

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from agents.launch import Launch
-from agents.settings import SettingsError, settings_from
+from agents.profiles import SettingsError
+from agents.settings import settings_from
 
 BASE = {"stages": ("understand", "answer", "finalise"), "finalise": {"most_idk": 0.5}}
 

@@ -6,8 +6,9 @@ import pytest
 from jinja2 import UndefinedError
 from PIL import Image
 
+from agents.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names
 from agents.prompts import Prompt, PromptError, PromptLibrary
-from agents.settings import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, load_settings, names
+from agents.settings import load_settings
 
 
 def write(folder: Path, name: str, text: str) -> Path:

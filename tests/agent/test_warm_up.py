@@ -9,7 +9,8 @@ from PIL import Image
 
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
-from agents.settings import Profile, Settings
+from agents.profiles import Profile
+from agents.settings import Settings
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 
 SETTINGS = Settings(stages=("understand", "answer", "finalise"))

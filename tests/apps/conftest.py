@@ -21,7 +21,8 @@ from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply
-from agents.settings import Profile, Settings
+from agents.profiles import Profile
+from agents.settings import Settings
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
 KEY = "a-key-for-tests"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.settings import PRESETS, PROFILES, ROOT, load_settings, names
+from agents.profiles import PRESETS, PROFILES, ROOT, names
+from agents.settings import load_settings
 
 PAGES = [
     ROOT / "README.md",

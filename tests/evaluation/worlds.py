@@ -13,7 +13,8 @@ from PIL import Image
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
-from agents.settings import Profile, Settings
+from agents.profiles import Profile
+from agents.settings import Settings
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import AnsweredTurn, JudgedTurn, QuestionTurn, Session
 from evaluation.run.truncation import Truncator, approximate_ends

@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 
-from agents.settings import PRESETS, names
+from agents.profiles import PRESETS, names
 from agents.turn import IDK
 from tests.support.fault_plan import Fault, Plan
 from tests.support.fault_trial import Outcome, trial

@@ -15,7 +15,8 @@ from PIL import Image
 from agents.deadline import Deadline
 from agents.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.pipeline import Pipeline, stages_of
-from agents.settings import PRESETS, Limits, Settings, load_settings, names
+from agents.profiles import PRESETS, Limits, names
+from agents.settings import Settings, load_settings
 from agents.stage import Context, Stage
 from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage

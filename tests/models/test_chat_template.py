@@ -11,7 +11,7 @@ from PIL import Image
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
-from agents.settings import PRESETS, names
+from agents.profiles import PRESETS, names
 from tests.models.tiny_checkpoints import TEMPLATE, tokenizer
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent

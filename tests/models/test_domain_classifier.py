@@ -227,7 +227,7 @@ def test_the_registry_falls_back_to_zero_shot_where_there_is_no_head(
 def test_the_embedded_profile_classifies() -> None:
     from agents.launch import DEFAULT_CACHE
     from agents.model_set import ModelSet
-    from agents.settings import load_profile
+    from agents.profiles import load_profile
 
     known = {domain.name: domain.description for domain in load_domains().values()}
     models = ModelSet(load_profile("embedded"), DEFAULT_CACHE, domains=known)

@@ -13,7 +13,8 @@ from agents.model_set import ModelSet
 from agents.models.base import ModelError
 from agents.models.chat.vllm_chat import VllmChat
 from agents.preflight.checkpoints import checkpoints_of
-from agents.settings import Profile, SearchModels, SettingsError, load_profile, settings_from
+from agents.profiles import Profile, SearchModels, SettingsError, load_profile
+from agents.settings import settings_from
 from tests.models.tiny_checkpoints import save_llama
 
 ROUTED = settings_from({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})

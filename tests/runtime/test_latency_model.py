@@ -12,8 +12,9 @@ from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.models.architecture import Architecture, Decoder, Vision, architecture_of
 from agents.models.base import ModelError
+from agents.profiles import PROMPTS, Profile
 from agents.prompts import PromptLibrary
-from agents.settings import PROMPTS, Profile, Settings, load_settings
+from agents.settings import Settings, load_settings
 from agents.turn import Turn
 from benchmarks.latency.cost import (
     Machine,

@@ -16,8 +16,8 @@ from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from agents.model_set import ModelSet
+from agents.profiles import ROOT, Profile, SettingsError
 from agents.prompts import PromptLibrary
-from agents.settings import ROOT, Profile, SettingsError
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import picture, row, write_dataset
 

@@ -19,7 +19,8 @@ from agents.preflight.memory import (
     memory_of,
     vision_activation_bytes,
 )
-from agents.settings import Profile, SearchModels, Settings, settings_from
+from agents.profiles import Profile, SearchModels
+from agents.settings import Settings, settings_from
 from benchmarks.latency.replayed_calls import CONFIGS, with_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 

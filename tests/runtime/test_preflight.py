@@ -19,8 +19,9 @@ from agents.preflight.__main__ import check_memory
 from agents.preflight.check import Check, guarded
 from agents.preflight.memory import L40S_BYTES
 from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
+from agents.profiles import ROOT, LoraSettings, Profile
 from agents.runtime.weights import cached_revision, loadable, with_found_weights
-from agents.settings import ROOT, LoraSettings, Profile, Settings
+from agents.settings import Settings
 from benchmarks.latency.replayed_calls import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 

@@ -14,8 +14,9 @@ from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
+from agents.profiles import Profile, SearchModels, SettingsError
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, start_up
-from agents.settings import Profile, SearchModels, Settings, SettingsError, settings_from
+from agents.settings import Settings, settings_from
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
 

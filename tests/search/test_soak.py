@@ -14,7 +14,7 @@ from PIL import Image
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from agents.model_set import ModelSet
-from agents.settings import Profile
+from agents.profiles import Profile
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.search.conftest import draw
 from tests.support.scripted_parts import ready

@@ -22,8 +22,9 @@ from agents.model_set import ModelSet
 from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.pipeline import Pipeline
+from agents.profiles import PRESETS, Profile, names
 from agents.secrets import keep_out_of_logs, remember, scrubbed
-from agents.settings import PRESETS, Profile, TraceSettings, load_settings, names
+from agents.settings import TraceSettings, load_settings
 from agents.stage import Context, Stage
 from agents.trace import TraceWriter
 from agents.turn import IDK, Turn

@@ -19,7 +19,8 @@ from PIL import Image
 
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
-from agents.settings import Profile, Settings
+from agents.profiles import Profile
+from agents.settings import Settings
 from agents.turn import IDK
 from tests.support.fault_plan import MARK, Fault, Plan
 from tests.support.fault_variants import full_settings, short_settings

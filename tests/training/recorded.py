@@ -11,7 +11,8 @@ from rich.console import Console
 
 from agents.model_set import ModelSet
 from agents.models.base import ChatRequest
-from agents.settings import Profile, settings_from
+from agents.profiles import Profile
+from agents.settings import settings_from
 from evaluation.data.crag_dataset import load
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.run.launching import LaunchedAgent

@@ -1,0 +1,136 @@
+"""Profiles: which models fill the roles, and how long they may take; a TOML file in ``profiles/`` each."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+ROOT = Path(__file__).resolve().parent.parent
+PRESETS = ROOT / "presets"
+PROFILES = ROOT / "profiles"
+PROMPTS = ROOT / "prompts"
+
+
+class SettingsError(ValueError):
+    """A preset or profile is missing or malformed; the message says which and what is known."""
+
+
+class Table(BaseModel):
+    """A table of a preset or a profile: no other fields, and no change once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Limits(Table):
+    """Limits of time and length; the defaults are those of the challenge (CRAG-MM rules), a profile may name others."""
+
+    batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
+    seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
+    margin_seconds: float = Field(1.0, ge=0, description="kept back from the limit of a call")
+    seconds_per_dialog: float = Field(30.0, gt=0, description="all turns of a dialog together")
+    answer_tokens: int = Field(75, gt=0, description="an answer is cut here by the evaluator")
+    evidence_tokens: int | None = Field(
+        None, gt=0, description="chunks in one prompt, about so many tokens; None: as many chunks as the stage shows"
+    )
+    reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
+        {},
+        description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",
+    )
+
+
+class LoraSettings(Table):
+    """A LoRA adapter for the chat model, where that runs in vLLM."""
+
+    name: str = Field(description="its name in the engine")
+    path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
+
+
+class SearchModels(Table):
+    """The encoders and indices of the organiser's pipeline; ids of a hub or local folders."""
+
+    kind: Literal["organiser", "embedded"] = "organiser"
+    image_model: str = "openai/clip-vit-large-patch14-336"
+    text_model: str = "BAAI/bge-large-en-v1.5"
+    image_index: str = "crag-mm-2025/image-search-index-{split}"
+    web_index: str = "crag-mm-2025/web-search-index-{split}"
+
+
+class Profile(Table):
+    """Which real models stand behind the roles that stages ask for, and how long they may take.
+
+    Attributes:
+        limits: The fields of ``Limits`` that the profile names; a preset may name others.
+        presets: Preset to role to the options of its model that differ under that preset.
+    """
+
+    name: str
+    description: str = ""
+    models: dict[str, dict[str, Any]]
+    search: SearchModels = SearchModels()
+    limits: dict[str, Any] = {}
+    presets: dict[str, dict[str, dict[str, Any]]] = {}
+
+    @field_validator("limits")
+    @classmethod
+    def _known_limits(cls, value: dict[str, Any]) -> dict[str, Any]:
+        Limits.model_validate(value)
+        return value
+
+    def under(self, preset: str) -> Profile:
+        """The profile with the options that it has for a preset."""
+        changed = self.presets.get(preset, {})
+        models = {role: {**spec, **changed.get(role, {})} for role, spec in self.models.items()}
+        return self.model_copy(update={"models": models}) if changed else self
+
+    def with_lora(self, lora: LoraSettings | None) -> Profile:
+        """The profile with a preset's adapter on its chat model.
+
+        Raises:
+            SettingsError: The chat model is of a kind that takes no adapter.
+        """
+        if lora is None:
+            return self
+        chat = self.models.get("chat", {})
+        if chat.get("kind") != "vllm":
+            raise SettingsError(
+                f"the preset names the LoRA adapter {lora.name!r}, which takes a chat model of kind 'vllm'; "
+                f"that of profile {self.name!r} is of kind {chat.get('kind')!r}: merge the adapter into the weights, or "
+                "put the preset's [lora] under [profiles.NAME.lora] of a profile with vLLM"
+            )
+        return self.model_copy(update={"models": {**self.models, "chat": {**chat, "lora": lora.model_dump()}}})
+
+
+def names(folder: Path) -> list[str]:
+    """The presets or profiles of a folder."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def load_profile(name: str, folder: Path = PROFILES) -> Profile:
+    """A profile by name.
+
+    Raises:
+        SettingsError: There is no such profile, or it is malformed.
+    """
+    try:
+        return Profile.model_validate({"name": name, **read_table(folder, name, "profile")})
+    except ValidationError as error:
+        raise SettingsError(f"profile {name!r} is malformed: {error}") from error
+
+
+def read_table(folder: Path, name: str, what: str) -> dict[str, Any]:
+    """The tables of a preset or profile.
+
+    Raises:
+        SettingsError: There is no such file, or it is not valid TOML.
+    """
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        raise SettingsError(f"there is no {what} {name!r}; known: {', '.join(names(folder))}")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{what} {path} is not valid TOML: {error}") from error
