@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import local_evaluation
-from agents import settings
+from agents import profiles, settings
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
@@ -24,7 +24,7 @@ from tests.evaluation.worlds import picture, row, write_dataset
 
 def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: Counter[str] = Counter()
-    original, library = settings._read, PromptLibrary.__init__
+    original, library = profiles.read_table, PromptLibrary.__init__
 
     def counted(folder: Path, name: str, what: str) -> dict[str, Any]:
         read[what] += 1
@@ -34,7 +34,8 @@ def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch
         read["prompts"] += 1
         library(self, *arguments, **options)
 
-    monkeypatch.setattr(settings, "_read", counted)
+    for reader in (settings, profiles):
+        monkeypatch.setattr(reader, "read_table", counted)
     monkeypatch.setattr(PromptLibrary, "__init__", made)
     monkeypatch.setattr(Launch, "prepare", lambda _: None)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
