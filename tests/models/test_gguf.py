@@ -9,6 +9,8 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
+from urllib.error import URLError
 
 import pytest
 from pytest_httpserver import HTTPServer
@@ -76,6 +78,22 @@ def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monk
         part.write(b"half of a part")  # as a kill in the middle of writing leaves it
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
     assert asked == [1, 2, 2, 3]
+
+
+def test_a_hub_that_cannot_be_reached_is_given_up_at_once(
+    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def refused(request: Any, timeout: float) -> None:
+        tried.append(request.full_url)
+        raise URLError(ConnectionRefusedError())
+
+    monkeypatch.setattr(gguf, "urlopen", refused)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", lambda *_, **__: pytest.fail("the library was asked"))
+    assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
+    assert len(tried) == 1
 
 
 @pytest.mark.parametrize("size", [len(WHOLE), None], ids=["a hub", "no hub"])

