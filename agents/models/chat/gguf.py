@@ -164,8 +164,8 @@ def _reachable(url: str) -> bool:
     try:
         with urlopen(Request(url, method="HEAD"), timeout=_HUB_SECONDS):
             return True
-    except HTTPError:
-        return True  # a hub that refuses says why to the library
+    except HTTPError as error:
+        return error.code < 500  # what the hub refuses, the library explains; a server in trouble is as good as none
     except OSError:
         return False
 
