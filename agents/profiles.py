@@ -1,4 +1,7 @@
-"""Profiles: which models fill the roles, and how long they may take; a TOML file in ``profiles/`` each."""
+"""Profiles: which models fill the roles, and how long they may take; a TOML file in ``profiles/`` each.
+
+``extends = "embedded"`` takes the models and the search of another profile; a ``[models.ROLE]`` replaces that role's.
+"""
 
 from __future__ import annotations
 
@@ -115,10 +118,20 @@ def load_profile(name: str, folder: Path = PROFILES) -> Profile:
     Raises:
         SettingsError: There is no such profile, or it is malformed.
     """
+    table = read_table(folder, name, "profile")
+    if (base := table.pop("extends", None)) is not None:
+        table = _extended(table, read_table(folder, base, "profile"), name)
     try:
-        return Profile.model_validate({"name": name, **read_table(folder, name, "profile")})
+        return Profile.model_validate({"name": name, **table})
     except ValidationError as error:
         raise SettingsError(f"profile {name!r} is malformed: {error}") from error
+
+
+def _extended(table: dict[str, Any], base: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A profile's tables with the roles and the search of its base where it has none of its own; limits of time are no other machine's."""
+    if "extends" in base:
+        raise SettingsError(f"profile {name!r} extends one that extends another itself; name the last one")
+    return {"search": base.get("search", {}), **table, "models": {**base.get("models", {}), **table.get("models", {})}}
 
 
 def read_table(folder: Path, name: str, what: str) -> dict[str, Any]:

@@ -284,6 +284,11 @@ class Turn:
         names = [entity.name for entity in shown if entity.name.lower() not in self.question.lower()]
         return f"{self.question} ({', '.join(names)})" if names and self.needs_image else self.question
 
+    @property
+    def entity_name(self) -> str | None:
+        """Name of the entity that the question is taken to be about."""
+        return None if self.entity is None else self.entity.name
+
     def search_text(self, *, entity: bool, summary: bool) -> str:
         """What searches and rerankers are asked: the question, with the entity's name and the summary where wanted (CRUISE, eq. 2)."""
         question = self.grounded_question if entity else self.question

@@ -57,7 +57,7 @@ class Answer(Stage):
                     image=turn.image,
                     question=turn.question,
                     history=turn.history,
-                    entity=turn.entity.name if turn.entity is not None else None,
+                    entity=turn.entity_name,
                     evidence=turn.shown,
                 )
             )

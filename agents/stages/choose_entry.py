@@ -31,7 +31,7 @@ class ChooseEntry(Stage):
                 )
             if index is not None:
                 turn.choose(index)
-            turn.note(entity=turn.entity.name if turn.entity else None, chosen=index, by_model=id(turn) in named)
+            turn.note(entity=turn.entity_name, chosen=index, by_model=id(turn) in named)
 
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> dict[int, int]:

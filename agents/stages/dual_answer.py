@@ -61,12 +61,11 @@ class DualAnswer(Stage):
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
         turn.shown = context.evidence(turn, self.options.evidence)
         plain = context.prompts[self.options.prompt_without_evidence]
-        entity = turn.entity.name if turn.entity is not None else None
         asked: dict[str, Any] = {"image": turn.image, "question": turn.question, "history": turn.history}
         without = plain.request(**asked, entity=None, evidence=())
         if not turn.shown:
             return without, dataclasses.replace(without, temperature=self.options.probe_temperature, seed=_SEED)
-        informed = context.prompts[self.options.prompt].request(**asked, entity=entity, evidence=turn.shown)
+        informed = context.prompts[self.options.prompt].request(**asked, entity=turn.entity_name, evidence=turn.shown)
         return informed, without
 
 

@@ -70,7 +70,7 @@ class ImageSearch(Stage):
             self._name_entity(turn, options.min_score)
             turn.note(
                 hits=hits_for_trace(turn.image_hits),
-                entity=turn.entity.name if turn.entity else None,
+                entity=turn.entity_name,
                 search_error=errors.get(id(turn)),
             )
 

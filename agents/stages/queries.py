@@ -65,7 +65,7 @@ class Queries(Stage):
                 image=turn.image,
                 question=turn.question,
                 reasoning=turn.draft.reasoning if turn.draft else "",
-                entity=turn.entity.name if turn.entity and options.fuse_entity else None,
+                entity=turn.entity_name if options.fuse_entity else None,
                 most=options.most,
             )
             for turn in turns

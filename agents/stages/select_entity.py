@@ -142,7 +142,7 @@ class SelectEntity(Stage):
             if options.several > 1 and about_several(turn.question):
                 turn.entities = of_all_objects(turn, choices, options.several)
             turn.note(
-                entity=turn.entity.name if turn.entity else None,
+                entity=turn.entity_name,
                 entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
             )

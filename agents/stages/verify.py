@@ -72,7 +72,7 @@ class Verify(Stage):
                 image=turn.image,
                 question=turn.question,
                 history=turn.history,
-                entity=turn.entity.name if turn.entity is not None else None,
+                entity=turn.entity_name,
                 evidence=turn.shown,
                 answer=candidate.text,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Literal
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.files.run_log import read_run_log
-from evaluation.files.traces import TRACE, match_traces, to_view
+from evaluation.files.traces import TRACE, match_traces, to_view, trace_records
 from evaluation.records import EvaluationError
 
 Which = Literal["generated", "checked"]
@@ -39,7 +38,9 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
         EvaluationError: There are no answers or traces, or nothing in them was cited.
     """
     turns = read_responses(run / RESPONSES)
-    records = _records(run / TRACE)
+    if not (run / TRACE).is_file():
+        raise EvaluationError(f"there is no trace {run / TRACE}")
+    records = trace_records(run / TRACE)
     views = [to_view(record) for record in records]
     record_of = {id(view): record for view, record in zip(views, records, strict=True)}
     matched = match_traces(turns, views, read_run_log(run))
@@ -63,20 +64,6 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
     if not answers:
         raise EvaluationError(f"{run} holds no cited answer; run with --preset mavis or --set finalise.cite=true")
     return CitedRun(run.name, tuple(answers), len(turns))
-
-
-def _records(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        raise EvaluationError(f"there is no trace {path}")
-    records = []
-    for line in path.read_bytes().split(b"\n"):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue  # the last line of a killed run
-        if isinstance(record, dict):
-            records.append(record)
-    return records
 
 
 def _stage(record: Mapping[str, Any], name: str) -> dict[str, Any] | None:

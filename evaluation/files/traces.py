@@ -99,18 +99,23 @@ CONFLICTS = ("prki", "vtki")
 
 
 def read_traces(path: Path) -> list[TraceView]:
-    """The traces of a file, in its order; broken lines are left out, a missing file holds none."""
+    """The traces of a file, in its order; see ``trace_records``."""
+    return [to_view(record) for record in trace_records(path)]
+
+
+def trace_records(path: Path) -> list[dict[str, Any]]:
+    """The lines of a trace file as they are, in its order; broken lines are left out, a missing file holds none."""
     if not path.is_file():
         return []
-    views = []
+    records = []
     for line in path.read_bytes().split(b"\n"):
         try:
             record = json.loads(line)
         except ValueError:
             continue  # the last line of a killed run
         if isinstance(record, dict):
-            views.append(to_view(record))
-    return views
+            records.append(record)
+    return records
 
 
 def to_view(record: Mapping[str, Any]) -> TraceView:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,7 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts)
-    return LaunchedAgent(
-        agent, cache(partial(agent.warm_up, blank_turn=False)), agent.trace_to, agent.models.names, counts
-    )
+    return LaunchedAgent(agent, partial(agent.warm_up, blank_turn=False), agent.trace_to, agent.models.names, counts)
 
 
 def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:

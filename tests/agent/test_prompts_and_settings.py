@@ -120,6 +120,24 @@ def test_wrong_limits_of_a_profile_are_told(tmp_path: Path, limits: str) -> None
         load_profile("slow", tmp_path)
 
 
+def test_a_profile_takes_from_its_base_what_it_does_not_name(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "base.toml",
+        '[limits]\nbatch_size = 2\n[models.chat]\nkind = "a"\npath = "x"\n[models.reranker]\nkind = "b"\n[search]\nkind = "embedded"\n',
+    )
+    write(tmp_path, "more.toml", 'extends = "base"\n[models.chat]\nkind = "c"\n')
+    more = load_profile("more", tmp_path)
+    assert more.models == {"chat": {"kind": "c"}, "reranker": {"kind": "b"}}
+    assert (more.name, more.search.kind, more.limits) == ("more", "embedded", {})
+    write(tmp_path, "chain.toml", 'extends = "more"\n')
+    with pytest.raises(SettingsError, match="extends another itself"):
+        load_profile("chain", tmp_path)
+    write(tmp_path, "lost.toml", 'extends = "nowhere"\n')
+    with pytest.raises(SettingsError, match="no profile 'nowhere'"):
+        load_profile("lost", tmp_path)
+
+
 def test_a_cpu_has_more_time_than_the_challenge_gives() -> None:
     gpu, embedded = (load_settings("best", profile).limits for profile in ("gpu", "embedded"))
     assert (gpu.seconds_per_turn, gpu.seconds_per_dialog) == (10.0, 30.0)
