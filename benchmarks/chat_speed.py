@@ -52,7 +52,8 @@ def measure(model: ChatModel, text: str, batch: int, prompt_tokens: int, reply_t
 def _asked(model: ChatModel, prompts: Sequence[str], tokens: int) -> tuple[float, int]:
     """Seconds, and tokens of all replies."""
     asked = [
-        ChatRequest((ChatMessage("user", f"{text}\n\nGo on with this text."),), max_tokens=tokens) for text in prompts
+        ChatRequest((ChatMessage("user", f"{text}\n\nGo on with this text."),), max_tokens=tokens, logprobs=True)
+        for text in prompts
     ]
     began = time.perf_counter()
     replies = model.chat(asked)

@@ -12,7 +12,9 @@ from tests.agent.scripted import ScriptedChat
 def test_tokens_that_were_written_are_counted_not_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter((0.0, 2.0, 10.0, 15.0))  # two seconds for reading, five for reading and writing
     monkeypatch.setattr(chat_speed.time, "perf_counter", lambda: next(clock))
-    chat = ScriptedChat(lambda request: ChatReply("a", "stop", (-0.1,) * min(request.max_tokens, 4)))
+    chat = ScriptedChat(
+        lambda request: ChatReply("a", "stop", (-0.1,) * min(request.max_tokens, 4) if request.logprobs else None)
+    )
     speed = chat_speed.measure(chat, "x" * 4_000, batch=2, prompt_tokens=100, reply_tokens=50)
     assert speed.reading == 2 * 100 / 2.0
     assert speed.writing == (2 * 4 - 2) / 3.0

@@ -15,7 +15,8 @@ from PIL import Image
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.grouped_attention import use_grouped_attention
-from agents.models.chat.int8_linear import Int8Linear
+from agents.models.chat.int8_linear import Int8Linear, weight_levels
+from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
@@ -283,15 +284,15 @@ def test_a_schema_that_has_no_grammar_costs_its_own_request_alone(chat: Transfor
     assert "grammar" in (replies[1].error or "")
 
 
-needs_vnni = pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="the processor has no 8-bit dot products")
-
-
-@needs_vnni
 def test_the_8_bit_layer_multiplies_what_it_rounded() -> None:
     torch.manual_seed(0)
     linear = torch.nn.Linear(64, 48).requires_grad_(False)
     inputs = torch.randn(3, 5, 64) * torch.tensor([0.01, 1.0, 100.0]).reshape(3, 1, 1)
-    scale_w = linear.weight.abs().amax(1) / 127
+    inputs[0, 0], linear.weight[0] = (
+        1.0,
+        1.0,
+    )  # the largest products, where a processor that adds in 16 bits would overflow
+    scale_w = linear.weight.abs().amax(1) / weight_levels()
     scale_x = inputs.abs().amax(-1, keepdim=True) / 127
     expected = (
         (inputs / scale_x).round() @ (linear.weight / scale_w[:, None]).round().T
@@ -301,7 +302,7 @@ def test_the_8_bit_layer_multiplies_what_it_rounded() -> None:
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     exact = linear(inputs) - linear.bias
     error = (got - linear.bias - exact).norm(dim=-1) / exact.norm(dim=-1)
-    assert float(error.max()) < 0.02  # each token has a scale of its own: small ones are not lost beside large ones
+    assert float(error.max()) < 0.04  # each token has a scale of its own: small ones are not lost beside large ones
 
 
 def test_grouped_attention_says_what_the_model_says_with_its_own(llama: Path, chat: TransformersChat) -> None:
@@ -309,14 +310,13 @@ def test_grouped_attention_says_what_the_model_says_with_its_own(llama: Path, ch
     config = checkpoint.model.config
     assert config.num_attention_heads > config.num_key_value_heads
     use_grouped_attention(checkpoint.model)
-    grouped = TransformersChat(checkpoint, "grouped", max_batch=4, key_value_cache="static")
+    grouped = TransformersChat(checkpoint, "grouped", max_batch=4)
     requests = [ask("fox", logprobs=True), ask("How tall is the Eiffel Tower? " * 3, logprobs=True, max_tokens=5)]
     for own, other in zip(chat.chat(requests), grouped.chat(requests), strict=True):
         assert own.text == other.text
         np.testing.assert_allclose(own.logprobs, other.logprobs, atol=1e-4)
 
 
-@needs_vnni
 def test_a_checkpoint_in_8_bits_stays_close_to_itself(llama: Path, chat: TransformersChat) -> None:
     requests = [ask("The quick brown fox", max_tokens=1, logprobs=True), ask("dog " * 10, max_tokens=1, logprobs=True)]
     small = TransformersChat.load(llama, int8=True, max_batch=4)
@@ -326,7 +326,32 @@ def test_a_checkpoint_in_8_bits_stays_close_to_itself(llama: Path, chat: Transfo
         assert rounded.logprobs[0] == pytest.approx(whole.logprobs[0], abs=0.1)
 
 
-def test_8_bits_without_the_instructions_for_it_say_so(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False)
-    with pytest.raises(ModelError, match="VNNI"):
-        TransformersChat.load(llama, int8=True)
+def test_prompts_that_begin_alike_are_read_once_and_answered_as_before(llama: Path, chat: TransformersChat) -> None:
+    checkpoint = load_checkpoint(llama)
+    read: list[int] = []
+    checkpoint.model.get_input_embeddings().register_forward_hook(lambda _, inputs, __: read.append(inputs[0].shape[1]))
+    reusing = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=PrefixStates(checkpoint.model.config))
+    shared = "How tall is the Eiffel Tower? " * 10
+    batches = (
+        [ask(shared + "fox", logprobs=True, max_tokens=5), ask("dog", logprobs=True, max_tokens=3)],
+        [ask(shared + "fox jumps", logprobs=True, max_tokens=5), ask("quick brown", logprobs=True, max_tokens=2)],
+        [ask(shared + "fox", logprobs=True, max_tokens=5), ask(shared + "dog " * 7, logprobs=True, max_tokens=2)],
+    )
+    first_read = []
+    for batch in batches:
+        read.clear()
+        for own, other in zip(chat.chat(batch), reusing.chat(batch), strict=True):
+            assert own.text == other.text
+            np.testing.assert_allclose(own.logprobs, other.logprobs, atol=1e-4)
+        first_read.append(read[0])
+    whole = len(checkpoint.tokenizer(shared)["input_ids"])
+    assert first_read[0] > whole  # nothing was known
+    assert max(first_read[1:]) < whole / 2
+
+
+def test_states_of_old_prompts_are_dropped(llama: Path) -> None:
+    checkpoint = load_checkpoint(llama)
+    prefixes = PrefixStates(checkpoint.model.config, most_tokens=1)
+    chat = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=prefixes)
+    chat.chat([ask("The quick brown fox"), ask("dog")])
+    assert len(prefixes) == 1

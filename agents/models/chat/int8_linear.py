@@ -1,7 +1,8 @@
 """Linear layers in 8-bit integers on CPUs, for batches of prompts (``python -m benchmarks.chat_speed`` measures what they bring).
 
 Weights are rounded once per output channel, activations per token as they come (dynamic W8A8: Dettmers et al. 2022, "LLM.int8()",
-section 3.1, vector-wise quantisation, without its outlier decomposition). The products are exact in 32-bit integers.
+section 3.1, vector-wise quantisation, without its outlier decomposition). The products are exact in 32-bit integers; processors without
+8-bit dot products (VNNI) add two products in 16 bits first, so that weights take 7 bits there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import nn
 from agents.models.base import ModelError
 
 _LEVELS = 127  # symmetric 8-bit integers
+_LEVELS_WITHOUT_VNNI = 63  # 2 * 255 * 63 is within 16 bits
 _ZERO = 128  # oneDNN multiplies unsigned activations with signed weights: zero lies here
 _LEAST_SCALE = 1e-12
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
@@ -26,7 +28,7 @@ class Int8Linear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         weight = linear.weight.detach().float()
-        scale = (weight.abs().amax(dim=1) / _LEVELS).clamp_min(_LEAST_SCALE)
+        scale = (weight.abs().amax(dim=1) / weight_levels()).clamp_min(_LEAST_SCALE)
         rounded = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         self._packed = torch.ops.onednn.qlinear_prepack(rounded, None)
         self._scale = scale.contiguous()
@@ -46,14 +48,17 @@ class Int8Linear(nn.Module):
         return product.to(inputs.dtype).reshape(*inputs.shape[:-1], -1)
 
 
+def weight_levels() -> int:
+    """The largest rounded weight that this processor multiplies exactly."""
+    return _LEVELS if torch.cpu._is_vnni_supported() else _LEVELS_WITHOUT_VNNI
+
+
 def quantise(model: nn.Module) -> None:
     """Replace every ``Linear`` of a model on the CPU, the output layer too; the rest computes in float32.
 
     Raises:
-        ModelError: The processor has no 8-bit dot products (AVX-512 VNNI or AVX-VNNI), or the model is not on the CPU.
+        ModelError: The model is not on the CPU.
     """
-    if not torch.cpu._is_vnni_supported():
-        raise ModelError("int8 = true takes a processor with AVX-512 VNNI; leave the option out on this one")
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise ModelError('int8 = true works on device = "cpu" alone')
     _keep_large_blocks()

@@ -19,6 +19,7 @@ from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import converted
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
+from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMask, SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
@@ -60,7 +61,7 @@ class TransformersChat:
         name: str,
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
-        key_value_cache: str | None = None,
+        prefixes: PrefixStates | None = None,
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
@@ -68,7 +69,7 @@ class TransformersChat:
         self._checkpoint = checkpoint
         self._max_batch = max_batch
         self._max_image_side = max_image_side
-        self._cache = key_value_cache
+        self._prefixes = prefixes
 
     @classmethod
     def load(
@@ -92,7 +93,7 @@ class TransformersChat:
             cache: The project's cache folder, with the GGUF file and converted checkpoints.
 
         Raises:
-            ModelError: The checkpoint cannot be loaded, or the processor lacks what ``int8`` takes.
+            ModelError: The checkpoint cannot be loaded.
         """
         source = find(cache) if path is None else path
         if str(source).endswith(".gguf"):
@@ -102,8 +103,9 @@ class TransformersChat:
             quantise(checkpoint.model)
             use_grouped_attention(checkpoint.model)
         name = name or Path(source).name + (" (int8)" if int8 else "")
-        # The growing key-value cache would be copied whole for every token.
-        return cls(checkpoint, name, max_batch, max_image_side, "static" if int8 else None)
+        # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
+        prefixes = PrefixStates(checkpoint.model.config) if int8 else None
+        return cls(checkpoint, name, max_batch, max_image_side, prefixes)
 
     def warm_up(self) -> None:
         """Ask once what is slow the first time: kernels are chosen, pictures processed.
@@ -210,15 +212,23 @@ class TransformersChat:
             do_sample=False,
             eos_token_id=ends or None,
             pad_token_id=self._checkpoint.tokenizer.pad_token_id,
-            cache_implementation=self._cache,
         )
+        prefixes = (
+            self._prefixes if set(inputs) == {"input_ids", "attention_mask"} else None
+        )  # pictures have states too
+        cache = None
         with torch.inference_mode():
+            if prefixes is not None:
+                inputs, cache = prefixes.begin(inputs, config.max_new_tokens)
             self._checkpoint.model.generate(
                 **inputs,
+                past_key_values=cache,
                 generation_config=config,
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([stopping]),
             )
+            if prefixes is not None:
+                prefixes.keep(inputs, cache)
         return stopping.rows, sampler.openings or [{} for _ in requests]
 
     def _mask(self, request: ChatRequest) -> SchemaMask | None:
