@@ -111,12 +111,14 @@ class Candidate:
         confidence: How far its model trusts it, 0 to 1 (mean token probability); None where it cannot say.
         logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
         idk: Probability that the reply would have begun with "I don't know"; None where the model gives no alternatives, or reasons first.
+        reasoning: What leads to it, as the model says; empty where it answers at once.
     """
 
     text: str
     confidence: float | None
     logprobs: tuple[float, ...] | None = None
     idk: float | None = None
+    reasoning: str = ""
 
 
 @dataclass(frozen=True)

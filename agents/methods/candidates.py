@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from agents.methods.first_token import idk_probability
@@ -10,7 +11,7 @@ from agents.models.base import ChatReply
 from agents.texts.cut_replies import was_cut, whole_sentences
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
-from agents.turn import Candidate
+from agents.turn import IDK, Candidate, Draft
 
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
@@ -28,10 +29,20 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
         return None
     said = reply.text[:MOST_READ]
     text = labelled(said, "answer") or labelled(said, "final answer")
+    reason = labelled(said, "reason")
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
     if text is None:
-        text = "" if labelled(said, "reason") is not None else _PREAMBLE.sub("", said)
-    return candidate_from(reply, text, begins=begins)
+        text = "" if reason is not None else _PREAMBLE.sub("", said)
+    candidate = candidate_from(reply, text, begins=begins)
+    return candidate and dataclasses.replace(candidate, reasoning=one_line(reason or ""))
+
+
+def candidate_of_draft(draft: Draft) -> Candidate:
+    """A draft as the answer that it holds."""
+    statistics = token_probabilities(draft.logprobs)
+    return Candidate(
+        draft.answer or IDK, statistics.mean if statistics else None, draft.logprobs, reasoning=draft.reasoning
+    )
 
 
 def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | None:

@@ -1,4 +1,4 @@
-"""The chat model answers, from the evidence where there is any."""
+"""The chat model answers, from the evidence where there is any; a draft that was routed past it stands (QA-Dragon, table 1)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.candidates import candidate_of
-from agents.methods.white_box import token_probabilities
+from agents.methods.candidates import candidate_of, candidate_of_draft
 from agents.stage import Context, Stage, StageOptions
-from agents.turn import IDK, Candidate, Turn
+from agents.turn import Turn
 
 
 class Answer(Stage):
-    """The chat model, from the chunks where there are any; one batched call. What is answered directly gets its draft."""
+    """The chat model, from the chunks where there are any; one batched call. A draft that is given or verified is not asked for again."""
 
     class Options(StageOptions):
         """The answer of the chat model."""
@@ -38,19 +37,15 @@ class Answer(Stage):
         """Fill ``candidate``."""
         with_evidence = context.prompts[self.options.prompt]
         without = context.prompts[self.options.prompt_without_evidence]
-        asked = []
         for turn in turns:
-            if turn.route == "direct" and turn.draft is not None:
-                statistics = token_probabilities(turn.draft.logprobs)
-                turn.candidate = Candidate(
-                    turn.draft.answer or IDK, statistics.mean if statistics else None, turn.draft.logprobs
-                )
-                turn.note(reply=turn.draft.answer, direct=True)
-            else:
-                asked.append(turn)
+            if turn.route != "direct":
+                turn.shown = context.evidence(turn, self.options.evidence)
+            if turn.route != "rag" and turn.draft is not None:
+                turn.candidate = candidate_of_draft(turn.draft)
+                turn.note(reply=turn.draft.answer, drafted=True)
+        asked = [turn for turn in turns if turn.candidate is None]
         requests = []
         for turn in asked:
-            turn.shown = context.evidence(turn, self.options.evidence)
             prompt = with_evidence if turn.shown else without
             requests.append(
                 prompt.request(

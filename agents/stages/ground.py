@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from agents.models.vision.boxes import usable
-from agents.stage import Context, Stage
+from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, with_image
 
 # Ours: the paper names a detector, and no rule for its boxes.
@@ -20,6 +22,12 @@ _BOXES_WHEN_SHORT = 1
 class Ground(Stage):
     """Boxes of a detector: padded, clipped, without duplicates (``agents/models/vision/boxes.py``); one call for the batch."""
 
+    class Options(StageOptions):
+        """Which boxes are searched."""
+
+        least_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
+
+    options: Options
     least_seconds = 1.0
     wanted_seconds = 2.0
     fills = ("regions",)
@@ -45,6 +53,7 @@ class Ground(Stage):
                     most_overlap=_MOST_OVERLAP,
                     least_side=_LEAST_SIDE,
                     most_area=_MOST_AREA,
+                    least_area=self.options.least_area,
                     most=_BOXES_WHEN_SHORT if context.short else _MOST_BOXES,
                 )
             )

@@ -55,12 +55,14 @@ class ToolRouter(Stage):
         return ("tool_router",) if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``tools`` of the turns that are not answered directly."""
-        concerned = [turn for turn in turns if turn.route != "direct"]
+        """Fill ``tools``: a draft that is given takes no search, one that is verified searches text, what it speaks of being named (table 1)."""
         for turn in turns:
-            turn.tools = Tools(image=False, text=False) if turn.route == "direct" else rule_tools(turn, self.options)
+            if turn.route == "rag":
+                turn.tools = rule_tools(turn, self.options)
+            else:
+                turn.tools = Tools(image=False, text=turn.route == "verify")
         if self.options.by == "model":
-            self._ask(concerned, context)
+            self._ask([turn for turn in turns if turn.route == "rag"], context)
         for turn in turns:
             turn.note(image_search=turn.tools.image, text_search=turn.tools.text)
 

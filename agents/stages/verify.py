@@ -75,6 +75,7 @@ class Verify(Stage):
                 entity=turn.entity_name,
                 evidence=turn.shown,
                 answer=candidate.text,
+                reasoning=candidate.reasoning,
             )
             for turn, candidate in concerned
         ]

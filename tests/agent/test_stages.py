@@ -176,7 +176,8 @@ def test_tools_follow_the_draft_the_domain_and_the_kind_of_question() -> None:
     translation = turn("Translate this sign into English")
     unknown = turn("What is this?", domain="vehicle")
     direct = turn("What does it say?", route="direct")
-    turns = [named, plant, translation, unknown, direct]
+    verified = turn("When was it built?", route="verify", draft=Draft(("It is the Eiffel Tower.",), None, "1889"))
+    turns = [named, plant, translation, unknown, direct, verified]
     run(ToolRouter, turns, context(settings()))
     assert [item.tools for item in turns] == [
         Tools(False, True),
@@ -184,6 +185,7 @@ def test_tools_follow_the_draft_the_domain_and_the_kind_of_question() -> None:
         Tools(False, False),
         Tools(True, True),
         Tools(False, False),
+        Tools(False, True),
     ]
 
 
@@ -306,11 +308,29 @@ def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
     assert batch[2].candidate.confidence == pytest.approx(0.5)
 
 
+def test_a_draft_that_search_verifies_is_the_answer_and_the_verifier_reads_its_reasoning() -> None:
+    chat = ScriptedChat(lambda _: "Reason: so it is.\nResponse: Correct Answer")
+    draft = Draft(("This is the Eiffel Tower.", "It opened in 1889."), "Eiffel Tower", "It opened in 1889.")
+    asked = turn("When did it open?", route="verify", draft=draft, ranked=(evidence("opened in 1889"),))
+    lost = turn("When did it open?", route="verify")  # an ablation without drafts
+    run(Answer, [asked, lost], context(settings(), chat=chat))
+    assert chat.batches == [1]
+    assert asked.candidate is not None
+    assert asked.candidate.text == "It opened in 1889."
+    assert [chunk.text for chunk in asked.shown] == ["opened in 1889"]
+    run(Verify, [asked], context(settings(), chat=chat))
+    said = chat.requests[-1].messages[-1].content
+    assert "Reasoning: This is the Eiffel Tower. It opened in 1889." in said
+    assert "opened in 1889" in said.split("Reasoning:")[0]
+    assert asked.verification.model is True
+
+
 def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none() -> None:
     reply = ChatReply("Reason: it says so.\nAnswer: 330 m", "stop", (math.log(0.5), math.log(1.0)))
     candidate = candidate_of(reply)
     assert candidate is not None
     assert (candidate.text, candidate.confidence) == ("330 m", pytest.approx(0.75))
+    assert candidate.reasoning == "it says so."
     assert candidate_of(ChatReply("Reason: it says", "length")) is None
     assert candidate_of(ChatReply("  ", "stop")) is None
 

@@ -49,6 +49,7 @@ def usable(
     least_side: int,
     most_area: float,
     most: int,
+    least_area: float = 0.0,
 ) -> list[Detection]:
     """The boxes worth a search of their own, best first.
 
@@ -59,13 +60,14 @@ def usable(
         least_side: Boxes with a side shorter than this many pixels are dropped.
         most_area: Boxes that cover more than this fraction of the image are dropped: the whole image is searched anyway.
         most: Boxes kept.
+        least_area: Boxes that cover less than this fraction of the image are dropped.
     """
     padded = [Detection(pad(found.box, padding, width, height), found.phrase, found.score) for found in detections]
     fitting = [
         found
         for found in padded
         if min(found.box.right - found.box.left, found.box.bottom - found.box.top) >= least_side
-        and found.box.area <= most_area * width * height
+        and least_area * width * height <= found.box.area <= most_area * width * height
     ]
     return suppress(fitting, most_overlap)[:most]
 
