@@ -8,6 +8,7 @@ section 3.1, vector-wise quantisation, without its outlier decomposition). The p
 from __future__ import annotations
 
 import ctypes
+import warnings
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from agents.models.base import ModelError
 
 _LEVELS = 127  # symmetric 8-bit integers
 _LEVELS_WITHOUT_VNNI = 63  # 2 * 255 * 63 is within 16 bits
-_ZERO = 128  # oneDNN multiplies unsigned activations with signed weights: zero lies here
+_ZERO = 128  # unsigned activations are multiplied with signed weights: zero lies here
 _LEAST_SCALE = 1e-12
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _KEPT_BYTES = 2**31 - 1
@@ -30,18 +31,24 @@ class Int8Linear(nn.Module):
         weight = linear.weight.detach().float()
         scale = (weight.abs().amax(dim=1) / weight_levels()).clamp_min(_LEAST_SCALE)
         rounded = (weight / scale.unsqueeze(1)).round().to(torch.int8)
-        self._packed = torch.ops.onednn.qlinear_prepack(rounded, None)
-        self._scale = scale.contiguous()
-        self._zeros = torch.zeros(len(scale), dtype=torch.int32)
-        self._bias = None if linear.bias is None else linear.bias.detach().float()
+        bias = None if linear.bias is None else linear.bias.detach().float()
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "torch.quantize_per_tensor", UserWarning
+            )  # deprecated, without a successor for FBGEMM
+            shared_zero = torch.zeros(len(scale), dtype=torch.int64)
+            packable = torch._make_per_channel_quantized_tensor(rounded, scale.double(), shared_zero, 0)
+        # FBGEMM: for few rows, as in decoding, twice as fast as oneDNN.
+        torch.backends.quantized.engine = "fbgemm"
+        self._packed = torch.ops.quantized.linear_prepack(packable, None)
+        self._bias = bias
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """The product, with each token's own scale of activations."""
-        rows = inputs.reshape(-1, inputs.shape[-1])
-        scale = (rows.abs().amax(dim=1, keepdim=True).float() / _LEVELS).clamp_min(_LEAST_SCALE)
-        rounded = (rows / scale).round_().add_(_ZERO).to(torch.uint8)
-        product: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-            rounded, 1.0, _ZERO, self._packed, self._scale, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
+        rows = inputs.reshape(-1, inputs.shape[-1]).float()
+        scale = (rows.abs().amax(dim=1, keepdim=True) / _LEVELS).clamp_min(_LEAST_SCALE)
+        product: torch.Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            rows / scale, 1.0, _ZERO, self._packed
         ).mul_(scale)
         if self._bias is not None:
             product = product.add_(self._bias)
