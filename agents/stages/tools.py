@@ -55,7 +55,7 @@ class ToolRouter(Stage):
         return ("tool_router",) if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``tools``: a draft that is given takes no search, one that is verified searches text, what it speaks of being named (table 1)."""
+        """Fill ``tools``: a draft that is given takes no search, one that is verified a text search (table 1)."""
         for turn in turns:
             if turn.route == "rag":
                 turn.tools = rule_tools(turn, self.options)
