@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,8 @@ from agents.search.searchers import ImageParts, PlainSearch, WebParts, reason
 from agents.search.web_cache import PageCache, PictureCache
 
 _log = logging.getLogger(__name__)
+
+_SAMPLED = (16, 16)  # pixels that are compared before all of them are
 
 _Query = TypeVar("_Query")
 _Search = Callable[[Sequence[_Query], int, int], list[Results[Hit]]]
@@ -141,7 +142,7 @@ class SearchGateway:
             except ValueError as error:
                 errors[id(image)] = str(error)
             else:
-                key = keys[id(image)] = (rgb.size, hashlib.sha1(rgb.tobytes(), usedforsecurity=False).digest())
+                key = keys[id(image)] = _key(rgb, distinct)
                 distinct[key] = rgb
         found = _each(distinct, self._images.search, k, k, self._each_picture)
         return [Results(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images]
@@ -181,6 +182,16 @@ class SearchGateway:
         if given is not None and len(given) != count:
             raise ValueError(f"{len(given)} given contexts for {count} queries")
         return [None] * count if given is None or self._pipeline is not None else given
+
+
+def _key(image: Image.Image, others: Mapping[Hashable, Image.Image]) -> Hashable:
+    """What stands for the pixels of a picture among others: some of them, and all where another picture shares those."""
+    some = image.size, image.resize(_SAMPLED, Image.Resampling.NEAREST).tobytes()
+    other = others.get(some)
+    if other is None or other is image:
+        return some
+    pixels = image.tobytes()
+    return some if other.tobytes() == pixels else (some, pixels)
 
 
 def _folder(pipeline: Any, attribute: str, name: str) -> Path:

@@ -6,13 +6,14 @@ import dataclasses
 import html
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.injection import gives_orders, neutral
 from agents.texts.page_text import main_content
 from agents.texts.text import clean, one_line, visible_text
-from agents.texts.wikitext import plain
+from agents.texts.wikitext import KEPT_VALUES, plain
 
 MOST_VALUES = 400
 """Values of an entity that are read; real infoboxes have some dozens."""
@@ -115,6 +116,7 @@ def _key(key: str) -> str:
     return key if key.isascii() and key.replace("_", "").replace(" ", "").isalnum() else _name(key)
 
 
+@lru_cache(maxsize=KEPT_VALUES)
 def _harmless(value: str) -> str:
     """A raw value as it is, or as plain text where it has something to be taken out, however its markup tears the words."""
     decoded = _settled(value, html.unescape) if "&" in value else value

@@ -35,11 +35,22 @@ def clean(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
+class _Kept(dict[int, int | None]):
+    """Table for ``str.translate`` that looks each character up once."""
+
+    def __missing__(self, code: int) -> int | None:
+        character = chr(code)
+        kept = character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+        self[code] = code if kept else None
+        return self[code]
+
+
+_KEPT = _Kept()
+
+
 def without_controls(text: str) -> str:
     """The text without control and format characters (zero-width ones, turns of direction, tags) and lone surrogates."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(ch for ch in text if ch in "\n\t" or unicodedata.category(ch) not in ("Cc", "Cf", "Cs"))
+    return text if text.isascii() and text.isprintable() else text.translate(_KEPT)
 
 
 def looks_like_markup(page: str) -> bool:

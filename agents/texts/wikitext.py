@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -15,6 +16,9 @@ from mwparserfromhell.nodes import Comment, ExternalLink, HTMLEntity, Tag, Templ
 from mwparserfromhell.wikicode import Wikicode
 
 from agents.texts.text import clean, one_line
+
+KEPT_VALUES = 4_096
+"""Values whose cleaned form is remembered: a batch finds the same entities with many crops."""
 
 _MOST_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
 _MOST_MARKS = 150  # beginnings of markup in one value; the parser's time grows with their square
@@ -138,6 +142,7 @@ def _text(code: Wikicode) -> str:
     return "".join(_nodes(code)).strip()
 
 
+@lru_cache(maxsize=KEPT_VALUES)
 def plain(value: str) -> str:
     """One raw infobox string as plain text on one line; list items and line breaks are set off by semicolons."""
     value = value[:_MOST_CHARACTERS]

@@ -91,6 +91,19 @@ def test_one_embedding_pass_and_one_vector_query_a_batch_duplicates_once(
     assert found[0] == found[2] == found[3] != found[1]
 
 
+def test_pictures_that_differ_in_a_few_pixels_are_searched_apart() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def pipeline(image: Image.Image, k: int) -> list[dict[str, Any]]:
+        seen.append(image.getpixel((1, 0)))
+        return []
+
+    plain, other = Image.new("RGB", (640, 480)), Image.new("RGB", (640, 480))
+    other.putpixel((1, 0), (9, 9, 9))
+    SearchGateway(pipeline).search_images([plain, other, plain.copy(), other.copy()], 2)
+    assert seen == [(0, 0, 0), (9, 9, 9)]
+
+
 def test_chunks_are_over_fetched_and_merged(pipeline: Any) -> None:
     gateway = SearchGateway(pipeline)
     query = "Water is blue. Water is blue. Water is blue."

@@ -1,0 +1,142 @@
+"""Milliseconds a turn that the agent itself takes: everything but the models and the search.
+
+    python -m benchmarks.overhead --presets best direct_rag cruise
+
+Each batch of the mini set goes through the agent twice. The first time the embedded profile's models and search answer (a stand-in for
+chat), the second time they answer at once what they said before: what the second call takes is the agent's own. The fastest
+of ``--repeats`` calls counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from rich.console import Console
+
+from agents.crag_agent import CragAgent
+from agents.launch import Launch
+from agents.model_set import ModelSet
+from agents.texts import retrieved, wikitext
+from benchmarks.common import parser_of, run, table_of
+from benchmarks.latency.meter import SIZES
+from benchmarks.latency.recorded_calls import StandInModels
+from mini_crag_mm.loader import AskedTurn, PreparedSet
+
+MOST_MILLISECONDS = 5.0
+"""A turn, in batches of 16: what the agent may take of the 10 s beside its models."""
+
+
+class Remembered:
+    """A model, or the search, that answers the calls after ``again`` as it answered them before, in their order."""
+
+    def __init__(self, behind: Any) -> None:
+        self._behind = behind
+        self._said: dict[tuple[str, int], Any] = {}
+        self._asked: Counter[str] = Counter()
+
+    def again(self) -> None:
+        """The same calls come once more."""
+        self._asked.clear()
+
+    def __call__(self, *asked: Any, **named: Any) -> Any:
+        """A search."""
+        return self._answer("search", self._behind, *asked, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._behind, name)
+        if name not in SIZES:
+            return value
+        return lambda *asked, **named: self._answer(name, value, *asked, **named)
+
+    def _answer(self, name: str, ask: Callable[..., Any], *asked: Any, **named: Any) -> Any:
+        key = (name, self._asked[name])
+        self._asked[name] += 1
+        if key not in self._said:
+            self._said[key] = ask(*asked, **named)
+        return self._said[key]
+
+
+class RememberedModels(ModelSet):
+    """The models of another set, each remembered."""
+
+    def __init__(self, models: ModelSet) -> None:  # nothing of its own to load: it asks the other
+        self._models = models
+        self._remembered: dict[str, Remembered] = {}
+
+    def get(self, role: str) -> Any:
+        """The remembered model of a role (see ``ModelSet.get``)."""
+        if role not in self._remembered:
+            self._remembered[role] = Remembered(self._models.get(role))
+        return self._remembered[role]
+
+    def again(self) -> None:
+        """The same calls come once more."""
+        for model in self._remembered.values():
+            model.again()
+
+
+def forget_texts() -> None:
+    """Drop what is remembered of texts that were cleaned: other turns find other ones."""
+    for module in (retrieved, wikitext):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
+def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int) -> float:
+    """What the agent takes of a turn of this batch."""
+    remembered, search = RememberedModels(models), Remembered(pipeline)
+    # A plain function: of the organiser's pipeline itself the agent would use the parts.
+    agent = CragAgent.from_launch(launch, lambda query, k: search(query, k=k), models=remembered)
+    queries = [each.turn.query for each in batch]
+    taken = []
+    for _ in range(repeats + 1):
+        forget_texts()
+        remembered.again()
+        search.again()
+        began = time.perf_counter()
+        agent.batch_generate_response(queries, [each.image for each in batch], [list(each.history) for each in batch])
+        taken.append(time.perf_counter() - began)
+    return 1000 * min(taken[1:]) / len(batch)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    mini = PreparedSet(options.split, options.cache)
+    pipeline = mini.search()
+    models = StandInModels(Launch.read(profile="embedded", cache=options.cache).models())
+    turns = iter(mini.turns(kinds=("single-turn",)))
+    batches = [list(islice(turns, options.batch)) for _ in range(options.batches)]
+    rows, slow = [], []
+    for preset in options.presets:
+        launch = Launch.read(preset, "embedded", overrides=["limits.seconds_per_turn=600"], cache=options.cache)
+        found = [milliseconds(launch, models, pipeline, batch, options.repeats) for batch in batches]
+        rows.append((preset, f"{statistics.mean(found):.1f}", f"{max(found):.1f}"))
+        if statistics.mean(found) > MOST_MILLISECONDS:
+            slow.append(preset)
+    console = Console()
+    title = f"own milliseconds a turn, batches of {options.batch}"
+    console.print(table_of(title, ("preset", "mean", "slowest batch"), rows))
+    if slow:
+        console.print(f"over {MOST_MILLISECONDS:.0f} ms: {', '.join(slow)}", style="red")
+    return int(bool(slow))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table. Returns the exit status: 0, 1 where a preset takes too long, 2 where it cannot be measured."""
+    parser = parser_of("overhead", __doc__)
+    parser.add_argument("--presets", nargs="+", default=["best", "direct_rag", "cruise"], help="presets")
+    parser.add_argument("--batch", type=int, default=16, help="turns in one call (default: 16)")
+    parser.add_argument("--batches", type=int, default=3, help="batches of the data set (default: 3)")
+    parser.add_argument("--repeats", type=int, default=5, help="calls of which the fastest counts (default: 5)")
+    return run(_measure, parser, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
