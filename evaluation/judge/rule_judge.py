@@ -176,7 +176,9 @@ class _Case:
 
     def other_candidate(self, key: Sequence[str]) -> str:
         """A candidate beside the right one, joined by "or", by "and" where it is a name or names are asked for, or in a list."""
-        accepted = self.query.words.union(*(text.words for text in self.accept or [self.truth]))
+        agreeing = (q for q in self.response.quantities if agrees_with_any(q, self.allowed))
+        figures = {token for quantity in agreeing for token in tokens(quantity.text)}
+        accepted = figures | self.query.words.union(*(text.words for text in self.accept or [self.truth]))
         names = _names(self.response)
         for text in self.response.stated:
             parts, after = _JOINT.split(_HARMLESS_OR.sub(" ", text)), ""
@@ -186,7 +188,7 @@ class _Case:
                 )  # "red, blue or green"
                 after = joint
                 for item, rest in ((_item(left, -1), right), (_item(right, 1), left)):
-                    strange = set(item) - self.response.figure_words - (accepted if joint == "or" else self.known)
+                    strange = set(item) - (accepted if joint == "or" else self.known)
                     candidate = joint == "or" or self.asks_for_identity or self.is_list or strange & names
                     if joint and strange and candidate and set(content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"
