@@ -152,7 +152,7 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> 
     Raises:
         SettingsError: A table, an environment variable or an override names what does not exist, or has a value that does not fit.
     """
-    assigned = [_assignment(text) for text in overrides]
+    assigned = [assignment(text) for text in overrides]
     given = [*tables, *assigned]
     schema = _schema(given)
 
@@ -226,8 +226,12 @@ def _completed(settings: Settings) -> Settings:
     return settings.model_copy(update={"stages": tuple(stages)}) if len(stages) > len(settings.stages) else settings
 
 
-def _assignment(text: str) -> dict[str, Any]:
-    """``a.b=1`` as ``{"a": {"b": 1}}``."""
+def assignment(text: str) -> dict[str, Any]:
+    """``a.b=1`` as ``{"a": {"b": 1}}``; the value is TOML, a word needs no quotes.
+
+    Raises:
+        SettingsError: It is no assignment.
+    """
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"{text!r} is no assignment; write KEY=VALUE, such as queries.split=none")

@@ -10,23 +10,20 @@ than ``--least`` percent can.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from agents.crag_agent import CragAgent
-from agents.deadline import NO_DEADLINE, Deadline
+from agents.deadline import Deadline
 from agents.launch import Launch, preset_names
-from agents.model_set import ModelSet
-from agents.models.base import ChatModel, ChatReply, ChatRequest
-from agents.profiles import PROMPTS
-from agents.prompts import Prompt, PromptLibrary
+from agents.models.base import ChatReply, ChatRequest
+from agents.prompts import Prompt
+from agents.stage import Context
 from benchmarks.common import parser_of, run, table_of
 from mini_crag_mm.loader import PreparedSet
 
@@ -131,54 +128,18 @@ class Count:
         return self.readable / self.replies if self.replies else 1.0
 
 
-class NamedPrompts(PromptLibrary):
-    """A library that remembers which template made a request (by its messages, which copies of a request share)."""
+@dataclass(frozen=True, kw_only=True)
+class ReadContext(Context):
+    """A context that hands each reply on, with the name of the prompt that was asked."""
 
-    def __init__(self, folder: Path, **limits: Any) -> None:
-        super().__init__(folder, **limits)
-        self._made: dict[int, tuple[str, Any]] = {}
+    read: Callable[[str, ChatReply], None]
 
-    def _load(self, name: str) -> Prompt:
-        prompt = super()._load(name)
-        make = prompt.request
-
-        def request(**values: Any) -> ChatRequest:
-            made = make(**values)
-            self._made[id(made.messages)] = (name, made.messages)  # kept alive, or its id would be given again
-            return made
-
-        prompt.request = request  # type: ignore[method-assign]
-        return prompt
-
-    def name_of(self, request: ChatRequest) -> str | None:
-        """The template of a request; None where another library made it."""
-        return self._made.get(id(request.messages), (None,))[0]
-
-
-class ReadChat:
-    """A chat model; each reply is handed on to ``read`` with its request."""
-
-    def __init__(self, model: ChatModel, read: Callable[[ChatRequest, ChatReply], None]) -> None:
-        self.name, self._model, self._read = model.name, model, read
-
-    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """As the model's own."""
-        replies = self._model.chat(requests, deadline)
-        for request, reply in zip(requests, replies, strict=True):
-            self._read(request, reply)
+    def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
+        """As the stages' own."""
+        replies = super().ask(prompt, requests, deadline)
+        for reply in replies:
+            self.read(prompt.name, reply)
         return replies
-
-
-class ReadModels(ModelSet):
-    """The models of an agent; replies of chat models are handed on to ``read``."""
-
-    def __init__(self, models: ModelSet, read: Callable[[ChatRequest, ChatReply], None]) -> None:
-        self._models, self._read = models, read
-
-    def get(self, role: str) -> Any:
-        """The model of a role (see ``ModelSet.get``)."""
-        model = self._models.get(role)
-        return ReadChat(model, self._read) if isinstance(model, ChatModel) else model
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
@@ -198,11 +159,9 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     agent = CragAgent.from_launch(launch, pipeline, replies=replies)
     counts: dict[str, Count] = {}
     read_by = readers()
-    prompts = NamedPrompts(PROMPTS, reply_tokens=agent.settings.limits.reply_tokens)
 
-    def read(request: ChatRequest, reply: ChatReply) -> None:
-        name = prompts.name_of(request)
-        if name is None or reply.finish_reason in ("abort", "error"):
+    def read(name: str, reply: ChatReply) -> None:
+        if reply.finish_reason in ("abort", "error"):
             return
         seen = counts.setdefault(name, Count(preset, name))
         seen.replies += 1
@@ -212,8 +171,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         elif len(seen.examples) < options.examples:
             seen.examples.append(reply.text)
 
-    own = agent.pipeline.context
-    agent.pipeline.context = dataclasses.replace(own, prompts=prompts, models=ReadModels(agent.models, read))
+    agent.pipeline.context = ReadContext(**vars(agent.pipeline.context), read=read)
     asked = list(mini.turns(options.num_conversations, kinds=["single-turn"]))
     for start in range(0, len(asked), agent.get_batch_size()):
         batch = asked[start : start + agent.get_batch_size()]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents.profiles import SettingsError
+from agents.settings import assignment
 from training.chat_examples import TrainingDataError
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -104,20 +105,9 @@ def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
         raise TrainingDataError(f"there is no recipe {name!r}; known: {', '.join(recipe_names())}")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        for change in changes:
-            _change(table, change)
+        for change in map(assignment, changes):
+            for section, values in change.items():
+                table[section] = {**table.get(section, {}), **values} if isinstance(values, dict) else values
         return Recipe.model_validate({"name": path.stem, **table})
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
+    except (tomllib.TOMLDecodeError, SettingsError, ValidationError) as error:
         raise TrainingDataError(f"recipe {name!r} is malformed: {error}") from error
-
-
-def _change(table: dict[str, Any], change: str) -> None:
-    found = re.fullmatch(r"\s*(\w+)\.(\w+)\s*=(.*)", change)
-    if found is None:
-        raise TrainingDataError(f"a change is given as TABLE.KEY=VALUE, such as training.epochs=2, not as {change!r}")
-    section, field, value = found.groups()
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()
-    table.setdefault(section, {})[field] = parsed

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import io
 from html import escape
-from urllib.parse import urlsplit
 
 from PIL import Image, ImageDraw, ImageFont
 
 from agents.apps.outcome import Outcome, Source
+from agents.search.fetching import over_http
 
 SHOWN_SIDE = 1024
 """Pixels of a photo's longer side on the page."""
@@ -95,17 +95,10 @@ def _evidence(outcome: Outcome) -> str:
 def _source(source: Source) -> str:
     text = source.text if len(source.text) <= _MOST_TEXT else source.text[:_MOST_TEXT] + "…"
     origin = escape(source.title or source.url or _KINDS.get(source.kind, source.kind))
-    if _followable(source.url):
+    if over_http(source.url):
         origin = f'<a href="{escape(source.url)}" target="_blank" rel="noopener noreferrer">{origin}</a>'
     score = "" if source.score is None else f"{source.score:.2f} "
     return f'<li>{escape(text)}<br><span class="dim">{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}</span></li>'
-
-
-def _followable(url: str) -> bool:
-    try:
-        return urlsplit(url).scheme in ("http", "https")
-    except ValueError:
-        return False
 
 
 def _times(outcome: Outcome) -> str:

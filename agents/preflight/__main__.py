@@ -30,9 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--preset", default="best", help="the preset that is submitted")
     parser.add_argument("--profile", default="gpu", help="the profile that it runs under at the competition")
     parser.add_argument("--task", type=int, choices=sorted(CHALLENGES), help="first write aicrowd.json for this task")
-    parser.add_argument(
-        "--quick", action="store_true", help="without resolving the requirements and without the rehearsal"
-    )
+    parser.add_argument("--quick", action="store_true", help="neither resolve the requirements nor call the agent")
     parser.add_argument("--gpu-gb", type=float, default=L40S_BYTES / 1e9, help="memory of the GPU (default: 48 GB)")
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder with the local indices")
     options = parser.parse_args(arguments)
@@ -45,11 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     checks = run(launch, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)
-    shown = Table(
-        title=f"preflight: {options.preset} under {options.profile}",
-        caption=f"{failed} failed" if failed else "ready to submit",
-        show_lines=True,
-    )
+    shown = Table(title=f"preflight: {options.preset} under {options.profile}", show_lines=True)
+    shown.caption = f"{failed} failed" if failed else "ready to submit"
     for column in ("check", "state", "found", "what to do"):
         shown.add_column(column, overflow="fold")
     for each in checks:
@@ -79,9 +74,8 @@ def check_memory(launch: Launch, capacity: int) -> Check:
         memory = memory_of(launch, capacity)
     except ArchitectureError as error:
         return Check("memory", "skipped", str(error), "run it where the models are in the local Hugging Face cache")
-    problems = memory.problems()
-    found = "; ".join([*problems, str(memory)])
-    return check("memory", not problems, found, f"change [models] of profiles/{launch.profile.name}.toml")
+    problems, fix = memory.problems(), f"change [models] of profiles/{launch.profile.name}.toml"
+    return check("memory", not problems, "; ".join([*problems, str(memory)]), fix)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The outcome of one check."""
+"""The outcome of one check, and the programs that checks start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,8 @@ def guarded(name: str, make: Callable[[], Check | list[Check]]) -> list[Check]:
     except Exception as error:  # noqa: BLE001 - the table must stand whatever one check meets
         made = Check(name, "failed", f"{type(error).__name__}: {error}", "correct what the message names")
     return made if isinstance(made, list) else [made]
+
+
+def output_of(command: Sequence[str], seconds: float = 300.0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """What a program did and said."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **options)

@@ -19,14 +19,8 @@ _PACKAGED = ("efficientnet-lite2", "minilm")  # weights that come inside Python 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint in memory.
-
-    Attributes:
-        path: A model id, or a folder.
-        kind: Kind of the registry; ``organiser`` for the models of the search pipeline.
-        roles: Who uses it.
-        options: Its options, the defaults of its kind included.
-    """
+    """One checkpoint in memory: a model id or folder, its kind (``organiser``: a model of the search pipeline), who uses it, and its
+    options, the defaults of its kind included."""
 
     path: str
     kind: str
@@ -53,10 +47,8 @@ def checkpoints_of(launch: Launch) -> list[Checkpoint]:
     found: dict[str, Checkpoint] = {}
     for role in roles_of(launch.settings, launch.prompts):
         if role not in profile.models:
-            raise SettingsError(
-                f"profile {profile.name!r} names no model for the role {role!r}, which the preset asks for; "
-                f"it has: {', '.join(sorted(profile.models))}"
-            )
+            known = ", ".join(sorted(profile.models))
+            raise SettingsError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
         for part in _with_paths(profile.models[role]):
             key = json.dumps(part, sort_keys=True, default=str)
             roles = found[key].roles if key in found else ()
@@ -64,14 +56,13 @@ def checkpoints_of(launch: Launch) -> list[Checkpoint]:
             found[key] = Checkpoint(str(part["path"]), part["kind"], tuple(dict.fromkeys((*roles, role))), options)
     engines: dict[str, Checkpoint] = {}
     for each in found.values():
+        # Roles share an engine where their tables are alike; else its weights would be in memory twice.
         other = engines.setdefault(each.path, each) if each.kind == "vllm" else each
-        if (
-            other is not each
-        ):  # roles share an engine where their tables are alike; else its weights would be in memory twice
-            names = sorted(key for key in each.options if each.options[key] != other.options.get(key))
+        if other is not each:
+            names = ", ".join(sorted(key for key in each.options if each.options[key] != other.options.get(key)))
             raise SettingsError(
-                f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options "
-                f"({', '.join(names)}), so that it would be loaded twice: give them the same table and they share one engine"
+                f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options ({names}), "
+                "so that it would be loaded twice: give them the same table and they share one engine"
             )
     return [*found.values(), *_search_models(launch)]
 

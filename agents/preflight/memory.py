@@ -76,12 +76,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Memory:
-    """The models of a preset on a GPU.
-
-    Attributes:
-        capacity: Bytes of the GPU.
-        pictures: Most pictures that one prompt of the preset shows.
-    """
+    """The models of a preset on a GPU of ``capacity`` bytes; one prompt of the preset shows up to ``pictures`` pictures."""
 
     rows: tuple[Row, ...]
     capacity: int
@@ -116,9 +111,7 @@ class Memory:
                 f"the models need {gb(self.needed)} GB, the GPU has {gb(self.capacity)} GB: lower max_batch, context or batch_size in the "
                 "profile, load a model in bfloat16, or leave out a stage"
             )
-        for row in self.rows:
-            if not row.engine:
-                continue
+        for row in (each for each in self.rows if each.engine):
             path, share = row.checkpoint.path, float(row.checkpoint.options["gpu_memory_utilization"])
             if row.images < self.pictures:
                 found.append(
@@ -139,48 +132,42 @@ class Memory:
 
 
 def memory_of(launch: Launch, capacity: int = L40S_BYTES) -> Memory:
-    """What a preset takes of a GPU under a profile.
-
-    Raises:
-        SettingsError: The profile names no model for a role of the preset.
-        ArchitectureError: The config.json of a model is missing.
-    """
+    """What a preset takes of a GPU under a profile; raises as ``checkpoints_of`` and ``row_of``."""
     rows = tuple(row_of(entry) for entry in checkpoints_of(launch) if entry.on_gpu)
     return Memory(rows, capacity, images_of(launch.settings))
 
 
 def row_of(checkpoint: Checkpoint) -> Row:
-    """What a checkpoint takes.
-
-    Raises:
-        ArchitectureError: Its config.json is missing.
-    """
+    """What a checkpoint takes; ``ArchitectureError`` where its config.json is missing."""
     model, options = architecture_of(checkpoint.path), checkpoint.options
     dtype = str(options.get("dtype", "auto"))
     dtype = model.dtype if dtype == "auto" else dtype
     weights, size = model.parameters * BYTES[dtype], int(options.get("max_batch", options.get("batch_size", 1)))
-    if model.decoder is None:
-        most = int(options["max_tokens"]) if options.get("max_tokens") else None
-        activations = encoder_activation_bytes(model, dtype, batch=size, most_tokens=most)
+    decoder, vision, images = model.decoder, model.vision, int(options.get("images", 1))
+    if decoder is None:  # a model that generates nothing
+        most = int(options.get("max_tokens") or model.positions) if vision is None else model.positions
+        parts = (model, vision or model)
+        hidden, inner = max(part.hidden for part in parts), max(part.intermediate for part in parts)
+        activations = alive_bytes(hidden, inner, dtype, positions=size * min(model.positions, most))
         return Row(checkpoint, model, dtype, weights, 0, activations)
-    engine, images = checkpoint.kind == "vllm", int(options.get("images", 1))
-    longest = model.decoder.context if engine else min(model.decoder.context, UNBOUNDED_PROMPT)
+    engine, masked = checkpoint.kind == "vllm", vision is not None and vision.masked
+    longest = decoder.context if engine else min(decoder.context, UNBOUNDED_PROMPT)
     context = int(options.get("context") or options.get("max_tokens") or longest)
     cache = 0  # a reranker reads its scores off the prompt and keeps none
     if "max_batch" in options:
-        cache = cache_bytes(model.decoder, model.vision, dtype, batch=size, context=context, images=images)
+        cache = cache_bytes(decoder, vision, dtype, batch=size, context=context, images=images)
     tokens = size * context
     if engine:  # what vLLM lets into one pass over prompts where nothing else is said
-        tokens = max(context, VLLM_PICTURE_TOKENS if model.vision else VLLM_TEXT_TOKENS)
-    activations = decoder_activation_bytes(model.decoder, dtype, tokens=tokens, batch=size)
-    masked = model.vision is not None and model.vision.masked
-    if model.vision is not None:
+        tokens = max(context, VLLM_PICTURE_TOKENS if vision else VLLM_TEXT_TOKENS)
+    activations = alive_bytes(decoder.hidden, decoder.intermediate, dtype, positions=tokens)
+    activations += size * decoder.vocabulary * LOGIT_BYTES
+    if vision is not None:
         # vLLM profiles, and Llama-3.2-Vision runs, all pictures of a batch at once; its newer engine one by one.
-        activations += vision_activation_bytes(model.vision, dtype, pictures=size * images if masked else images)
-    graphs = 0
-    if engine:
-        graphs = 0 if options.get("enforce_eager") else CUDA_GRAPHS
-        graphs += 0 if masked else CUDA_CONTEXT  # the newer engine is a process of its own
+        pictures, mask = (size * images, MASK_COPIES * vision.positions) if masked else (images, 0)
+        positions, beside = pictures * vision.positions, vision.kept + mask
+        activations += alive_bytes(vision.hidden, vision.intermediate, dtype, positions=positions, beside=beside)
+    graphs = CUDA_GRAPHS * (engine and not options.get("enforce_eager"))
+    graphs += CUDA_CONTEXT * (engine and not masked)  # the newer engine is a process of its own
     return Row(checkpoint, model, dtype, weights, cache, activations, graphs, size, images)
 
 
@@ -195,26 +182,9 @@ def cache_bytes(decoder: Decoder, vision: Vision | None, dtype: str, *, batch: i
     return batch * (context + beside) * decoder.kv_bytes(dtype)
 
 
-def decoder_activation_bytes(decoder: Decoder, dtype: str, *, tokens: int, batch: int) -> int:
-    """Bytes alive in a pass over ``tokens`` prompt tokens, with the logits of ``batch`` sequences."""
-    width = ALIVE * decoder.hidden + ALIVE_MLP * decoder.intermediate
-    return tokens * width * BYTES[dtype] + batch * decoder.vocabulary * LOGIT_BYTES
-
-
-def vision_activation_bytes(vision: Vision, dtype: str, *, pictures: int) -> int:
-    """Bytes alive while ``pictures`` go through the picture encoder together."""
-    width = ALIVE * vision.hidden + ALIVE_MLP * vision.intermediate + vision.kept
-    mask = MASK_COPIES * vision.positions if vision.masked else 0
-    return pictures * vision.positions * (width + mask) * BYTES[dtype]
-
-
-def encoder_activation_bytes(model: Architecture, dtype: str, *, batch: int, most_tokens: int | None) -> int:
-    """Bytes alive while a batch goes through a model that generates nothing."""
-    text = model.vision is None
-    positions = min(model.positions, most_tokens) if most_tokens is not None and text else model.positions
-    hidden = max(model.hidden, model.vision.hidden if model.vision else 0)
-    intermediate = max(model.intermediate, model.vision.intermediate if model.vision else 0)
-    return batch * positions * (ALIVE * hidden + ALIVE_MLP * intermediate) * BYTES[dtype]
+def alive_bytes(hidden: int, intermediate: int, dtype: str, *, positions: int, beside: int = 0) -> int:
+    """Bytes alive while ``positions`` go through a model together, each with ``beside`` numbers besides those of its widest layer."""
+    return positions * (ALIVE * hidden + ALIVE_MLP * intermediate + beside) * BYTES[dtype]
 
 
 def gb(count: float) -> str:

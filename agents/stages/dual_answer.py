@@ -22,10 +22,6 @@ class DualAnswer(Stage):
     class Options(StageOptions):
         """Answers with and without evidence (CRUISE, section 3.3)."""
 
-        prompt: str = Field("answer_with_evidence", description="template in prompts/")
-        prompt_without_evidence: str = Field(
-            "answer_without_evidence", description="template of the answer without evidence"
-        )
         evidence: int = Field(5, ge=0, description="chunks shown")
         probe_temperature: float = Field(
             0.0,
@@ -35,20 +31,17 @@ class DualAnswer(Stage):
 
     options: Options
     fills = ("candidate", "parametric", "shown")
+    templates = ("answer_with_evidence", "answer_without_evidence")
     kind = "answers"
     least_seconds = 1.0
     wanted_seconds = 2.0
-
-    def prompts(self) -> tuple[str, ...]:
-        """With evidence and without."""
-        return self.options.prompt, self.options.prompt_without_evidence
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""
         requests: list[ChatRequest] = []
         for turn in turns:
             requests += self._pair(turn, context)
-        replies = iter(context.ask(context.prompts[self.options.prompt], requests))
+        replies = iter(context.ask(context.prompts["answer_with_evidence"], requests))
         for turn in turns:
             with_evidence, without = next(replies), next(replies)
             turn.candidate, turn.parametric = candidate_of(with_evidence), candidate_of(without)
@@ -60,13 +53,13 @@ class DualAnswer(Stage):
     def _pair(self, turn: Turn, context: Context) -> tuple[ChatRequest, ChatRequest]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
         turn.shown = context.evidence(turn, self.options.evidence)
-        plain = context.prompts[self.options.prompt_without_evidence]
+        plain = context.prompts["answer_without_evidence"]
         asked: dict[str, Any] = {"image": turn.image, "question": turn.question, "history": turn.history}
         without = plain.request(**asked, entity=None, evidence=())
         if not turn.shown:
             return without, dataclasses.replace(without, temperature=self.options.probe_temperature, seed=_SEED)
-        informed = context.prompts[self.options.prompt].request(**asked, entity=turn.entity_name, evidence=turn.shown)
-        return informed, without
+        with_evidence = context.prompts["answer_with_evidence"]
+        return with_evidence.request(**asked, entity=turn.entity_name, evidence=turn.shown), without
 
 
 def _said(candidate: Candidate | None) -> str | None:

@@ -18,8 +18,9 @@ _APART = (
     r"(?:rather than|instead of|unlike|as opposed to|compared (?:to|with)|than|similar to|inspired by|based on|replica of|copy of"
     r"|confused with|except|other than)\b"
 )
+_COMMA = re.compile(r",(?=\s\D|\s?$)")
 _BREAK = re.compile(
-    rf"[.;:!?](?=\s|$)|,(?=\s\D|\s?$)|[()]|\s-\s|\b(?=(?:but|however|while|whereas|although|though|not)\b|{_APART}"
+    rf"[.;:!?](?=\s|$)|[()]|\s-\s|\b(?=(?:but|however|while|whereas|although|though|not)\b|{_APART}"
     r"|and (?:it|they|he|she|this|that|is|was|were|has|had)\b)"
 )
 _DENIED = re.compile(rf"^{_APART}|\b(?:not|no|never|neither|nor|none|without|nothing|hardly|false|wrong|incorrect)\b")
@@ -43,6 +44,7 @@ class AnswerText:
     Attributes:
         plain: The text in lower case with figures in one spelling; ``words`` are its stems, ``content`` those that are no stopwords.
         names: Runs of words capitalised within a sentence, as content words.
+        stated: Affirmed clauses, those that commas part in one.
         bare: Its words without articles, and its figures: equal for texts that say the same in the same words.
     """
 
@@ -57,11 +59,10 @@ class AnswerText:
             [word for word in tokens(self.plain) if word not in {"a", "an", "the"}],
             [(quantity.value, quantity.unit) for quantity in self.quantities],
         )
-        texts = [stripped for part in _BREAK.split(self.plain) if (stripped := part.strip(" ,.;:!?()-"))]
-        denied = [bool(_DENIED.search(text)) and not _ANSWER_NO.match(text) for text in texts]
-        compared = [text.startswith(("than", "compared")) for text in texts]
-        self.clauses = [Clause(text, find(text), *kind) for text, *kind in zip(texts, denied, compared, strict=True)]
+        runs = [list(map(_clause, filter(None, map(_trim, _COMMA.split(run))))) for run in _BREAK.split(self.plain)]
+        self.clauses = [clause for run in runs for clause in run]
         self.affirmed = [clause for clause in self.clauses if not clause.denied]
+        self.stated = [", ".join(clause.text for clause in run if not clause.denied) for run in runs]
         self.negated = any(clause.denied and not clause.compared for clause in self.clauses)
         self.denies_first = next((clause.denied for clause in self.clauses if content(clause.text)), False)
 
@@ -79,6 +80,15 @@ class AnswerText:
             return all(any(_alike(word, wanted) for word in words) for wanted in key)
         runs = zip(*(words[start:] for start in range(len(key))), strict=False)
         return any(all(map(_alike, run, key)) for run in runs)
+
+
+def _trim(text: str) -> str:
+    return text.strip(" ,.;:!?()-")
+
+
+def _clause(text: str) -> Clause:
+    denied = bool(_DENIED.search(text)) and not _ANSWER_NO.match(text)
+    return Clause(text, find(text), denied, text.startswith(("than", "compared")))
 
 
 def _alike(one: str, other: str) -> bool:

@@ -22,7 +22,7 @@ _CONTRACTIONS = (
     (re.compile(r"\b(it|that|this|there|he|she|what|who|where|which|how)'s\b"), r"\1 is"),
     (re.compile(r"'(?:re)\b"), " are"),
     (re.compile(r"'s\b"), ""),
-    (re.compile(r"\bnot only\b|\bno doubt\b|\bno more than\b|\bno less than\b"), " "),
+    (re.compile(r"\bnot only\b|\bno doubt\b"), " "),
 )
 _PRONOUN_ONE = re.compile(r"\b(no|this|that|which|the|each|any|every|some|another|other|left|right|first|last) one\b")
 _ONE = re.compile(r"\bone\b(?! of (?!them\b)| another\b)")
@@ -47,19 +47,10 @@ def plain(text: str) -> str:
     for pattern, replacement in _CONTRACTIONS:
         text = pattern.sub(replacement, text)
     text = _NUMBER_SIGN.sub("number ", text)
-    text = _SCALE.sub(lambda match: _number(float(match[1]) * _SCALES[match[2]]), text)
+    text = _SCALE.sub(lambda match: f"{float(match[1]) * _SCALES[match[2]]:.4f}".rstrip("0").rstrip("."), text)
     text = _PRONOUN_ONE.sub(r"\1 thing", text)
-    text = _ONE.sub("1", re.sub(r"\btwo\b", "2", _words_to_digits(text)))
-    return " ".join(text.split())
-
-
-def _words_to_digits(text: str) -> str:
-    converted: str = alpha2digit(text, "en")
-    return converted
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else str(value)
+    digits: str = alpha2digit(text, "en")
+    return " ".join(_ONE.sub("1", re.sub(r"\btwo\b", "2", digits)).split())
 
 
 def stem(token: str) -> str:

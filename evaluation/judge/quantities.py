@@ -28,29 +28,32 @@ _SPELLINGS = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
 _UNIT = rf"(?!has\b)(?:{_SPELLINGS})(?:e?s)?(?![a-z0-9/])"
 _VALUE = r"\d++(?:\.\d++)?+(?!(?:st|nd|rd|th|'?s)\b)"
 _NUMBER = re.compile(
-    rf"(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?{_VALUE})(?:[ -]?(?P<unit>{_UNIT}))?(?![a-z])(?:[ -](?P<noun>[a-z]+))?"
+    rf"(?:\b(?P<bound>over|under) )?(?<![\w.])(?P<sign>[$€£¥₹])?\s?(?P<value>-?{_VALUE})(?:[ -]?(?P<unit>{_UNIT}))?(?![a-z])"
+    r"(?:[ -](?P<noun>[a-z]+))?"
 )
 _RANGE = re.compile(rf"(?<![\w.])({_VALUE}),? ?(-|to|and|or) ?(?={_VALUE}[ -]?({_UNIT}))")
 _FEET_AND_INCHES = re.compile(r"\b(\d+) ?(?:ft|foot|feet),? ?(?:and )?(\d+) ?inch(?:es)?\b")
 _INCH = re.compile(r"(?<=\d)[ -]?in\b(?! (?!(?:to|tall|long|wide|high|deep|thick|across)\b|in diameter))")
+_BOUNDS = (
+    (re.compile(r"\b(?:no less than|(?:more|greater) than|at least|above|exceeding)(?= ?[$€£¥₹]?\d)"), "over"),
+    (re.compile(r"\b(?:no more than|(?:less|fewer) than|at most|below)(?= ?[$€£¥₹]?\d)"), "under"),
+    (re.compile(r"\bno (?:more|less) than\b"), ""),
+)
 _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])")
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number in a text.
+    """A number in a text, in units of ``unit`` (pint's or ``units.toml``'s own; None: a bare number), as it stands with unit and bound.
 
-    Attributes:
-        value: In units of ``unit``.
-        unit: A pint unit or one of ``units.toml``'s own; None for a bare number.
-        text: The number and its unit as they stand.
-        noun: The word after a bare number, stemmed ("4 towers"); "" where there is none.
+    ``noun`` is the word after a bare number, stemmed ("4 towers"), ``bound`` "over" or "under"; "" where there is none.
     """
 
     value: float
     unit: str | None
     text: str
     noun: str = ""
+    bound: str = ""
 
     @property
     def dimension(self) -> str:
@@ -58,12 +61,6 @@ class Quantity:
         if self.unit is None:
             return "year" if 1000 <= self.value <= 2100 and self.value == int(self.value) else "number"
         return str(_registry().get_dimensionality(self.unit))
-
-    def to(self, unit: str | None) -> float:
-        """The value in another unit of its dimension."""
-        if unit == self.unit:
-            return self.value
-        return float(_registry().Quantity(self.value, self.unit).to(unit).magnitude)
 
 
 @cache
@@ -75,9 +72,11 @@ def _registry() -> Any:
 
 
 def regular(plain_text: str) -> str:
-    """The text with times of day in minutes past midnight, feet and inches in inches, and a unit at both ends of a range."""
+    """The text with times of day in minutes past midnight, feet and inches in inches, a unit at both ends of a range, two bounds."""
     text = _INCH.sub(" inch", _CLOCK.sub(_minutes, plain_text))
     text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inch", text)
+    for pattern, bound in _BOUNDS:
+        text = pattern.sub(bound, text)
     return _RANGE.sub(lambda match: f"{match[1]} {match[3]} {match[2].replace('-', 'to')} ", text)
 
 
@@ -89,25 +88,31 @@ def _minutes(clock: re.Match[str]) -> str:
 
 def find(regular_text: str) -> list[Quantity]:
     """The quantities of a ``regular`` text in order; ordinals and decades are words, not quantities."""
-    return [_quantity(*number.group(0, "sign", "value", "unit", "noun")) for number in _NUMBER.finditer(regular_text)]
+    return [_quantity(number) for number in _NUMBER.finditer(regular_text)]
 
 
-def _quantity(text: str, sign: str | None, value: str, unit: str | None, noun: str | None) -> Quantity:
-    spelling = sign or unit or ""
+def _quantity(number: re.Match[str]) -> Quantity:
+    spelling, noun = number["sign"] or number["unit"] or "", number["noun"] or ""
     forms = (spelling, spelling.removesuffix("s"), spelling.removesuffix("es"))
-    name = next((_UNITS[form] for form in forms if form in _UNITS), None)
-    counted = noun if noun and not name and noun not in STOPWORDS else ""
-    return Quantity(float(value), name, text.removesuffix(noun or "").strip(" -"), stem(counted))
+    unit = next((_UNITS[form] for form in forms if form in _UNITS), None)
+    counted = "" if unit or noun in STOPWORDS else stem(noun)
+    return Quantity(
+        float(number["value"]), unit, number[0].removesuffix(noun).strip(" -"), counted, number["bound"] or ""
+    )
 
 
 def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
     """Whether two quantities agree; a bare number may stand for a price ("4.80" on a receipt for "$4.80")."""
     units = {one.unit, other.unit}
+    if {one.bound, other.bound} == {"over", "under"}:
+        return False
     if None in units and units & _TABLES["own"].keys() - {"percentage", "arc_degree", "clock"}:
         return one.value == other.value
     if one.dimension != other.dimension:
         return False
-    value, exact = other.to(one.unit), one.unit is None and min(abs(one.value), abs(other.value)) < LARGE_NUMBER
+    value, exact = other.value, one.unit is None and min(abs(one.value), abs(other.value)) < LARGE_NUMBER
+    if other.unit != one.unit:
+        value = float(_registry().Quantity(value, other.unit).to(one.unit).magnitude)
     allowed = 0 if exact else tolerance * max(abs(one.value), abs(value))
     return abs(one.value - value) <= ABSOLUTE_TOLERANCE.get(str(one.unit), allowed)
 

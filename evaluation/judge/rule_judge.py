@@ -7,8 +7,8 @@
    agree by value across units (see ``quantities``); a form that is a list needs all of its items, in any order.
 4. Without accept forms, the words of the ground truth beyond those of the question are the key: a question for a number needs every
    figure, others need ``KEY_SHARE`` of the key words (``LIST_KEY_SHARE`` where the ground truth is a list), of its names if it has any.
-5. A right part does not save an answer that contradicts it: another figure of the same kind, another name after yes or no, or another
-   candidate beside the right one ("a lion or a tiger", "a lion and a wolf").
+5. A right part does not save an answer that contradicts it: another figure of the same kind, the opposite comparative ("younger" for
+   "older"), another name after yes or no, or another candidate beside the right one ("a lion, a tiger or a bear", "a lion and a wolf").
 
 It knows no facts and no synonyms beyond the accept forms, so it errs on the strict side.
 """
@@ -49,6 +49,12 @@ _POINTING = re.compile(r"\b(?:this|that|it|its|these|those|he|she|they|his|her|t
 _SUBJECT = re.compile(r"(?:the )?.+? (?:was|were|is|are|has|have|had|can) (.+)$")
 _LIST = re.compile(r"\s*(?:,|;|&|\band\b)\s*(?:and\b)?\s*")
 _HARMLESS_OR = re.compile(r"\bor (?:so|more|less|later|earlier|about|around|fewer|higher|over)\b")
+_JOINT = re.compile(r"(,? ?\b(?:or|and)\b|, (?=\D))")
+_OPPOSITES = (
+    "older younger, older newer, taller shorter, longer shorter, heavier lighter, bigger smaller, larger smaller, faster slower, "
+    "higher lower, more less, more fewer, hotter colder, warmer cooler, earlier later, before after, wider narrower"
+)
+_PAIRS = [pair for text in _OPPOSITES.split(", ") for pair in (text.split(), text.split()[::-1])]
 
 
 class RuleJudge:
@@ -69,7 +75,7 @@ class RuleJudge:
         if _YES_OR_NO_QUESTION.match(case.query.plain) and (verdict := case.yes_or_no()):
             return verdict
         right, reason, key = case.by_accept() if case.accept else case.by_truth()
-        against = (case.other_figure() or case.other_candidate(key)) if right else ""
+        against = (case.other_figure() or case.other_candidate(key) or case.opposite(case.known)) if right else ""
         return Verdict(False, against) if against else Verdict(right, reason)
 
 
@@ -95,11 +101,10 @@ class _Case:
         if said is None and any(_polarity(form) is None and self.has_form(form) for form in self.accept):
             said = expected
         elif said is None:
-            asked = set(self.query.content)
-            taken_up = len(asked & set(self.response.content))
-            if not taken_up or (2 * taken_up <= len(asked) and not _POINTING.match(self.response.plain)):
+            asked, taken_up = len(set(self.query.content)), len({*self.query.content} & {*self.response.content})
+            if not taken_up or (2 * taken_up <= asked and not _POINTING.match(self.response.plain)):
                 return Verdict(False, "neither yes nor no")
-            said = not self.response.denies_first
+            said = not (self.response.denies_first or self.opposite(self.query.words))
         if said != expected:
             return Verdict(False, "the wrong one of yes and no")
         named, right = (_names(text) - self.query.words for text in (self.response, self.truth))
@@ -113,11 +118,9 @@ class _Case:
 
     def by_truth(self) -> tuple[bool, str, list[str]]:
         """Whether enough of the ground truth's key words or figures are affirmed, how many, and the key words."""
-        figures = [
-            quantity for quantity in self.truth.quantities if not agrees_with_any(quantity, self.query.quantities)
-        ]
+        figures = [one for one in self.truth.quantities if not agrees_with_any(one, self.query.quantities)]
         if figures and _NUMERIC_QUESTION.search(self.query.plain):
-            years = [quantity for quantity in figures if quantity.dimension == "year"]
+            years = [one for one in figures if one.dimension == "year"]
             right = self.has_figures(years if years and "year" in self.query.words else figures)
             return right, "the figures of the ground truth" if right else "a figure is missing", []
         text = " ".join(clause.text for clause in self.truth.clauses if not clause.compared)
@@ -153,6 +156,7 @@ class _Case:
         """A figure of the same kind as the right one that disagrees with it, unless its clause states another fact."""
         kinds = {quantity.dimension for text in self.right for quantity in text.quantities}
         nouns = {"", *(quantity.noun for quantity in self.allowed), *self.query.content}
+        bounds = {"", *(quantity.bound for quantity in self.allowed)}
         beside = [c for c in self.response.clauses if any(agrees_with_any(q, self.allowed) for q in c.quantities)]
         known = self.response.figure_words.union(self.query.content, *(content(clause.text) for clause in beside))
         for clause in self.response.affirmed:
@@ -160,23 +164,40 @@ class _Case:
                 continue
             for said in clause.quantities:
                 other_thing = said.dimension == "number" and said.noun not in nouns  # four towers and two gates
-                if said.dimension in kinds and not other_thing and not agrees_with_any(said, self.allowed):
+                bound = beside and said.bound not in bounds  # "330 m, more than 300 m"
+                if (
+                    said.dimension in kinds
+                    and not other_thing
+                    and not bound
+                    and not agrees_with_any(said, self.allowed)
+                ):
                     return f"contradicting figure {said.text}"
         return ""
 
     def other_candidate(self, key: Sequence[str]) -> str:
         """A candidate beside the right one, joined by "or", by "and" where it is a name or names are asked for, or in a list."""
-        accepted = self.query.words.union(*(text.words for text in self.accept or [self.truth]))
+        agreeing = (q for q in self.response.quantities if agrees_with_any(q, self.allowed))
+        figures = {token for quantity in agreeing for token in tokens(quantity.text)}
+        accepted = figures | self.query.words.union(*(text.words for text in self.accept or [self.truth]))
         names = _names(self.response)
-        for text in (_HARMLESS_OR.sub(" ", clause.text) for clause in self.response.affirmed):
-            parts = re.split(r"\b(or|and)\b", text)
-            for left, joint, right in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
+        for text in self.response.stated:
+            parts, after = _JOINT.split(_HARMLESS_OR.sub(" ", text)), ""
+            for left, joint, right in reversed(list(zip(parts[::2], parts[1::2], parts[2::2], strict=False))):
+                joint = joint.strip(", ") or (
+                    after if after == "or" and _item(right, 1) else ""
+                )  # "red, blue or green"
+                after = joint
                 for item, rest in ((_item(left, -1), right), (_item(right, 1), left)):
                     strange = set(item) - (accepted if joint == "or" else self.known)
                     candidate = joint == "or" or self.asks_for_identity or self.is_list or strange & names
-                    if strange and candidate and set(content(rest)) & set(key):
+                    if joint and strange and candidate and set(content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"
         return ""
+
+    def opposite(self, known: frozenset[str]) -> str:
+        """The opposite of one of the known comparatives, in its place; "" where the answer has none."""
+        said = self.response.words
+        return next((f"the opposite: {b}" for a, b in _PAIRS if a in known - said and b in said - known), "")
 
 
 def _polarity(text: AnswerText) -> bool | None:

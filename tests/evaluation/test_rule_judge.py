@@ -17,6 +17,8 @@ LIST = ("Which animals are on the table?", "A lion, a tiger and a bear are on th
 NATIVE = ("Is this animal native to Australia?", "Yes, the koala is native to Australia.")
 FLY = ("Can this bird fly?", "No, penguins cannot fly.")
 COUNT = ("How many towers does this castle have?", "The castle has four towers.")
+SEATS = ("How many people does it seat?", "It seats more than 5 people.")
+ONE_COLOUR = ("What colour is the door?", "The door is red.")
 COLOUR = ("What colours does the flag have?", "The flag is red and white.")
 IDK = ("What does it cost today?", "I don't know")
 
@@ -118,12 +120,34 @@ WITH_ACCEPT = [
     (*OLDER, ("Colosseum",), "The Eiffel Tower.", False),
     (*OLDER, ("Colosseum",), "The Eiffel Tower is younger than the Colosseum.", False),  # known weakness: strict
     (*OLDER, ("Colosseum",), "The Colosseum or the Eiffel Tower.", False),
+    # opposites
+    (*OLDER, ("Colosseum",), "The Colosseum is younger.", False),
+    (*SEATS, ("more than 5",), "It seats more than 5 people.", True),
+    (*SEATS, ("more than 5",), "Over five.", True),
+    (*SEATS, ("more than 5",), "It seats less than 5 people.", False),
+    (*SEATS, ("more than 5",), "Fewer than five people.", False),
+    (*SEATS, ("more than 5",), "Under 5.", False),
+    (*SEATS, ("more than 5",), "No more than 5.", False),
+    ("How old was it?", "Less than 10 years.", ("less than 10 years",), "It was under ten years old.", True),
+    ("How old was it?", "Less than 10 years.", ("less than 10 years",), "More than 10 years.", False),
+    ("Is it taller than the Big Ben?", "Yes, it is taller.", ("yes",), "It is shorter than the Big Ben.", False),
+    ("Is it taller than the Big Ben?", "No, it is shorter.", ("no",), "It is shorter than the Big Ben.", True),
+    (*TALL, TALL_ACCEPT, "It is 330 m tall, more than 300 m.", True),
     # lists
     (*LIST, ("lion, tiger and bear",), "A bear, a lion and a tiger.", True),
     (*LIST, ("lion, tiger and bear",), "A lion and a tiger.", False),
     (*LIST, ("lion, tiger and bear",), "A lion, a tiger, a bear and a wolf.", False),
     (*COLOUR, ("red and white",), "White and red.", True),
     (*COLOUR, ("red and white",), "Red and green.", False),
+    # lists of candidates
+    (*ONE_COLOUR, ("red",), "It is red.", True),
+    (*ONE_COLOUR, ("red",), "red, blue or green", False),
+    (*ONE_COLOUR, ("red",), "Blue, red, or green.", False),
+    (*ONE_COLOUR, ("red",), "It could be blue, green or red.", False),
+    (*ONE_COLOUR, ("red",), "The door, which has a brass handle or knob, is red.", True),
+    (*ONE_COLOUR, ("red", "crimson", "scarlet"), "Red, crimson or scarlet.", True),
+    ("What animal is this?", "It is a lion.", ("lion",), "A lion, a tiger, or a bear.", False),
+    ("What animal is this?", "It is a lion.", ("lion",), "A lion, native to Africa.", True),
     # yes and no
     (*NATIVE, ("yes",), "Yes, it is.", True),
     (*NATIVE, ("yes",), "Yes.", True),
@@ -175,6 +199,10 @@ WITHOUT_ACCEPT = [
     ("What year did it open?", "It opened on 27 May 1937.", "1938", False),
     (*COUNT, "4", True),
     (*COUNT, "There are three towers.", False),
+    (*SEATS, "More than 5 people.", True),
+    (*SEATS, "Less than 5 people.", False),
+    (*ONE_COLOUR, "Red, blue or green.", False),
+    (*ONE_COLOUR, "Red.", True),
     (*LIST, "A tiger, a bear and a lion.", True),
     (*LIST, "A tiger.", False),
     (*NATIVE, "Yes", True),

@@ -210,8 +210,8 @@ def test_an_unknown_kind_lists_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"colour.*max_side, min_score, threads"):
-        ModelRegistry(tmp_path).load({"kind": "rapidocr", "colour": 1})
+    with pytest.raises(ModelError, match=r"colour.*pipeline, batch_size"):
+        ModelRegistry(tmp_path).load({"kind": "spacy-entities", "colour": 1})
     with pytest.raises(ModelError, match="path"):
         ModelRegistry(tmp_path).load({"kind": "vllm"})
 

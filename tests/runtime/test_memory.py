@@ -10,14 +10,12 @@ import pytest
 import safetensors
 
 from agents.launch import Launch, preset_names
-from agents.models.architecture import ArchitectureError, Decoder, Vision, architecture_of
+from agents.models.architecture import BYTES, ArchitectureError, architecture_of
 from agents.preflight.memory import (
     L40S_BYTES,
+    alive_bytes,
     cache_bytes,
-    decoder_activation_bytes,
-    encoder_activation_bytes,
     memory_of,
-    vision_activation_bytes,
 )
 from agents.profiles import Profile, SearchModels
 from agents.settings import Settings, settings_from
@@ -69,12 +67,23 @@ def test_cache_of_llama_3_2_11b_vision_by_hand() -> None:
 
 
 def test_activations_by_hand() -> None:
-    decoder = Decoder(layers=2, kv_heads=1, head_dim=4, hidden=10, intermediate=20, vocabulary=100, context=64)
-    assert decoder_activation_bytes(decoder, "bfloat16", tokens=7, batch=3) == 7 * (60 + 60) * 2 + 3 * 100 * 24
-    vision = Vision(cached=8, positions=8, hidden=10, intermediate=20, kept=30, masked=True)
-    assert vision_activation_bytes(vision, "bfloat16", pictures=2) == 2 * 8 * (60 + 60 + 30 + 3 * 8) * 2
-    bert = architecture_of(str(CONFIGS / "BAAI--bge-large-en-v1.5"))
-    assert encoder_activation_bytes(bert, "float32", batch=2, most_tokens=256) == 2 * 256 * (6 * 1024 + 3 * 4096) * 4
+    assert alive_bytes(10, 20, "bfloat16", positions=7) == 7 * (60 + 60) * 2
+    (row,) = memory_of(launched(max_batch=2, images=1)).rows  # 5120 tokens a pass: those that vLLM takes at least
+    text = 5120 * (6 * 4096 + 3 * 14336) * 2 + 2 * 128256 * 24
+    assert row.activations == text + 2 * 6432 * (6 * 1280 + 3 * 5120 + 24576 + 3 * 6432) * 2
+    encoder = {
+        "kind": "text-encoder",
+        "path": "BAAI/bge-large-en-v1.5",
+        "device": "cuda",
+        "batch_size": 2,
+        "max_tokens": 256,
+    }
+    rules = settings_from({"stages": ["select_entity"], "select_entity": {"by": "rules"}})
+    launch = Launch(
+        "p", Profile(name="p", models={"text_encoder": encoder}, search=SearchModels(kind="embedded")), rules
+    )
+    (row,) = memory_of(with_configs(launch)).rows
+    assert row.activations == 2 * 256 * (6 * 1024 + 3 * 4096) * BYTES[row.dtype]
 
 
 @pytest.mark.parametrize(

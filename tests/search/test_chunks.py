@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,8 +36,3 @@ def test_a_sentence_without_end_is_cut_at_words() -> None:
 
 def test_empty_text_gives_no_piece() -> None:
     assert split_text(" \n ") == []
-
-
-def test_no_room_for_a_word_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one word"):
-        split_text("a", 0)

@@ -15,7 +15,7 @@ from agents.models.pixels import to_rgb
 from agents.models.pretrained import Pretrained
 
 BOX_THRESHOLD, TEXT_THRESHOLD = 0.35, 0.25
-"""Those of the authors' own demo (github.com/IDEA-Research/GroundingDINO)."""
+"""What a box's best token must score, and the tokens that name it (the authors' own demo, github.com/IDEA-Research/GroundingDINO)."""
 
 ANYTHING = "object"
 """What is asked for where no phrase is given."""
@@ -23,15 +23,8 @@ ANYTHING = "object"
 
 @dataclass(kw_only=True, eq=False)
 class GroundingDinoDetector(Pretrained):
-    """A ``Detector``; all boxes of a phrase that reach the thresholds are kept.
+    """A ``Detector``; all boxes of a phrase that reach the thresholds are kept."""
 
-    Attributes:
-        box_threshold: A box is kept where its best token scores more than this, 0 to 1.
-        text_threshold: Tokens that score more than this make up the box's name.
-    """
-
-    box_threshold: float = BOX_THRESHOLD
-    text_threshold: float = TEXT_THRESHOLD
     batch_size: int = 8
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
@@ -72,8 +65,8 @@ class GroundingDinoDetector(Pretrained):
         results = processor.post_process_grounded_object_detection(
             outputs,
             inputs["input_ids"],
-            threshold=self.box_threshold,
-            text_threshold=self.text_threshold,
+            threshold=BOX_THRESHOLD,
+            text_threshold=TEXT_THRESHOLD,
             target_sizes=[(image.height, image.width) for image in images],
         )
         return [

@@ -15,24 +15,15 @@ from agents.models.pixels import to_rgb
 
 REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
+MOST_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
+LEAST_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
 SAME_ROW = 0.5  # two lines stand in one row where they share at least this part of the lower one's height
 
 
 class RapidOcrReader:
-    """An ``OcrReader``; the engine is loaded at the first call.
-
-    Args:
-        max_side: Images are scaled down to this many pixels on their longer side; boxes are those of the full image.
-        min_score: Lines read with less confidence are left out.
-        threads: Threads of the engine.
-    """
+    """An ``OcrReader``; the engine is loaded at the first call."""
 
     name = "rapidocr-ppocrv4"
-
-    def __init__(self, max_side: int = 1280, min_score: float = 0.5, threads: int = 1) -> None:
-        self._max_side = max_side
-        self._min_score = min_score
-        self._threads = threads
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """The lines of each image, top to bottom and left to right; none for an image that cannot be decoded.
@@ -51,7 +42,7 @@ class RapidOcrReader:
             return []
         if min(rgb.size) < SMALLEST_SIDE:
             return []
-        scale = max(1.0, max(rgb.size) / self._max_side)
+        scale = max(1.0, max(rgb.size) / MOST_SIDE)
         if scale > 1.0:
             size = (max(SMALLEST_SIDE, round(rgb.width / scale)), max(SMALLEST_SIDE, round(rgb.height / scale)))
             small = rgb.resize(size, Image.Resampling.LANCZOS)
@@ -71,9 +62,7 @@ class RapidOcrReader:
         # It logs each picture without text as a warning.
         for name in ("RapidOCR", "OrtInferSession"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        return RapidOCR(
-            text_score=self._min_score, intra_op_num_threads=self._threads, inter_op_num_threads=self._threads
-        )
+        return RapidOCR(text_score=LEAST_CONFIDENCE, intra_op_num_threads=1, inter_op_num_threads=1)
 
 
 def in_reading_order(lines: Sequence[TextLine]) -> list[TextLine]:
