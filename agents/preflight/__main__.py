@@ -33,7 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick", action="store_true", help="without resolving the requirements and without the rehearsal"
     )
-    parser.add_argument("--gpu-gb", type=float, default=L40S_BYTES / 1e9, help="memory of the GPU (default: 48 GB)")
+    parser.add_argument(
+        "--gpu-gb",
+        type=float,
+        default=L40S_BYTES / 1e9,
+        help="memory of the GPU that may be used (default: 47, of the 48 GB of an L40S)",
+    )
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder with the local indices")
     options = parser.parse_args(arguments)
     try:
