@@ -130,13 +130,14 @@ def _in_json(text: str) -> list[str]:
     if sum(map(part.count, "{[(")) > _MOST_OPEN:
         return []
     try:
-        value = json_repair.loads(part)
+        value: Any = json_repair.loads(part)
     except (ValueError, RecursionError):
         return []
     while isinstance(value, dict):  # {"queries": [...]}, {"1": "...", "2": "..."}
         inner = [each for each in value.values() if isinstance(each, list | dict)]
         value = inner[0] if inner else list(value.values())
-    flat = [next(iter(each.values()), None) if isinstance(each, dict) else each for each in value or ()]
+    items = value if isinstance(value, list) else []
+    flat = [next(iter(each.values()), None) if isinstance(each, dict) else each for each in items]
     return strings(flat, len(flat))
 
 

@@ -28,7 +28,7 @@ from benchmarks.latency.meter import Call
 from benchmarks.latency.recorded_calls import example, read, record, write
 from benchmarks.latency.replayed_calls import CONFIGS, Placed, batches, placed_models, seconds_of, turn_seconds
 from benchmarks.latency_sim import parts_of
-from tests.agent.scripted import WordOverlapReranker
+from tests.agent.scripted import ScriptedPipeline, WordOverlapReranker
 
 MACHINE = Machine(
     bandwidth=1000.0,
@@ -157,6 +157,14 @@ def test_real_stages_are_recorded_with_their_prompts(tmp_path: Path) -> None:
     path.write_text('[{"query": "another file"}]\n')
     with pytest.raises(ValueError, match="no calls"):
         read(path)
+
+
+def test_pictures_of_the_graph_are_counted_as_if_all_were_in_the_cache() -> None:
+    pipeline = ScriptedPipeline({(64, 48): ("Tower", {"height": "330 m"})}, {})
+    for profile, pictures in (("no overlay", 2), ("gpu", 1)):  # photo and entry; both on one sheet
+        made = load_settings("core_mmrag", profile)
+        (calls,) = record([Turn("How tall is this?", Image.new("RGB", (64, 48)))], made, pipeline, models())
+        assert [call.pictures for call in calls if call.method == "chat"] == [pictures]
 
 
 def test_a_stage_that_fails_spoils_no_figures() -> None:
