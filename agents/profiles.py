@@ -1,6 +1,7 @@
 """Profiles: which models fill the roles, and how long they may take; a TOML file in ``profiles/`` each.
 
-``extends = "embedded"`` takes the models and the search of another profile; a ``[models.ROLE]`` replaces that role's.
+``extends = "embedded"`` takes the models and the search of another profile; a ``[models.ROLE]`` replaces that role's. With
+``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say under its name, ``[profiles.NAME]``.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ class Limits(Table):
     evidence_tokens: int | None = Field(
         None, gt=0, description="chunks in one prompt, about so many tokens; None: as many chunks as the stage shows"
     )
+    pictures: int | None = Field(
+        None,
+        ge=1,
+        description="pictures in one prompt; where a stage has more to show, one labelled sheet holds all; None: no limit",
+    )
     reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
         {},
         description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",
@@ -68,6 +74,7 @@ class Profile(Table):
     Attributes:
         limits: The fields of ``Limits`` that the profile names; a preset may name others.
         presets: Preset to role to the options of its model that differ under that preset.
+        overlays: Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last.
     """
 
     name: str
@@ -76,6 +83,7 @@ class Profile(Table):
     search: SearchModels = SearchModels()
     limits: dict[str, Any] = {}
     presets: dict[str, dict[str, dict[str, Any]]] = {}
+    overlays: tuple[str, ...] = ()
 
     @field_validator("limits")
     @classmethod
@@ -120,18 +128,24 @@ def load_profile(name: str, folder: Path = PROFILES) -> Profile:
     """
     table = read_table(folder, name, "profile")
     if (base := table.pop("extends", None)) is not None:
-        table = _extended(table, read_table(folder, base, "profile"), name)
+        table = _extended(table, read_table(folder, base, "profile"), base, name)
     try:
-        return Profile.model_validate({"name": name, **table})
+        return Profile.model_validate({"name": name, "overlays": (name,), **table})
     except ValidationError as error:
         raise SettingsError(f"profile {name!r} is malformed: {error}") from error
 
 
-def _extended(table: dict[str, Any], base: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A profile's tables with the roles and the search of its base where it has none of its own; limits of time are no other machine's."""
+def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
+    """A profile's tables with the roles and the search of its base where it has none of its own; with its limits on the same machine."""
     if "extends" in base:
         raise SettingsError(f"profile {name!r} extends one that extends another itself; name the last one")
-    return {"search": base.get("search", {}), **table, "models": {**base.get("models", {}), **table.get("models", {})}}
+    same_machine = table.pop("same_machine", False)
+    made = {"search": base.get("search", {}), **table, "models": {**base.get("models", {}), **table.get("models", {})}}
+    if same_machine:
+        made["limits"] = {**base.get("limits", {}), **table.get("limits", {})}
+        made["presets"] = {**base.get("presets", {}), **table.get("presets", {})}
+        made["overlays"] = (base_name, name)
+    return made
 
 
 def read_table(folder: Path, name: str, what: str) -> dict[str, Any]:

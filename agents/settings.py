@@ -131,11 +131,13 @@ def load_settings(
         SettingsError: There is no such preset, or it, the profile or an override is malformed or names what does not exist.
     """
     table = read_table(folder, preset, "preset")
-    overlay = table.pop("profiles", {}).get(profile if isinstance(profile, str) else profile.name, {})
+    under = table.pop("profiles", {})
     if isinstance(profile, str) and profile in names(profiles):
         profile = load_profile(profile, profiles)
-    limits = profile.limits if isinstance(profile, Profile) else {}
-    tables = ({"limits": limits}, table, overlay)
+    limits, overlays = (
+        (profile.limits, profile.overlays or (profile.name,)) if isinstance(profile, Profile) else ({}, (profile,))
+    )
+    tables = ({"limits": limits}, table, *(under.get(name, {}) for name in overlays))
     try:
         return settings_from(*tables, overrides=overrides)
     except SettingsError:

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from PIL import Image
 from pydantic import BaseModel, ConfigDict
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest
+from agents.models.vision.montage import montage
 from agents.profiles import Limits
 from agents.prompts import Prompt, PromptLibrary
 from agents.search.gateway import SearchGateway
@@ -24,6 +26,9 @@ from agents.texts.evidence_text import within_tokens
 from agents.turn import Evidence, Turn
 
 STAGES = Path(__file__).resolve().parent / "stages"
+
+PHOTO_LABEL = "Photo"
+"""What stands above the question's photo on a sheet of several pictures."""
 
 Kind = Literal["ordinary", "answers", "verifies"]
 
@@ -79,6 +84,21 @@ class Context:
     def evidence(self, turn: Turn, most: int) -> tuple[Evidence, ...]:
         """The best chunks of a turn that a prompt shows: at most ``most``, within the profile's budget of tokens."""
         return within_tokens(turn.best_evidence(most), self.limits.evidence_tokens)
+
+    def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
+        """How a prompt shows the question's photo and further pictures, as arguments of ``Prompt.request``.
+
+        Args:
+            others: Each with the label that it gets where all are put on one sheet.
+
+        Returns:
+            ``image`` and ``images``; and ``sheet``, the label of the photo where ``image`` is a sheet, because ``limits.pictures`` allows
+            fewer than there are, else None.
+        """
+        pictures = [*([(PHOTO_LABEL, photo)] if photo is not None else []), *others]
+        if self.limits.pictures is not None and len(pictures) > self.limits.pictures:
+            return {"image": montage(pictures), "images": (), "sheet": PHOTO_LABEL}
+        return {"image": photo, "images": tuple(picture for _, picture in others), "sheet": None}
 
 
 class Stage(ABC):

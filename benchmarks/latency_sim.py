@@ -1,6 +1,6 @@
 """Seconds a turn that presets would take on one NVIDIA L40S, simulated: nothing here runs on a GPU.
 
-    python -m benchmarks.latency_sim --presets best qa_dragon
+    python -m benchmarks.latency_sim --presets best qa_dragon --profile gpu_fp8
 
 The calls that each turn of the
 mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/recorded_calls.py``), kept in
@@ -15,7 +15,8 @@ import argparse
 import hashlib
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,45 +24,85 @@ from rich.console import Console
 
 from agents.launch import Launch, preset_names
 from agents.models.pixels import to_rgb
+from agents.preflight.memory import memory_of
 from agents.profiles import PROMPTS
 from agents.turn import Turn
 from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
 from benchmarks.latency.recorded_calls import read, record, write
-from benchmarks.latency.replayed_calls import placed_models, turn_seconds
-from mini_crag_mm.loader import PreparedSet
+from benchmarks.latency.replayed_calls import placed_models, turn_seconds, with_configs
+from mini_crag_mm.loader import KINDS, PreparedSet
 
 BATCHES = (1, 8, 16)
-MEAN_LIMIT, MAX_LIMIT = 4.0, 10.0
-"""What `best` has to keep: 4 s a turn on average, and the challenge's 10 s at most."""
+MEAN_LIMIT, MAX_LIMIT, DIALOG_LIMIT = 4.0, 10.0, 30.0
+"""Seconds that presets keep, asked by themselves: all of them the challenge's 10 a turn, `best` 4 on average and its 30 a dialog."""
 
 
 def _measure(options: argparse.Namespace) -> int:
     console = Console(width=140)
     machine = Machine.read()
     rows: list[tuple[str, ...]] = []
-    slow = False
+    slow: list[str] = []
     Launch.read(profile="embedded", cache=options.cache).prepare()  # before Hugging Face's libraries are imported
     for preset in options.presets or preset_names():
-        launch = Launch.read(preset, "gpu", cache=options.cache)
+        launch = Launch.read(preset, options.profile, cache=options.cache)
         settings, models = launch.settings, placed_models(launch)
+        memory = memory_of(with_configs(launch))
         records = recorded(launch, options)
+        dialogs = dialog_lengths(options)
         asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
         for size in BATCHES:
             times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
             p50, p95 = np.percentile(times, (50, 95))
-            first = (preset, str(size), f"{asked:.2f}") if size == BATCHES[0] else ("", str(size), "")
-            rows.append((*first, *(f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times)))))
-            if preset == "best":
-                slow = slow or statistics.mean(times) >= MEAN_LIMIT or max(times) >= MAX_LIMIT
-    headings = ("preset", "batch", "chat calls a turn", "mean", "p50", "p95", "max")
-    console.print(table_of("seconds a turn on one L40S, simulated", headings, rows))
+            first, dialog = ("", "", "", ""), ""
+            if size == BATCHES[0]:  # nothing else is asked meanwhile: the least that a dialog takes
+                longest = max(sum(part) for part in parts_of(times, dialogs))
+                first = (preset, f"{memory.needed / 1e9:.1f}", str(models["chat"].at_once), f"{asked:.2f}")
+                dialog = f"{longest:.2f}"
+                ours = preset == "best" and (statistics.mean(times) >= MEAN_LIMIT or longest >= DIALOG_LIMIT)
+                if ours or max(times) >= MAX_LIMIT:
+                    slow.append(preset)
+            numbers = (f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times)))
+            rows.append((*first, str(size), *numbers, dialog))
+    headings = (
+        "preset",
+        "GB",
+        "prompts at once",
+        "chat calls a turn",
+        "batch",
+        "mean",
+        "p50",
+        "p95",
+        "max",
+        "longest dialog",
+    )
+    console.print(table_of(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
     console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
     if slow:
-        console.print(f"best is over {MEAN_LIMIT:.0f} s on average or {MAX_LIMIT:.0f} s at most", style="red")
-    return int(slow)
+        limits = f"{MAX_LIMIT:.0f} s a turn (best: {MEAN_LIMIT:.0f} s on average, {DIALOG_LIMIT:.0f} s a dialog)"
+        console.print(f"over {limits}: {', '.join(slow)}", style="red")
+    return int(bool(slow))
+
+
+def dialog_lengths(options: argparse.Namespace) -> list[int]:
+    """How many turns each session has, in the order of the records."""
+    sets = (PreparedSet(options.split, options.cache).sessions(kind) for kind in KINDS)
+    return [len(session.turns) for data in sets for session in data.sessions[: options.sessions]]
+
+
+def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequence[float]]:
+    """Seconds of the turns of each session.
+
+    Raises:
+        ValueError: There are more or fewer turns than the sessions have.
+    """
+    if len(times) != sum(lengths):
+        raise ValueError(f"{len(times)} turns were recorded, the sessions have {sum(lengths)}")
+    rest = iter(times)
+    for length in lengths:
+        yield list(islice(rest, length))
 
 
 def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
@@ -84,9 +125,10 @@ def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 where `best` is too slow, 2 where a preset cannot be recorded."""
+    """Print the tables; 1 where a preset is too slow, 2 where a preset cannot be recorded."""
     parser = parser_of("latency_sim", __doc__)
     parser.add_argument("--presets", nargs="*", help="presets (default: all)")
+    parser.add_argument("--profile", default="gpu", help="profile of an L40S (default: gpu)")
     parser.add_argument("--sessions", type=int, default=12, help="sessions of each data set (default: 12)")
     parser.add_argument(
         "--reply-share", type=float, default=1.0, help="share of its limit that a reply takes (default: 1)"

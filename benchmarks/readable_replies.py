@@ -49,7 +49,7 @@ def readers() -> dict[str, Readable]:
     from agents.stages.route import parse_flags
     from agents.stages.verify import verdict
     from agents.texts.refusals import refuses
-    from agents.texts.replies import json_object, strings, yes_or_no
+    from agents.texts.replies import json_object, listed, strings, yes_or_no
 
     def said(text: str) -> ChatReply:
         return ChatReply(text, "stop")
@@ -106,6 +106,8 @@ def readers() -> dict[str, Readable]:
         "query_splitting": lists("queries"),
         "reconcile": briefly,
         "search_queries": lists("queries"),
+        "short_queries": lambda text: bool(listed(text, 8)),
+        "context_relevance": lambda text: yes_or_no(text) is not None,
         "standalone_question": one_line,
         "tool_router": tools,
     }

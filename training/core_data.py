@@ -85,7 +85,7 @@ def mine(record: Record, judge: Judge) -> Iterator[Example]:
 def _entry_messages(line: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Message, ...]:
     """The question with the right entry, as the stage ``entry_answer`` asks it."""
     request = PromptLibrary(PROMPTS)["entry_answer"].request(
-        question=line["question"], history=line["history"], entry=SimpleNamespace(**entry)
+        question=line["question"], history=line["history"], entry=SimpleNamespace(**entry), sheet=None
     )
     shown = tuple(name for name in (line["photo"], entry["image"]) if name is not None)
     messages = [Message(message.role, message.content) for message in request.messages]

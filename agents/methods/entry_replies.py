@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from PIL import Image
 
 from agents.texts.replies import labelled
 from agents.texts.text import one_line
+from agents.turn import KnowledgeEntry
 
 LETTERS = "ABCDEFGHIJKLMNOP"
 """Names of the entries in prompts, as in the paper (Reference A, B, ...)."""
@@ -19,6 +23,11 @@ _FIRST = re.compile(r"\W{0,4}([A-P])\b(?!')")
 _ANYWHERE = re.compile(r"\b([B-P])\b(?!')")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]")
 _STEP = re.compile(r"^\W{0,4}step[ \t]*(\d)[ \t]*[:.)-]*[ \t]*", re.IGNORECASE | re.MULTILINE)
+
+
+def lettered(entries: Sequence[KnowledgeEntry]) -> list[tuple[str, Image.Image]]:
+    """The pictures of the entries that have one, each with its entry's letter."""
+    return [(letter, entry.image) for letter, entry in zip(LETTERS, entries, strict=False) if entry.image is not None]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ Parameters are counted on the model class itself, made on torch's ``meta`` devic
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -79,6 +81,8 @@ class Architecture:
         parameters: All parameters, shared ones once.
         vision_parameters: Those of the picture encoder among them.
         lookup_parameters: Those of a table of embeddings that is only looked up, not multiplied with.
+        eight_bit: Those of linear layers that the checkpoint holds in 8 bits.
+        scales: Numbers that those are scaled by, one for each of their layers' outputs.
         positions: Positions of one input of an encoder; for models without a decoder.
         hidden: Width of an encoder; 0 for a model with a decoder.
         intermediate: Width inside its MLPs.
@@ -95,6 +99,12 @@ class Architecture:
     positions: int = 0
     hidden: int = 0
     intermediate: int = 0
+    eight_bit: int = 0
+    scales: int = 0
+
+    def weight_bytes(self, dtype: str) -> int:
+        """Bytes of all weights where those that are not held in 8 bits are loaded as ``dtype``; scales are float32 (vLLM)."""
+        return (self.parameters - self.eight_bit) * BYTES[dtype] + self.eight_bit + self.scales * BYTES["float32"]
 
 
 @lru_cache(maxsize=64)
@@ -105,7 +115,9 @@ def architecture_of(model: str) -> Architecture:
         ArchitectureError: Neither has it, or transformers does not know its class.
     """
     config = _config(model)
-    parameters, vision_parameters, lookup_parameters = _count(config, model)
+    network = _on_meta(config, model)
+    parameters, vision_parameters, lookup_parameters = _count(network)
+    eight_bit, scales = _in_eight_bits(network, getattr(config, "quantization_config", None) or {})
     dtype = str(getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or "float32").removeprefix(
         "torch."
     )
@@ -124,6 +136,8 @@ def architecture_of(model: str) -> Architecture:
         positions=0 if decoder else _positions(config, text),
         hidden=0 if decoder else _first(text, "hidden_size", "d_model"),
         intermediate=0 if decoder else _first(text, "intermediate_size", "encoder_ffn_dim"),
+        eight_bit=eight_bit,
+        scales=scales,
     )
 
 
@@ -141,8 +155,7 @@ def _config(model: str) -> Any:
         raise ArchitectureError(f"the config.json of {model} cannot be read: {error}") from error
 
 
-def _count(config: Any, model: str) -> tuple[int, int, int]:
-    """Parameters of the model class, of its picture encoder, and of embeddings that are no output layer too."""
+def _on_meta(config: Any, model: str) -> Any:
     import torch
     import transformers
 
@@ -151,7 +164,11 @@ def _count(config: Any, model: str) -> tuple[int, int, int]:
     if kind is None:
         raise ArchitectureError(f"transformers {transformers.__version__} has no class {name} for {model}")
     with torch.device("meta"):
-        network = kind(config)
+        return kind(config)
+
+
+def _count(network: Any) -> tuple[int, int, int]:
+    """Parameters of a network, of its picture encoder, and of embeddings that are no output layer too."""
     seen: dict[int, int] = {}
     in_vision: set[int] = set()
     for path, parameter in network.named_parameters(remove_duplicate=False):
@@ -159,6 +176,34 @@ def _count(config: Any, model: str) -> tuple[int, int, int]:
         if path.startswith(_VISION_PARTS):
             in_vision.add(id(parameter))
     return sum(seen.values()), sum(seen[key] for key in in_vision), _looked_up(network)
+
+
+def _in_eight_bits(network: Any, quantization: Mapping[str, Any]) -> tuple[int, int]:
+    """Parameters of the linear layers that a checkpoint of compressed-tensors holds in 8 bits, and their outputs, each with a scale.
+
+    Layers that its ``ignore`` names (a path, or ``re:`` and a pattern at a path's beginning) stay as they are, and so do all layers of a
+    checkpoint that is quantised in another way: it counts as if it were not.
+    """
+    import torch
+
+    groups = quantization.get("config_groups", {}).values()
+    if not any("Linear" in group["targets"] and group["weights"]["num_bits"] == 8 for group in groups):
+        return 0, 0
+    ignored = quantization.get("ignore", ())
+    layers = [
+        layer
+        for path, layer in network.named_modules()
+        if isinstance(layer, torch.nn.Linear) and not any(_names(entry, path) for entry in ignored)
+    ]
+    return sum(layer.weight.numel() for layer in layers), sum(layer.out_features for layer in layers)
+
+
+def _names(entry: str, path: str) -> bool:
+    """Whether an entry of ``ignore`` names a module; transformers has put ``model.`` before the paths of older checkpoints."""
+    inner = path.removeprefix("model.")
+    paths = {path, inner, f"language_model.{inner}"}
+    pattern = entry.removeprefix("re:")
+    return any(re.match(pattern, each) for each in paths) if pattern != entry else entry in paths
 
 
 def _looked_up(network: Any) -> int:

@@ -31,7 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", default="gpu", help="the profile that it runs under at the competition")
     parser.add_argument("--task", type=int, choices=sorted(CHALLENGES), help="first write aicrowd.json for this task")
     parser.add_argument("--quick", action="store_true", help="neither resolve the requirements nor call the agent")
-    parser.add_argument("--gpu-gb", type=float, default=L40S_BYTES / 1e9, help="memory of the GPU (default: 48 GB)")
+    parser.add_argument(
+        "--gpu-gb",
+        type=float,
+        default=L40S_BYTES / 1e9,
+        help="memory of the GPU that may be used (default: 47, of the 48 GB of an L40S)",
+    )
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder with the local indices")
     options = parser.parse_args(arguments)
     try:

@@ -13,8 +13,9 @@ from agents.models.architecture import BYTES, Architecture, Decoder, Vision, arc
 from agents.preflight.checkpoints import Checkpoint, checkpoints_of
 from agents.runtime.roles import images_of
 
-L40S_BYTES = 48_000_000_000
-"""One NVIDIA L40S: 48 GB (its datasheet; nvidia-smi shows 46,068 MiB, a little more)."""
+L40S_BYTES = 47_000_000_000
+"""What a plan may use of one NVIDIA L40S: of its 48 GB torch reports about 44.4 GiB, 47.7e9 bytes, with error correction on (quoted, not
+measured here); the rest is kept free."""
 
 ALIVE = 6
 """Tensors of a layer's width that are alive at once: residual, normed input, queries, keys, values, attention output."""
@@ -142,7 +143,7 @@ def row_of(checkpoint: Checkpoint) -> Row:
     model, options = architecture_of(checkpoint.path), checkpoint.options
     dtype = str(options.get("dtype", "auto"))
     dtype = model.dtype if dtype == "auto" else dtype
-    weights, size = model.parameters * BYTES[dtype], int(options.get("max_batch", options.get("batch_size", 1)))
+    weights, size = model.weight_bytes(dtype), int(options.get("max_batch", options.get("batch_size", 1)))
     decoder, vision, images = model.decoder, model.vision, int(options.get("images", 1))
     if decoder is None:  # a model that generates nothing
         most = int(options.get("max_tokens") or model.positions) if vision is None else model.positions

@@ -26,5 +26,9 @@ def searches_of(settings: Settings) -> tuple[bool, bool]:
 
 
 def images_of(settings: Settings) -> int:
-    """Most pictures that one prompt of a preset shows: the question's own, and those of knowledge entries or documents."""
-    return 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
+    """Most pictures that one prompt of a preset shows: the question's own, and those of knowledge entries or documents.
+
+    One sheet holds all of them where ``limits.pictures`` allows fewer.
+    """
+    most = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
+    return most if settings.limits.pictures is None else min(most, settings.limits.pictures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.methods.entry_replies import LETTERS, entry_letter
+from agents.methods.entry_replies import LETTERS, entry_letter, lettered
 from agents.methods.knowledge_conflict import joint_choice
 from agents.stage import Context, Stage
 from agents.turn import Turn
@@ -38,8 +38,7 @@ class ChooseEntry(Stage):
         prompt = context.prompts["entry_choice"]
         requests = [
             prompt.request(
-                image=turn.image,
-                images=tuple(entry.image for entry in turn.entries if entry.image is not None),
+                **context.show(turn.image, lettered(turn.entries)),
                 question=turn.question,
                 entries=turn.entries,
                 letters=LETTERS,

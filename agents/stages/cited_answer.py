@@ -77,10 +77,10 @@ class CitedAnswer(Stage):
         numbers: dict[int, list[int]] = {}
         for number, picture in shown:  # attributes of one entity share its picture
             numbers.setdefault(id(picture), []).append(number)
-        distinct = tuple({id(picture): picture for _, picture in shown}.values())
+        distinct = {id(picture): picture for _, picture in shown}
+        labels = ["".join(f"[{number}]" for number in named) for named in numbers.values()]
         return context.prompts[PROMPTS[self.options.method]].request(
-            image=turn.image,
-            images=distinct,
+            **context.show(turn.image, list(zip(labels, distinct.values(), strict=True))),
             question=turn.question,
             history=turn.history,
             documents=texts,

@@ -24,8 +24,7 @@ class EntryAnswer(Stage):
         prompt = context.prompts["entry_answer"]
         requests = [
             prompt.request(
-                image=turn.image,
-                images=(entry.image,) if entry.image is not None else (),
+                **context.show(turn.image, [("Reference", entry.image)] if entry.image is not None else []),
                 question=turn.question,
                 history=turn.history,
                 entry=entry,

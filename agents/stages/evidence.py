@@ -28,6 +28,9 @@ class EvidenceStage(Stage):
         """Cutting what was found into chunks."""
 
         entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
+        min_score: float = Field(
+            -1.0, ge=-1, le=1, description="cosine of a picture from which its entities become evidence"
+        )
         most_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options
@@ -46,7 +49,7 @@ class EvidenceStage(Stage):
                 [
                     *(
                         chunk
-                        for entity, hit in entities_of(turn, options.entities)
+                        for entity, hit in entities_of(turn, options.entities, options.min_score)
                         for chunk in attribute_chunks(entity, hit, options, cut)
                     ),
                     *(chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.methods.entry_replies import LETTERS, parse_four_steps, whole_lines
+from agents.methods.entry_replies import LETTERS, lettered, parse_four_steps, whole_lines
 from agents.methods.knowledge_conflict import prki
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
@@ -28,8 +28,7 @@ class FourStepsStage(Stage):
         prompt = context.prompts["four_steps"]
         requests = [
             prompt.request(
-                image=turn.image,
-                images=tuple(entry.image for entry in turn.entries if entry.image is not None),
+                **context.show(turn.image, lettered(turn.entries)),
                 question=turn.question,
                 history=turn.history,
                 entries=turn.entries,

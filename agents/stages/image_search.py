@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from agents.methods.fusion import fuse
 from agents.models.base import Detection
-from agents.models.vision.boxes import crop
+from agents.models.vision.boxes import crop, squares, suppress
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
 _CROPS_WHEN_SHORT = 1
+_MOST_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
 
 
 class ImageSearch(Stage):
@@ -28,6 +29,12 @@ class ImageSearch(Stage):
         min_score: float = Field(
             0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
         )
+        scales: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+            (),
+            description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side (task 2's winner: "
+            "two sizes)",
+        )
+        crops: int = Field(32, ge=1, description="crops of a picture, the detector's first, none twice")
 
     options: Options
     fills = ("views", "image_hits", "entity", "entity_score")
@@ -39,12 +46,11 @@ class ImageSearch(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
-        crops = _CROPS_WHEN_SHORT if context.short else None
         asked: list[tuple[Turn, Detection | None]] = [
             (turn, region)
             for turn in with_image(turns)
             if turn.tools.image and context.search.sees(turn.given)
-            for region in (None, *(turn.regions[:crops] if context.search.image_enabled else ()))
+            for region in (None, *(self._crops(turn, context.short) if context.search.image_enabled else ()))
         ]
         images = [
             turn.image if region is None else crop(turn.image, region.box)
@@ -73,6 +79,13 @@ class ImageSearch(Stage):
                 entity=turn.entity_name,
                 search_error=errors.get(id(turn)),
             )
+
+    def _crops(self, turn: Turn, short: bool) -> Sequence[Detection]:
+        """The boxes of the detector, and squares that show something else than a better crop does (non-maximum suppression)."""
+        if short or turn.image is None or not self.options.scales:
+            return turn.regions[: _CROPS_WHEN_SHORT if short else None]
+        grid = [Detection(box, "", 0.0) for box in squares(*turn.image.size, self.options.scales)]
+        return suppress([*turn.regions, *grid], _MOST_OVERLAP)[: self.options.crops]
 
     @staticmethod
     def _name_entity(turn: Turn, least: float) -> None:

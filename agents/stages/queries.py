@@ -9,7 +9,8 @@ from pydantic import Field
 
 from agents.methods.bridging import hop_questions
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.replies import json_object, strings
+from agents.texts.cut_replies import was_cut
+from agents.texts.replies import json_object, listed, strings
 from agents.turn import Turn
 
 _QUERIES_WHEN_SHORT = 1
@@ -31,6 +32,13 @@ class Queries(Stage):
         prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
         most: int = Field(4, ge=1, description="queries of a turn")
+        names: float | None = Field(
+            None,
+            ge=-1,
+            le=1,
+            description="cosine from which what a picture shows is named to the model, and in one more query of all such names (task 2's "
+            "winner); None: no such query",
+        )
 
     options: Options
     fills = ("queries", "hops")
@@ -54,6 +62,8 @@ class Queries(Stage):
             turn.queries = _unique([main, *turn.hops], most)
         if split == "model":
             self._ask(concerned, context)
+        for turn in concerned if options.names is not None and not context.short else ():
+            turn.queries = _unique([*turn.queries, ", ".join(self._recognised(turn))], options.most + 1)
         for turn in concerned:
             turn.note(queries=list(turn.queries), hops=list(turn.hops))
 
@@ -66,16 +76,26 @@ class Queries(Stage):
                 question=turn.question,
                 reasoning=turn.draft.reasoning if turn.draft else "",
                 entity=turn.entity_name if options.fuse_entity else None,
+                names=self._recognised(turn),
                 most=options.most,
             )
             for turn in turns
         ]
         replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
-            found = strings((json_object(reply.text) or {}).get("queries"), options.most)
+            if prompt.settings.schema_ is None:
+                found = listed(reply.text, options.most, cut=was_cut(reply))
+            else:
+                found = strings((json_object(reply.text) or {}).get("queries"), options.most)
             turn.queries = _unique(
                 [*turn.queries, *found] if options.keep_question else found or turn.queries, options.most
             )
+
+    def _recognised(self, turn: Turn) -> tuple[str, ...]:
+        """Names of what the pictures found show, from the cosine ``names`` on, best first, each once."""
+        least = self.options.names
+        hits = [hit for hit in turn.image_hits if least is not None and hit.score >= least]
+        return tuple(dict.fromkeys(entity.name for hit in hits for entity in hit.entities))
 
 
 def _unique(queries: Sequence[str], most: int) -> tuple[str, ...]:

@@ -56,12 +56,15 @@ def wanted(key: str, words: Sequence[str]) -> bool:
     return not words or not {word.lower() for word in words}.isdisjoint(key.lower().split())
 
 
-def entities_of(turn: Turn, most: int) -> Iterator[tuple[Entity, ImageHit]]:
+def entities_of(turn: Turn, most: int, least: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
     """The entity that was settled on, then those of the other pictures found, best first, each once.
 
-    Of a turn that is about several objects it is the entities of these, however many ``most`` says.
+    Of a turn that is about several objects it is the entities of these, however many ``most`` says. Pictures with a cosine below
+    ``least`` are not looked at.
     """
-    found = (*turn.image_hits, *(hit for view in turn.views for hit in view.hits))
+    found = [
+        hit for hit in (*turn.image_hits, *(hit for view in turn.views for hit in view.hits)) if hit.score >= least
+    ]
     if turn.entities:
         for entity in turn.entities:
             named = [hit for hit in found if any(other.name == entity.name for other in hit.entities)]

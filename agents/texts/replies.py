@@ -32,6 +32,15 @@ _SAID_OF_IT = re.compile(
 _REJECTED = re.compile(
     r"\b(?:incorrect|unsupported|inconsistent|inaccurate|(?:not|isn't|aren't) (?:\w+ )?(?:correct|supported|consistent|true|accurate))\b"
 )
+_FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
+_NUMBERED = re.compile(r"\s*\[\d{1,2}\]\s")
+_MARKER = re.compile(
+    r"^\W{0,3}(?:[-–—•+>]\s*|\(?\d{1,2}[.):]\s+|\[\d{1,2}\]\s*|"
+    r"(?:(?:web|image|google) )?(?:search )?(?:query|queries|search)\W{0,2}\d{0,2}\s*[:.)–-]\s*)+",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”")
+_MOST_ITEM_WORDS = 15  # more are a sentence of prose
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 
 
@@ -92,6 +101,57 @@ def labelled(reply: str, label: str) -> str | None:
     end = re.search(r"^\W{0,4}[A-Za-z][A-Za-z -]{1,30}[ \t]*:", rest, re.MULTILINE)
     value = (rest[: end.start()] if end else rest).strip()
     return value or None
+
+
+def listed(reply: str, most: int, *, cut: bool = False) -> list[str]:
+    """The short items of a list that a model wrote, each once, at most ``most``.
+
+    A list in JSON, or one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation marks), or several on
+    a line, numbered, in quotation marks or with semicolons between them. Announcements and sentences of prose are no items.
+
+    Args:
+        cut: The reply was cut off, so that its last item may be half of one.
+    """
+    text = _FENCE.sub("", reply[:_MOST_CHARACTERS])
+    found = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]
+    if cut and len(found) > 1:
+        found = found[:-1]
+    by_words = {
+        " ".join(item.lower().split()): item for item in reversed(found) if len(item.split()) <= _MOST_ITEM_WORDS
+    }
+    return list(reversed(by_words.values()))[:most]
+
+
+def _in_json(text: str) -> list[str]:
+    start = min((at for bracket in "[{" if (at := text.find(bracket, 0, _MOST_JSON)) >= 0), default=-1)
+    if start < 0 or _NUMBERED.match(text) or not re.match(r"[\[{]\s*[\[{\"']", text[start:]):
+        return []  # "[1] a query" is a line with a number
+    part = text[start : start + _MOST_JSON]
+    if sum(map(part.count, "{[(")) > _MOST_OPEN:
+        return []
+    try:
+        value: Any = json_repair.loads(part)
+    except (ValueError, RecursionError):
+        return []
+    while isinstance(value, dict):  # {"queries": [...]}, {"1": "...", "2": "..."}
+        inner = [each for each in value.values() if isinstance(each, list | dict)]
+        value = inner[0] if inner else list(value.values())
+    items = value if isinstance(value, list) else []
+    flat = [next(iter(each.values()), None) if isinstance(each, dict) else each for each in items]
+    return strings(flat, len(flat))
+
+
+def _items(line: str) -> list[str]:
+    """The items of a line; none of one that announces a list."""
+    said = _MARKER.sub("", line.replace("*", "").replace("`", "").strip())
+    quoted = [each for groups in _QUOTED.findall(said) if (each := next(filter(None, groups), "").strip())]
+    if len(quoted) > 1:
+        return quoted
+    if said.endswith(":"):
+        return []
+    parts = re.split(r"\s*;\s*|\s+\(?\d{1,2}[.)]\s+(?=\S)", said)
+    items = [_MARKER.sub("", part).strip(" \t\"'“”‘’,") for part in parts]
+    return [item for item in items if any(letter.isalnum() for letter in item)]
 
 
 def number(text: str | None, least: float, most: float) -> float | None:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from agents.models.architecture import BYTES, Architecture
 
+EIGHT_BIT = "float8"
+"""The rate of layers held in 8 bits; their inputs are rounded to 8 bits too (FP8 dynamic)."""
+
 FIGURES = Path(__file__).with_name("l40s.toml")
 
 
@@ -40,7 +43,12 @@ class Machine:
         gpu = table["gpu"]
         return cls(
             bandwidth=gpu["bandwidth"],
-            rates={"bfloat16": gpu["bfloat16"], "float16": gpu["bfloat16"], "float32": gpu["float32"]},
+            rates={
+                "bfloat16": gpu["bfloat16"],
+                "float16": gpu["bfloat16"],
+                "float32": gpu["float32"],
+                EIGHT_BIT: gpu["float8"],
+            },
             decode_efficiency=table["efficiency"]["decode"],
             prefill_efficiency=table["efficiency"]["prefill"],
             overhead=table["overhead"],
@@ -63,9 +71,15 @@ def text_parameters(model: Architecture) -> int:
     return model.parameters - model.vision_parameters - model.lookup_parameters
 
 
-def text_operations(model: Architecture, tokens: float) -> float:
-    """Operations for tokens of text."""
-    return 2.0 * text_parameters(model) * tokens
+def text_weight_bytes(model: Architecture, dtype: str) -> float:
+    """Bytes of those weights; layers in 8 bits are taken to be none of the picture encoder."""
+    return (text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
+
+
+def text_seconds(model: Architecture, machine: Machine, dtype: str, tokens: float) -> float:
+    """Seconds of arithmetic for tokens of text."""
+    plain = machine.computed(2.0 * (text_parameters(model) - model.eight_bit) * tokens, dtype)
+    return plain + (machine.computed(2.0 * model.eight_bit * tokens, EIGHT_BIT) if model.eight_bit else 0.0)
 
 
 def picture_operations(model: Architecture, pictures: float) -> float:
@@ -80,7 +94,7 @@ def picture_operations(model: Architecture, pictures: float) -> float:
 
 def prefill_seconds(model: Architecture, machine: Machine, dtype: str, *, tokens: float, pictures: float) -> float:
     """Seconds until the prompts of a batch, ``tokens`` and ``pictures`` in all, have been read."""
-    return machine.computed(text_operations(model, tokens) + picture_operations(model, pictures), dtype)
+    return text_seconds(model, machine, dtype, tokens) + machine.computed(picture_operations(model, pictures), dtype)
 
 
 def decode_seconds(
@@ -100,6 +114,5 @@ def decode_seconds(
     kept = tokens + batch * steps / 2  # the cache grows by a token a step: half of them on average
     if model.vision is not None:
         kept += pictures * model.vision.cached * model.vision.readers
-    weights = text_parameters(model) * BYTES[dtype]
-    step = machine.read_from_memory(weights + kept * model.decoder.kv_bytes(dtype))
-    return steps * (max(step, machine.computed(text_operations(model, batch), dtype)) + overhead)
+    step = machine.read_from_memory(text_weight_bytes(model, dtype) + kept * model.decoder.kv_bytes(dtype))
+    return steps * (max(step, text_seconds(model, machine, dtype, batch)) + overhead)

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from PIL import Image
+
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest, ModelError
@@ -26,7 +28,7 @@ from benchmarks.latency.meter import Call, CallLog, Metered, MeteredModels
 CHAT_ROLES = ("chat", "small_chat")
 
 
-TEXT = """1. The exact name of the object that the question is about is a landmark.
+TEXT = """1. The exact name of the object that the question is about is unknown.
 2. I cannot determine the figure that the question is about.
 Reason: the evidence names it [1].
 Relevant documents: [1] [2]
@@ -36,9 +38,10 @@ Confidence: 0.7
 External: yes
 Current: no
 Answer: It was opened in 1889 and made by a company from Paris [1]."""
-"""Holds every label that a prompt asks for; the draft does not know the answer, so that nothing is cut short."""
+"""Holds every label that a prompt asks for; the draft knows neither object nor answer, so that nothing is cut short."""
 
 _WORDS = "landmark tower"
+_PICTURE = (640, 480)
 
 
 class StandInChat:
@@ -79,6 +82,17 @@ def example(schema: Mapping[str, Any]) -> Any:
     return _WORDS
 
 
+class PicturedSearch(SearchGateway):
+    """A search whose picture cache holds every picture of the index, as at the competition."""
+
+    def pictures(
+        self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
+    ) -> dict[str, Image.Image]:
+        """A plain picture for each URL; what a picture shows costs no time."""
+        del fetch, deadline
+        return {url: Image.new("RGB", _PICTURE) for url in urls if url}
+
+
 class StandInModels(ModelSet):
     """The models of the embedded profile, with stand-ins for chat."""
 
@@ -99,7 +113,7 @@ def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: Mod
     """
     log = CallLog()
     metered = MeteredModels(StandInModels(models), log)
-    search = cast(SearchGateway, Metered(SearchGateway(pipeline), "search", log))
+    search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
     prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
     stages = Pipeline(settings, metered, search, prompts)
     for turn in asked:

@@ -240,10 +240,11 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
     ranked = (TOWER[0], document("height 330 m", "kg", url=url))
     search = pictured(tmp_path, url)
 
-    def ask(method: str, **fields: Any) -> ChatRequest:
+    def ask(method: str, limits: dict[str, int] | None = None, **fields: Any) -> ChatRequest:
         chat = ScriptedChat(lambda _: "It is 330 m tall [1].")
         asked = turn("How tall?", ranked=ranked, **fields)
-        run(CitedAnswer, [asked], context(settings(cited_answer={"method": method}), search, chat=chat))
+        made = settings(cited_answer={"method": method}, limits=limits or {})
+        run(CitedAnswer, [asked], context(made, search, chat=chat))
         assert asked.candidate is not None
         assert asked.candidate.text == "It is 330 m tall [1]."
         return chat.requests[0]
@@ -252,6 +253,10 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
     assert [picture.size for picture in plain.messages[-1].images] == [(64, 48), (5, 7)]
     assert "[2] T: height 330 m" in plain.messages[-1].content
     assert "Picture 1 after the photo belongs to [2]" in plain.messages[-1].content
+    sheet = ask("vanilla", limits={"pictures": 1})
+    assert [picture.size for picture in sheet.messages[-1].images] == [(1120, 1120)]
+    assert "labelled [n] belongs to document [n]" in sheet.messages[-1].content
+    assert "after the photo" not in sheet.messages[-1].content
     known = ask("vanilla", knowledge={ranked[1]: "A red square."})
     assert [picture.size for picture in known.messages[-1].images] == [(64, 48)]
     assert "[2] T: A red square." in known.messages[-1].content

@@ -116,6 +116,20 @@ def test_pictures_are_shown_and_numbered_and_a_missing_one_leaves_the_text(tmp_p
     assert notes(asked)["pictures"] == 2
 
 
+@pytest.mark.parametrize("preset", ["core_mmrag", "core_mmrag_calls"])
+def test_on_a_gpu_every_prompt_shows_one_picture_and_names_what_stands_on_it(tmp_path: Path, preset: str) -> None:
+    chat = ScriptedChat(lambda request: FIGURE_2 if "four steps" in request.messages[0].content else "C")
+    run_all([turn("q")], load_settings(preset, "gpu"), Planes(tmp_path), chat)
+    messages = [message for request in chat.requests for message in request.messages if message.images]
+    assert messages and all(len(message.images) == 1 for message in messages)
+    sheets = [message for message in messages if message.images[0].size == (1120, 1120)]
+    assert len(sheets) == (1 if preset == "core_mmrag" else 2)  # the choice of an entry, and the answer from it
+    assert all('labelled "Photo" is the photo' in message.content for message in sheets)
+    assert 'Reference A: Lockheed L-1011\nPicture: labelled "A"\n' in sheets[0].content
+    assert 'Reference C: McDonnell Douglas DC-10\nPicture: labelled "C"\n' in sheets[0].content
+    assert "number" not in sheets[0].content.split("Question:")[0] and 'labelled "B"' not in sheets[0].content
+
+
 @pytest.mark.parametrize(
     ("reply", "answer", "entry"),
     [

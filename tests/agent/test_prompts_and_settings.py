@@ -138,6 +138,28 @@ def test_a_profile_takes_from_its_base_what_it_does_not_name(tmp_path: Path) -> 
         load_profile("lost", tmp_path)
 
 
+def test_a_profile_of_the_same_machine_has_its_limits_its_options_and_what_presets_say_for_it(tmp_path: Path) -> None:
+    base = (
+        '[models.chat]\nkind = "a"\n[limits]\nseconds_per_turn = 7.0\nbatch_size = 4\n'
+        "[presets.p.chat]\nimages = 3\n[presets.q.chat]\nimages = 2\n"
+    )
+    write(tmp_path, "base.toml", base)
+    same = 'extends = "base"\nsame_machine = true\n[limits]\nbatch_size = 2\n[presets.q.chat]\nimages = 5\n'
+    write(tmp_path, "same.toml", same)
+    write(tmp_path, "other.toml", 'extends = "base"\n')
+    made, other = load_profile("same", tmp_path), load_profile("other", tmp_path)
+    assert made.limits == {"seconds_per_turn": 7.0, "batch_size": 2} and other.limits == {}
+    assert (made.under("p").models["chat"]["images"], made.under("q").models["chat"]["images"]) == (3, 5)
+    assert other.under("p").models["chat"] == {"kind": "a"}
+    preset = (
+        'stages = ["understand", "image_search", "answer", "finalise"]\n[profiles.base.image_search]\nk = 2\nmin_score = 0.5\n'
+        "[profiles.same.image_search]\nk = 3\n"
+    )
+    write(tmp_path, "p.toml", preset)
+    found = {name: load_settings("p", name, tmp_path, tmp_path).image_search for name in ("base", "same", "other")}
+    assert [(each.k, each.min_score) for each in found.values()] == [(2, 0.5), (3, 0.5), (5, 0.0)]
+
+
 def test_a_cpu_has_more_time_than_the_challenge_gives() -> None:
     gpu, embedded = (load_settings("best", profile).limits for profile in ("gpu", "embedded"))
     assert (gpu.seconds_per_turn, gpu.seconds_per_dialog) == (10.0, 30.0)

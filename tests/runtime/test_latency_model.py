@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -26,11 +27,12 @@ from benchmarks.latency.cost import (
 from benchmarks.latency.meter import Call
 from benchmarks.latency.recorded_calls import example, read, record, write
 from benchmarks.latency.replayed_calls import CONFIGS, Placed, batches, placed_models, seconds_of, turn_seconds
-from tests.agent.scripted import WordOverlapReranker
+from benchmarks.latency_sim import parts_of
+from tests.agent.scripted import ScriptedPipeline, WordOverlapReranker
 
 MACHINE = Machine(
     bandwidth=1000.0,
-    rates={"bfloat16": 200.0, "float32": 50.0},
+    rates={"bfloat16": 200.0, "float32": 50.0, "float8": 400.0},
     decode_efficiency=0.5,
     prefill_efficiency=0.5,
     overhead={
@@ -76,6 +78,16 @@ def test_decoding_reads_weights_and_caches_once_a_step_for_all_requests() -> Non
     assert decode_seconds(SEEING, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=1, overhead=0.0) == (
         pytest.approx(10 * with_picture)
     )
+
+
+def test_layers_in_8_bits_are_read_in_half_the_time_and_computed_at_their_own_rate() -> None:
+    half = dataclasses.replace(TEXT, eight_bit=50)
+    # 50 parameters at 200 x 0.5 operations a second, 50 at 400 x 0.5, 2 operations each for 7 tokens
+    assert prefill_seconds(half, MACHINE, "bfloat16", tokens=7, pictures=0) == pytest.approx(7.0 + 3.5)
+    fast = dataclasses.replace(MACHINE, rates={"bfloat16": 1e9, "float8": 1e9})
+    # 50 parameters of 2 bytes, 50 of 1; 30 tokens of 4 bytes; 500 bytes a second
+    step = decode_seconds(half, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.0)
+    assert step == pytest.approx(10 * (100 + 50 + 120) / 500)
 
 
 def test_requests_beyond_those_at_once_wait() -> None:
@@ -147,6 +159,14 @@ def test_real_stages_are_recorded_with_their_prompts(tmp_path: Path) -> None:
         read(path)
 
 
+def test_pictures_of_the_graph_are_counted_as_if_all_were_in_the_cache() -> None:
+    pipeline = ScriptedPipeline({(64, 48): ("Tower", {"height": "330 m"})}, {})
+    for profile, pictures in (("no overlay", 2), ("gpu", 1)):  # photo and entry; both on one sheet
+        made = load_settings("core_mmrag", profile)
+        (calls,) = record([Turn("How tall is this?", Image.new("RGB", (64, 48)))], made, pipeline, models())
+        assert [call.pictures for call in calls if call.method == "chat"] == [pictures]
+
+
 def test_a_stage_that_fails_spoils_no_figures() -> None:
     with pytest.raises(ModelError, match="stage ground"):
         list(
@@ -157,6 +177,7 @@ def test_a_stage_that_fails_spoils_no_figures() -> None:
 def test_the_figures_of_the_l40s_are_those_of_its_datasheet() -> None:
     machine = Machine.read()
     assert machine.bandwidth == 864e9 and machine.rates["bfloat16"] == 362.05e12
+    assert machine.rates["float8"] == 733e12
     assert 0 < machine.decode_efficiency <= 0.6 and 0 < machine.prefill_efficiency <= 0.5
     assert machine.published == (4.15, 4.79, 7.00)
 
@@ -167,6 +188,12 @@ def test_llama_decodes_at_the_pace_that_its_size_allows() -> None:
     machine = Machine.read()
     step = decode_seconds(found, machine, "bfloat16", steps=1, batch=1, tokens=0, pictures=0, overhead=0.0)
     assert math.isclose(step, 2 * 9.28e9 / (864e9 * 0.55), rel_tol=0.01)
+
+
+def test_dialogs_are_told_apart_by_the_turns_of_their_sessions() -> None:
+    assert [sum(part) for part in parts_of([1.0, 2.0, 3.0, 4.0], [1, 3])] == [1.0, 9.0]
+    with pytest.raises(ValueError, match="4 turns were recorded, the sessions have 3"):
+        list(parts_of([1.0, 2.0, 3.0, 4.0], [1, 2]))
 
 
 def test_models_are_placed_as_the_profile_loads_them() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from PIL import Image
 
 from agents.models.base import Box, Detection
+
+_MOST_PLACES = 16
+"""Squares in a row: a strip of a picture would have thousands."""
 
 
 def overlap(one: Box, other: Box) -> float:
@@ -37,6 +41,28 @@ def suppress(detections: Sequence[Detection], most_overlap: float) -> list[Detec
         if all(overlap(detection.box, other.box) <= most_overlap for other in kept):
             kept.append(detection)
     return kept
+
+
+def squares(width: int, height: int, scales: Sequence[float]) -> list[Box]:
+    """Square boxes of several sizes that cover an image of ``width`` x ``height`` pixels, larger ones first.
+
+    Neighbours of a size share half of their side or more, but in pictures so long that this would take more than ``_MOST_PLACES`` in a row.
+
+    Args:
+        scales: Sides as shares of the image's shorter side, 0 to 1.
+    """
+    found = []
+    for scale in sorted(set(scales), reverse=True):
+        side = max(1.0, scale * min(width, height))
+        lefts, tops = (_steps(length - side, side / 2) for length in (width, height))
+        found += [Box(left, top, left + side, top + side) for top in tops for left in lefts]
+    return found
+
+
+def _steps(way: float, most: float) -> list[float]:
+    """Places from 0 to ``way``, evenly and at most so far apart."""
+    count = min(_MOST_PLACES - 1, math.ceil(way / most - 1e-9)) if way > 0 else 0
+    return [way * step / count for step in range(count + 1)] if count else [max(0.0, way) / 2]
 
 
 def usable(

@@ -1,0 +1,71 @@
+"""Which chunks speak to the question, judged one by one by the chat model that sees the picture (task 2's winner, team NVIDIA)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from agents.methods.first_token import yes_probability
+from agents.models.base import ChatReply
+from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_text import evidence_for_trace
+from agents.texts.replies import yes_or_no
+from agents.turn import Evidence, Turn
+
+_CHUNKS_WHEN_SHORT = 4
+EGOCENTRIC = (960, 1280)
+"""Pixels of the photos of smart glasses, by which the winner tells them."""
+
+
+class Relevance(Stage):
+    """Chunks that the chat model says yes to, by P(yes) on each with the picture, best first; one batched call of one word each."""
+
+    class Options(StageOptions):
+        """Judging chunks one by one."""
+
+        most: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
+        threshold: float = Field(0.5, ge=0, le=1, description="least P(yes)")
+        k: int = Field(8, ge=1, description="chunks kept")
+        least: int = Field(0, ge=0, description="chunks kept at least, the best ones below the threshold")
+        least_egocentric: int = Field(0, ge=0, description="the same for photos of smart glasses (960 x 1280 pixels)")
+
+    options: Options
+    fills = ("ranked",)
+    templates = ("context_relevance",)
+    when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
+    least_seconds = 1.0
+    wanted_seconds = 3.0
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``ranked``; a turn none of whose chunks was judged keeps its ranking."""
+        most = min(self.options.most, _CHUNKS_WHEN_SHORT) if context.short else self.options.most
+        prompt = context.prompts["context_relevance"]
+        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(most)]
+        requests = [prompt.request(image=turn.image, question=turn.question, chunk=chunk) for turn, chunk in shown]
+        judged: dict[int, list[Evidence]] = {}
+        for (turn, chunk), reply in zip(shown, context.ask(prompt, requests), strict=True):
+            probability = relevant(reply)
+            if probability is not None:
+                judged.setdefault(id(turn), []).append(chunk.scored(probability))
+        for turn in turns:
+            if id(turn) in judged:
+                turn.ranked = self._kept(turn, judged[id(turn)])
+            turn.note(judged=len(judged.get(id(turn), ())), evidence=evidence_for_trace(turn.ranked or ()))
+
+    def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
+        options = self.options
+        best = sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
+        passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
+        egocentric = turn.image is not None and turn.image.size == EGOCENTRIC
+        least = options.least_egocentric if egocentric else options.least
+        return tuple(best[: min(options.k, max(passing, least))])
+
+
+def relevant(reply: ChatReply) -> float | None:
+    """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
+    probability = yes_probability(reply.opening)
+    if probability is None and reply.finish_reason != "error":
+        said = yes_or_no(reply.text)
+        return None if said is None else float(said)
+    return probability
