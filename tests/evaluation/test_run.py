@@ -86,7 +86,7 @@ def test_a_run_leaves_the_organisers_files_behind(world: Path, capsys: pytest.Ca
     printed = capsys.readouterr().out
     assert "85.7%" in printed
     assert "report.html" in printed
-    assert "cut at 75 tokens by" in printed
+    assert "cut at 75 tokens, <|begin_of_text|> among them, by" in printed
     assert "What is number 2?" in printed
     assert "not in the image cache" in (world / "out" / "report.html").read_text()
 
