@@ -59,6 +59,7 @@ class Launch:
         *,
         without: Sequence[str] = (),
         overrides: Sequence[str] = (),
+        chat_model: str | None = None,
         cache: Path = DEFAULT_CACHE,
     ) -> Launch:
         """Read a preset and a profile by name.
@@ -66,13 +67,15 @@ class Launch:
         Args:
             without: Stages, or groups of stages, that are left out.
             overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
+            chat_model: Weights or model in place of those of the profile's chat model.
 
         Raises:
             agents.profiles.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown or malformed.
         """
         chosen = load_profile(profile)
         settings = load_settings(preset, chosen, overrides=overrides).without(without)
-        return cls(preset, chosen.under(preset), settings, cache)
+        profiled = chosen.under(preset)
+        return cls(preset, profiled if chat_model is None else profiled.with_chat_model(chat_model), settings, cache)
 
     @classmethod
     def from_environment(cls) -> Launch:

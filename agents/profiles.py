@@ -97,6 +97,20 @@ class Profile(Table):
         models = {role: {**spec, **changed.get(role, {})} for role, spec in self.models.items()}
         return self.model_copy(update={"models": models}) if changed else self
 
+    def with_chat_model(self, name: str) -> Profile:
+        """The profile with other weights, or another model of its server, as its chat model.
+
+        Raises:
+            SettingsError: The chat model has neither ``path`` nor ``model``.
+        """
+        chat = self.models.get("chat", {})
+        option = next((option for option in ("path", "model") if option in chat), None)
+        if option is None:
+            raise SettingsError(
+                f"the chat model of profile {self.name!r} has no weights or model to replace by {name!r}; gpu and server have"
+            )
+        return self.model_copy(update={"models": {**self.models, "chat": {**chat, option: name}}})
+
     def with_lora(self, lora: LoraSettings | None) -> Profile:
         """The profile with a preset's adapter on its chat model.
 

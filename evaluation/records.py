@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +9,7 @@ I_DONT_KNOW = "I don't know"
 """The answer that counts as a miss in both releases of the organiser's evaluation."""
 
 MAX_ANSWER_TOKENS = 75
-"""The evaluator cuts every answer at this many Llama-3.2 tokens (starter kit and research release)."""
+"""The evaluator cuts every answer at this many Llama-3.2 tokens, the one that begins the text among them (both releases)."""
 
 DEFAULT_REVISION = "v0.1.2"
 """The newest revision of the public data sets that we know."""
@@ -39,7 +38,8 @@ class Session:
 
     Attributes:
         row: Position in the data set, by which the image is fetched.
-        image_url: Where to download the image when the row carries none; None for an egocentric image.
+        image_url: Where to download the image when the row carries none; None for an egocentric image. "" for an image
+            that has no address either and counts as no egocentric one (the organiser's releases).
     """
 
     session_id: str
@@ -49,8 +49,8 @@ class Session:
 
     @property
     def is_ego(self) -> bool:
-        """Whether the image is egocentric: its row has no ``image_url`` (None or "")."""
-        return not self.image_url
+        """Whether the image is egocentric: it has no ``image_url``."""
+        return self.image_url is None
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,6 @@ def answered(session: Session, turn: QuestionTurn, response: str) -> AnsweredTur
     )
 
 
-def count_turns(sessions: Sequence[Session]) -> int:
-    """How many questions the sessions hold together."""
-    return sum(len(session.turns) for session in sessions)
-
-
 @dataclass(frozen=True)
 class RunLogLine:
     """What asking one turn cost.
@@ -179,7 +174,7 @@ class JudgedTurn:
 
     Attributes:
         exact: The answer equals the ground truth, but for case and blanks around it.
-        correct: Exact, or the judge says so; never together with ``miss``.
+        correct: Exact, or the judge says so; together with ``miss`` only under rules that take a right "I don't know" for both.
         semantic: The judge's verdict; None where it was not asked (exact or miss).
         reason: The judge's words.
         judge_failed: The judge gave no usable reply, and the answer counts as wrong for that.

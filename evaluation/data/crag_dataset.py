@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import datasets
 
-from evaluation.data.dataset_images import ImageCache, LoadedImage, decode_cell, fit_ego
-from evaluation.data.known_sessions import REPLACED_IMAGE_URLS, SKIPPED_SESSIONS
+from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
 from evaluation.data.rows import label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
+from evaluation.rules import OURS, Rules
 
 DatasetType = Literal["single-turn", "multi-turn"]
 HUB_ORGANISATION = "crag-mm-2025"
@@ -84,6 +84,7 @@ class CragDataset:
         images: Where images given by URL come from.
         accept: Short right answers by interaction_id (``accept.json``), for the rule judge.
         facts: What is known of turns by interaction_id (``content_ids.json``), for scores of groups.
+        rules: Which sessions are skipped, and what becomes of egocentric images.
     """
 
     def __init__(
@@ -93,18 +94,24 @@ class CragDataset:
         images: ImageCache,
         accept: Mapping[str, Sequence[str]] | None = None,
         facts: Mapping[str, TurnFacts] | None = None,
+        rules: Rules = OURS,
     ) -> None:
         self.name = name
         self.accept = {key: tuple(forms) for key, forms in (accept or {}).items()}
         self.facts = dict(facts or {})
         self._images = images
+        self._fit = EGO_IMAGES[rules.ego_image]
         labels = label_features(table.features)
         text_columns = [column for column in table.column_names if column != "image"]
         rows = table.select_columns(text_columns)
+        skipped = rules.skipped_sessions
         self.sessions: tuple[Session, ...] = tuple(
-            to_session(row, position, labels)
+            # the organiser's queue keeps a place for a session that it skips: here one without turns
+            Session(row["session_id"], (), position)
+            if row.get("session_id") in skipped
+            else to_session(row, position, labels, rules)
             for position, row in enumerate(rows)
-            if row.get("session_id") not in SKIPPED_SESSIONS
+            if rules.organiser_batches or row.get("session_id") not in skipped
         )
         self._cells = None
         if "image" in table.column_names:
@@ -123,23 +130,19 @@ class CragDataset:
         return iter(self.sessions)
 
     def image(self, session: Session) -> LoadedImage:
-        """The image of a session as the evaluator passes it: egocentric ones at most 960x1280; None with a note on a miss."""
+        """The image of a session as the evaluator passes it; None with a note on a miss."""
         return self._load(session)
 
     def _load_image(self, session: Session) -> LoadedImage:
         cell = self._cells[session.row]["image"] if self._cells is not None else None
         loaded = decode_cell(cell)
         if loaded is None and session.image_url:
-            if session.session_id in REPLACED_IMAGE_URLS and REPLACED_IMAGE_URLS[session.session_id] is None:
-                return LoadedImage(
-                    None, f"session {session.session_id}: its image_url is known dead; no replacement is set"
-                )
             loaded = self._images.load(session.image_url)
         if loaded is None:
             return LoadedImage(None, f"session {session.session_id} has neither image nor image_url")
         if loaded.image is None:
             return LoadedImage(None, f"session {session.session_id}: {loaded.note}")
-        return LoadedImage(fit_ego(loaded.image), loaded.note) if session.is_ego else loaded
+        return loaded if session.image_url else LoadedImage(self._fit(loaded.image), loaded.note)
 
 
 def load(
@@ -149,6 +152,7 @@ def load(
     path: Path | None = None,
     cache: Path = Path(".cache"),
     online: bool = False,
+    rules: Rules = OURS,
 ) -> CragDataset:
     """Load one split from the hub, or from a local folder where ``path`` is given.
 
@@ -170,7 +174,7 @@ def load(
                 f"{name} (revision {revision}, split {split}) could not be loaded: {error}. "
                 "Without network, name a local copy with --dataset PATH."
             ) from error
-        return CragDataset(table, f"{name}@{revision}/{split}", ImageCache([shared_images], online))
+        return CragDataset(table, f"{name}@{revision}/{split}", ImageCache([shared_images], online), rules=rules)
 
     source = find_local(path, dataset_type, revision)
     if split not in source.splits:
@@ -190,6 +194,7 @@ def load(
         ImageCache([*folders, shared_images], online),
         accept=read_accept(source.folders),
         facts=read_facts(source.folders),
+        rules=rules,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
@@ -15,9 +15,10 @@ from PIL import Image, ImageOps
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from evaluation.records import Session
+from evaluation.rules import EgoImage
 
 EGO_SIZE = (960, 1280)
-"""Width and height in pixels into which the evaluator fits an egocentric image that is larger (challenge rules)."""
+"""Width and height in pixels of egocentric images (challenge rules)."""
 
 MAX_IMAGE_BYTES = 64 * 1024 * 1024
 """A download longer than this is refused; the largest images of the public sets are some tens of megabytes."""
@@ -77,6 +78,18 @@ def fit_ego(image: Image.Image) -> Image.Image:
     elif image.mode.startswith("I;16"):
         image = image.convert("I")
     return ImageOps.contain(image, EGO_SIZE, Image.Resampling.LANCZOS)
+
+
+def stretch_ego(image: Image.Image) -> Image.Image:
+    """Resize an egocentric image to 960x1280 whatever its aspect, with Pillow's default filter (research release)."""
+    return image.resize(EGO_SIZE)
+
+
+EGO_IMAGES: Mapping[EgoImage, Callable[[Image.Image], Image.Image]] = {
+    "as it is": lambda image: image,
+    "fitted": fit_ego,
+    "stretched": stretch_ego,
+}
 
 
 class ImageCache:

@@ -11,8 +11,8 @@ from typing import Any
 
 import datasets
 
-from evaluation.data.known_sessions import REPLACED_IMAGE_URLS
 from evaluation.records import EvaluationError, QuestionTurn, Session
+from evaluation.rules import OURS, Rules
 
 _LABEL_COLUMNS = ("domain", "query_category", "dynamism", "image_quality")
 
@@ -32,8 +32,13 @@ def label_features(features: Mapping[str, Any] | None) -> dict[str, datasets.Cla
     return found
 
 
-def to_session(row: Mapping[str, Any], position: int, labels: Mapping[str, datasets.ClassLabel]) -> Session:
+def to_session(
+    row: Mapping[str, Any], position: int, labels: Mapping[str, datasets.ClassLabel], rules: Rules = OURS
+) -> Session:
     """The typed session of a row (without its image).
+
+    Args:
+        rules: Which rows are egocentric, and addresses of images that have moved.
 
     Raises:
         EvaluationError: The row has no session_id or its turns lack a query or an interaction_id.
@@ -60,9 +65,9 @@ def to_session(row: Mapping[str, Any], position: int, labels: Mapping[str, datas
                 image_quality=_label(turn, "image_quality", labels),
             )
         )
-    url = row.get("image_url") or None
-    if url and session_id in REPLACED_IMAGE_URLS:
-        url = REPLACED_IMAGE_URLS[session_id] or url
+    url = rules.moved_images.get(session_id, row.get("image_url"))
+    if not url and rules.blank_address_is_ego:
+        url = None
     return Session(session_id=str(session_id), turns=tuple(turns), row=position, image_url=url)
 
 

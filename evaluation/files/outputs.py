@@ -12,19 +12,20 @@ from typing import Any
 import pandas as pd
 
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
+from evaluation.rules import OURS, Rules
 from evaluation.scores.scoring import ego_subset, scores_dictionary
 
 ALL_TURNS = "turn_evaluation_results_all.csv"
 EGO_TURNS = "turn_evaluation_results_ego.csv"
 SCORES = "scores_dictionary.json"
 
-_ORGANISER_COLUMNS = (
+ORGANISER_COLUMNS = (
     "session_id", "interaction_id", "turn_idx", "is_ego", "image_quality", "query_category", "domain", "dynamism",
     "query", "ground_truth", "agent_response", "total_turn_count", "interaction_id_history",
     "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
 )  # fmt: skip
 COLUMNS = (
-    *_ORGANISER_COLUMNS,
+    *ORGANISER_COLUMNS,
     "is_hallucination",
     "seconds",
     "batch_seconds",
@@ -36,8 +37,15 @@ COLUMNS = (
 """The organiser's columns and, after them, ours."""
 
 
-def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | None = None) -> pd.DataFrame:
-    """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty without a run log."""
+def turn_table(
+    turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | None = None, rules: Rules = OURS
+) -> pd.DataFrame:
+    """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty without a run log.
+
+    By the rules of a release the organiser's columns alone, sorted by session and turn.
+    """
+    if rules.organiser_tables:
+        return _organiser_table(turns, rules)
     rows = []
     for judged in turns:
         cost = (costs or {}).get(judged.turn.key)
@@ -60,24 +68,40 @@ def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | No
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+def _organiser_table(turns: Sequence[JudgedTurn], rules: Rules) -> pd.DataFrame:
+    """Exact answers are semantically correct, what no judge was asked of is not; ``api_response`` is the reply as a dictionary."""
+    rows = []
+    for judged in sorted(turns, key=lambda judged: (judged.turn.session_id, judged.turn.turn_idx)):
+        reply: dict[str, Any] = {"accuracy": judged.semantic, "eval_result": judged.reason}
+        if rules.judge_reply == "structured":
+            del reply["eval_result"]
+        answered = judged.semantic is not None and judged.reason and not judged.judge_failed
+        verdicts = (judged.exact, judged.correct, judged.miss, judged.exact or bool(judged.semantic))
+        cells = (*judged.turn.to_dict().values(), *verdicts, reply if answered else None)
+        rows.append(dict(zip(ORGANISER_COLUMNS, cells, strict=True)))
+    return pd.DataFrame(rows, columns=list(ORGANISER_COLUMNS))
+
+
 def write_outputs(
     output_dir: Path,
     turns: Sequence[JudgedTurn],
     about: Mapping[str, Any],
     costs: Mapping[Key, RunLogLine] | None = None,
+    rules: Rules = OURS,
 ) -> dict[str, Any]:
     """Write both turn tables and the scores.
 
     Args:
         about: What the scores were made with; goes into scores_dictionary.json.
+        rules: Of the scores and the tables.
 
     Returns:
         The content of scores_dictionary.json.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
-    turn_table(turns, costs).to_csv(output_dir / ALL_TURNS, index=False)
-    turn_table(ego_subset(turns), costs).to_csv(output_dir / EGO_TURNS, index=False)
-    scores = scores_dictionary(turns, about)
+    turn_table(turns, costs, rules).to_csv(output_dir / ALL_TURNS, index=False)
+    turn_table(ego_subset(turns), costs, rules).to_csv(output_dir / EGO_TURNS, index=False)
+    scores = scores_dictionary(turns, about, rules)
     text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
     (output_dir / SCORES).write_text(text, encoding="utf-8")
     return scores

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
-from evaluation.records import AnsweredTurn, EvaluationError
+from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
 
@@ -85,7 +85,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     """Saved answers, for judging them again.
 
     Only session_id, interaction_id, query, ground_truth and agent_response are required; turn_idx defaults to the
-    position within the session, total_turn_count to the number of its lines.
+    position within the session, total_turn_count to the number of its lines. Ids that are numbers become text.
 
     Raises:
         EvaluationError: The file is missing or empty, or a line is not such an object; names the line.
@@ -101,14 +101,13 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
         raise EvaluationError(f"{path} holds no answers")
     totals = Counter(line.session_id for _, line in lines)
     sessions: dict[str, list[str]] = {}
-    seen: dict[str, int] = {}
+    seen: dict[Key, int] = {}
     turns = []
     for number, line in lines:
-        if line.interaction_id in seen:
-            raise EvaluationError(
-                f"{path}, line {number}: {line.interaction_id} stands in line {seen[line.interaction_id]} already"
-            )
-        seen[line.interaction_id] = number
+        key = (line.session_id, line.interaction_id)
+        if key in seen:
+            raise EvaluationError(f"{path}, line {number}: {line.interaction_id} stands in line {seen[key]} already")
+        seen[key] = number
         earlier = sessions.setdefault(line.session_id, [])
         by_place = {
             "turn_idx": len(earlier),
@@ -126,8 +125,8 @@ class _Line(BaseModel):
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    session_id: StrictStr
-    interaction_id: StrictStr
+    session_id: str
+    interaction_id: str
     query: StrictStr
     ground_truth: StrictStr
     agent_response: StrictStr

@@ -6,17 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from tqdm import tqdm
 
-from evaluation.judge.judge_prompts import CHALLENGE_JUDGE
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, JudgedTurn, JudgeItem, TurnFacts, Verdict
-from evaluation.scores.scoring import MissRule, is_exact, is_miss
-
-if TYPE_CHECKING:
-    from evaluation.judge.openai_judge import Style
+from evaluation.rules import OURS, Reply, Rules
+from evaluation.scores.scoring import is_exact, is_miss
 
 
 @runtime_checkable
@@ -35,13 +32,24 @@ class Judge(Protocol):
         ...
 
 
+class NoJudge:
+    """Exact answers alone are correct: what ``--eval-model None`` is to the organiser's releases."""
+
+    name = "none (exact answers alone)"
+    parallel = False
+
+    def judge(self, item: JudgeItem) -> Verdict:  # noqa: ARG002
+        """Wrong, whatever it is."""
+        return Verdict(False)
+
+
 def judge_turns(
     turns: Sequence[AnsweredTurn],
     judge: Judge,
     *,
     accept: Mapping[str, Sequence[str]] | None = None,
     facts: Mapping[str, TurnFacts] | None = None,
-    miss_rule: MissRule = "either",
+    rules: Rules = OURS,
     workers: int = 1,
     progress: bool = False,
 ) -> list[JudgedTurn]:
@@ -50,6 +58,7 @@ def judge_turns(
     Args:
         accept: Short right answers by interaction_id.
         facts: What is known of turns by interaction_id, for scores of groups.
+        rules: What a miss is, and whether one can be correct.
         workers: Threads, for a judge that waits for a server.
 
     Raises:
@@ -60,20 +69,21 @@ def judge_turns(
             turn.query, turn.ground_truth, turn.agent_response, tuple((accept or {}).get(turn.interaction_id, ()))
         )
         for position, turn in enumerate(turns)
-        if not is_miss(turn.agent_response, miss_rule) and not is_exact(turn.agent_response, turn.ground_truth)
+        if not is_miss(turn.agent_response, rules.miss_rule) and not is_exact(turn.agent_response, turn.ground_truth)
     }
     verdicts = _ask(judge, items, workers if judge.parallel else 1, progress)
     judged = []
     for position, turn in enumerate(turns):
         exact = is_exact(turn.agent_response, turn.ground_truth)
-        miss = is_miss(turn.agent_response, miss_rule)
+        miss = is_miss(turn.agent_response, rules.miss_rule)
         verdict = verdicts.get(position)
         judged.append(
             JudgedTurn(
                 turn=turn,
                 exact=exact,
                 miss=miss,
-                correct=not miss and (exact or (verdict is not None and verdict.correct)),
+                correct=(exact and (rules.known_miss_is_correct or not miss))
+                or (verdict is not None and verdict.correct),
                 semantic=None if verdict is None else verdict.correct,
                 reason="miss" if miss else "exact" if exact else verdict.reason if verdict is not None else "",
                 judge_failed=verdict is not None and verdict.failed,
@@ -104,22 +114,30 @@ def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: b
 
 
 def choose_judge(
-    eval_model: str | None, *, cache: Path, style: Style | None = None, base_url: str | None = None
+    eval_model: str | None,
+    *,
+    cache: Path,
+    style: Reply | None = None,
+    base_url: str | None = None,
+    rules: Rules = OURS,
 ) -> Judge:
     """The judge named by ``--eval-model``.
 
     Args:
-        eval_model: A model name; "None" or "rule" for the rule judge; None for gpt-4o-mini where OPENAI_API_KEY is set
-            and the rule judge elsewhere.
+        eval_model: A model name; "rule" for the rule judge; "None" for that or for none at all, as the rules have it; None
+            for the model of the rules where OPENAI_API_KEY is set and the rule judge elsewhere.
         cache: Folder under which judgements are kept.
+        style: The form of its reply; that of the rules where None.
 
     Raises:
         JudgeError: A model is named, and there is neither a key nor a server for it.
     """
     if eval_model is None:
-        eval_model = CHALLENGE_JUDGE if os.environ.get("OPENAI_API_KEY") else "None"
+        eval_model = rules.judge_model if os.environ.get("OPENAI_API_KEY") else "rule"
+    if eval_model.lower() == "none" and not rules.rule_judge:
+        return NoJudge()
     if eval_model.lower() in {"none", "rule", ""}:
         return RuleJudge()
     from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
 
-    return OpenAIJudge(eval_model, style=style, base_url=base_url, cache=cache / "judge")
+    return OpenAIJudge(eval_model, style=style or rules.judge_reply, base_url=base_url, cache=cache / "judge")

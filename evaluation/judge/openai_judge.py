@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -13,8 +13,8 @@ from evaluation.judge.judge_prompts import CHALLENGE_JUDGE, load_prompt
 from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, Wait
 from evaluation.judge.verdict_cache import VerdictCache
 from evaluation.records import JudgeItem, Verdict
+from evaluation.rules import Reply
 
-Style = Literal["structured", "explained"]
 TRIES = 3
 """How often a reply that is no verdict is asked for again (research release)."""
 
@@ -28,7 +28,7 @@ class Accuracy(BaseModel):
     accuracy: bool
 
 
-def style_of(model: str) -> Style:
+def style_of(model: str) -> Reply:
     """The style in which a model judges by default: gpt-4o explains (research release), others reply in JSON (challenge)."""
     name = model.rsplit("/", 1)[-1]
     return "explained" if name.startswith("gpt-4o") and "mini" not in name else "structured"
@@ -55,7 +55,7 @@ class OpenAIJudge:
         self,
         model: str = CHALLENGE_JUDGE,
         *,
-        style: Style | None = None,
+        style: Reply | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
         cache: Path | None = None,
@@ -65,7 +65,7 @@ class OpenAIJudge:
         self._server = ModelServer(
             model, "--eval-model None for the rule judge", base_url, api_key, timeout=timeout, wait=wait
         )
-        self.style: Style = style or style_of(model)
+        self.style: Reply = style or style_of(model)
         self.name = f"{model} ({self.style})"
         self._prompt = load_prompt(self.style)
         self._cache = VerdictCache(cache) if cache is not None else None

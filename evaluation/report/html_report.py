@@ -17,6 +17,7 @@ from evaluation.files.traces import TraceView, match_traces
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
 from evaluation.report.thumbnails import crops, data_url, thumbnail
+from evaluation.rules import OURS, Rules
 from evaluation.scores.scoring import Scores, by_session, score, scores_dictionary
 
 REPORT = "report.html"
@@ -43,6 +44,7 @@ class ReportPart:
         photos: By session_id how to get the photo; sessions without one show none.
         traces: The agent's traces, as ``traces.read_traces`` gives them.
         costs: Run log by turn.
+        rules: The rules of the scores.
     """
 
     name: str
@@ -50,11 +52,12 @@ class ReportPart:
     photos: Mapping[str, Photo]
     traces: Sequence[TraceView] = ()
     costs: Mapping[Key, RunLogLine] | None = None
+    rules: Rules = OURS
 
     @cached_property
     def scores(self) -> dict[str, Any]:
         """Scores of this part."""
-        return scores_dictionary(self.turns)
+        return scores_dictionary(self.turns, rules=self.rules)
 
     @cached_property
     def matched(self) -> dict[Key, TraceView]:

@@ -1,4 +1,4 @@
-"""Batches as the evaluator makes them: dialogs interleaved, turn N+1 only in a later batch than turn N."""
+"""Batches as an evaluator makes them: dialogs interleaved, turn N+1 only in a later batch than turn N."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Slot:
     turn: int
 
 
-def schedule(turn_counts: Sequence[int], batch_size: int) -> list[list[Slot]]:
+def schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | None = None) -> list[list[Slot]]:
     """The batches in which sessions of these lengths are asked.
 
     At most ``batch_size`` dialogs are open at a time; each gives its next turn to each batch, and a finished one is
@@ -27,13 +27,14 @@ def schedule(turn_counts: Sequence[int], batch_size: int) -> list[list[Slot]]:
     Args:
         turn_counts: Number of turns of each session.
         batch_size: The agent's ``get_batch_size()``.
+        conversations: Sessions asked, from the first; None: all.
 
     Raises:
         ValueError: ``batch_size`` is not within 1 to 16.
     """
     if not 1 <= batch_size <= MAX_BATCH_SIZE:
         raise ValueError(f"the batch size must be 1 to {MAX_BATCH_SIZE}, not {batch_size}")
-    waiting = deque(index for index, count in enumerate(turn_counts) if count > 0)
+    waiting = deque(index for index, count in enumerate(turn_counts[:conversations]) if count > 0)
     open_dialogs: list[Slot] = []
     batches = []
     while waiting or open_dialogs:
@@ -43,4 +44,35 @@ def schedule(turn_counts: Sequence[int], batch_size: int) -> list[list[Slot]]:
         open_dialogs = [
             Slot(slot.session, slot.turn + 1) for slot in open_dialogs if slot.turn + 1 < turn_counts[slot.session]
         ]
+    return batches
+
+
+def queue_schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | None = None) -> list[list[Slot]]:
+    """The batches of both releases of the organiser.
+
+    Sessions wait in a queue. A batch takes the first ``batch_size`` of them; each that has a turn left after that goes back to the
+    head of the queue, one after the other, so that the next batch asks them in the reverse order. A session without turns takes a
+    place in a batch and is gone. The run ends after the batch with which more than ``conversations`` sessions have been begun,
+    whatever is left of their dialogs.
+
+    Source: ``CRAGTurnBatchIterator`` and ``generate_agent_responses`` of facebookresearch/CRAG-MM, commit 36b6b4b.
+
+    Args:
+        turn_counts: Number of turns of each session.
+        batch_size: The agent's ``get_batch_size()``, which is brought into 1 to 16.
+        conversations: Sessions asked for; None: all.
+    """
+    size = min(max(batch_size, 1), MAX_BATCH_SIZE)
+    queue = deque(Slot(session, 0) for session in range(len(turn_counts)))
+    begun: set[int] = set()
+    batches = []
+    while queue and (conversations is None or len(begun) <= conversations):
+        taken = [queue.popleft() for _ in range(min(size, len(queue)))]
+        batch = [slot for slot in taken if slot.turn < turn_counts[slot.session]]
+        for slot in batch:
+            begun.add(slot.session)
+            if slot.turn + 1 < turn_counts[slot.session]:
+                queue.appendleft(Slot(slot.session, slot.turn + 1))
+        if batch:
+            batches.append(batch)
     return batches

@@ -77,15 +77,16 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     launched = launching.launched(options, launch, build)
     parts = []
     for kind, dataset, folder in asked:
-        sessions = dataset.sessions[: options.num_conversations.of(kind)]
         made = steps.answer_sessions(
             launched,
             dataset,
-            sessions,
+            dataset.sessions,
             folder,
             console,
             about=about,
             tokenizer=options.tokenizer,
+            conversations=options.num_conversations.of(kind),
+            rules=options.rules,
             resume=options.resume,
             progress=judging.progress,
         )
@@ -102,8 +103,8 @@ def _judging(options: argparse.Namespace) -> Judging:
     from evaluation.run.steps import Judging
 
     return Judging(
-        choose_judge(options.eval_model, cache=options.cache, style=options.judge_style),
-        options.miss_rule,
+        choose_judge(options.eval_model, cache=options.cache, style=options.judge_style, rules=options.rules),
+        options.rules,
         options.num_workers,
         not options.no_progress,
         options.display_conversations,
@@ -131,4 +132,6 @@ def _load(kind: DatasetType, options: argparse.Namespace) -> CragDataset:
     from evaluation.data import crag_dataset
 
     online = os.environ.get("HF_HUB_OFFLINE", "").upper() not in {"1", "ON", "YES", "TRUE"}
-    return crag_dataset.load(kind, options.split, options.revision, options.dataset, Path(options.cache), online=online)
+    return crag_dataset.load(
+        kind, options.split, options.revision, options.dataset, Path(options.cache), online=online, rules=options.rules
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -24,9 +24,9 @@ from evaluation.records import (
     RunLogLine,
     Session,
     answered,
-    count_turns,
 )
-from evaluation.run.batches import Slot, schedule
+from evaluation.rules import OURS, Rules
+from evaluation.run.batches import Slot, queue_schedule, schedule
 from evaluation.run.truncation import Truncator
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,8 @@ def generate(
     truncator: Truncator,
     output_dir: Path,
     *,
+    conversations: int | None = None,
+    rules: Rules = OURS,
     resume: bool = False,
     progress: bool = True,
     warm_up: Callable[[], object] | None = None,
@@ -71,23 +73,32 @@ def generate(
     run_log.jsonl; the run goes on. Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
     ``warm_up`` is called before the first question, unless every one is answered already; ``replies`` before and after each call.
 
+    Args:
+        conversations: How many sessions are asked, from the first; None: all. By the rules of a release more are begun and some not
+            ended (``queue_schedule``).
+        rules: In which order turns are asked.
+
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong.
     """
+    order = queue_schedule if rules.organiser_batches else schedule
     try:
-        batches = schedule([len(session.turns) for session in sessions], agent.get_batch_size())
+        batches = order([len(session.turns) for session in sessions], agent.get_batch_size(), conversations)
     except ValueError as error:
         raise EvaluationError(f"the agent's get_batch_size(): {error}") from error
     responses, run_log = output_dir / RESPONSES, output_dir / RUN_LOG
     if resume:
-        answers = _earlier_answers(responses, sessions)
+        asked_for = [slot for batch in batches for slot in batch]
+        answers = _earlier_answers(
+            responses, {_key(sessions, slot): _at(sessions, slot)[1].query for slot in asked_for}
+        )
         repair(run_log)
     else:
         answers = {}
         _set_aside(responses)
         run_log.unlink(missing_ok=True)
 
-    total = count_turns(sessions)
+    total = sum(map(len, batches))
     failures = asked = 0
     interrupted = False
     bar = tqdm(total=total, initial=len(answers), desc="answers", unit="turn", disable=not progress)
@@ -212,9 +223,12 @@ def _history(session: Session, turn: QuestionTurn, answers: dict[tuple[str, str]
     return messages
 
 
-def _earlier_answers(path: Path, sessions: Sequence[Session]) -> dict[tuple[str, str], str]:
-    """Answers of the run that was cut off, by (session_id, interaction_id)."""
-    asked = {(session.session_id, turn.interaction_id): turn.query for session in sessions for turn in session.turns}
+def _earlier_answers(path: Path, asked: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Answers of the run that was cut off, by (session_id, interaction_id).
+
+    Args:
+        asked: Query by (session_id, interaction_id).
+    """
     answers: dict[tuple[str, str], str] = {}
     for number, record in enumerate(repair(path), 1):
         key = (record.get("session_id", ""), record.get("interaction_id", ""))

@@ -76,7 +76,12 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
     """
     with _as_evaluation_errors():
         launch = Launch.read(
-            options.preset, options.profile, without=options.without, overrides=options.set, cache=options.cache
+            options.preset,
+            options.profile,
+            without=options.without,
+            overrides=options.set,
+            chat_model=options.model_name,
+            cache=options.cache,
         )
         launch.prepare()
     return launch, {
@@ -87,6 +92,7 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
         "settings": launch.digest,
+        **({"model_name": options.model_name} if options.model_name else {}),
     }
 
 

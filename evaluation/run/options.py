@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluation.records import DEFAULT_REVISION
+from evaluation.rules import RULES
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import DatasetType
@@ -31,6 +32,9 @@ _EXAMPLES = """examples:
 
   the first 8 questions and the first 4 dialogs, replies of the chat model kept for the next run:
     python local_evaluation.py --dataset-type both --dataset .cache/datasets --num-conversations 8,4 --reply-cache
+
+  saved answers scored as the challenge's starter kit scores them:
+    python local_evaluation.py --rules starter-kit --mode evaluate --input-file results/mine/response.jsonl --eval-model gpt-4o-mini
 
   an ablation: the preset without one of its stages, and with another setting:
     python local_evaluation.py --preset best --without rerank --set queries.fuse_entity=false
@@ -131,6 +135,11 @@ def build_parser() -> argparse.ArgumentParser:
     agent.add_argument("--preset", default="best", help="preset of the agent, a file in presets/")
     agent.add_argument("--profile", default="embedded", help="models and time limits, a file in profiles/")
     agent.add_argument(
+        "--model-name",
+        metavar="ID_OR_PATH",
+        help="weights, or model of a server, in place of those of the profile's chat model",
+    )
+    agent.add_argument(
         "--without",
         action="append",
         default=[],
@@ -149,30 +158,42 @@ def build_parser() -> argparse.ArgumentParser:
     )
     agent.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
     agent.add_argument(
+        "--full-query-path",
+        type=Path,
+        metavar="FILE",
+        help="taken for the research release's sake and not read: its evaluator searches by these queries, our agent writes its own",
+    )
+    agent.add_argument(
         "--cache", type=Path, default=Path(".cache"), help="folder for indices, models, images and judgements"
     )
     agent.add_argument(
         "--tokenizer",
         metavar="ID_OR_PATH",
-        help="tokenizer that cuts answers at 75 tokens; None: Llama-3.2's, else a stand-in",
+        help="tokenizer that cuts answers at 75 tokens, the first of which begins the text; None: Llama-3.2's, else a stand-in",
     )
 
     add_shared_options(what, agent)
 
     judge = parser.add_argument_group("who judges")
+    judge.add_argument(
+        "--rules",
+        choices=list(RULES),
+        default="ours",
+        help="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's (docs/evaluation.md)",
+    )
     judge.add_argument("--eval-model", metavar="MODEL", help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
-                       '"None": the rule judge; not given: gpt-4o-mini if OPENAI_API_KEY is set, else the rule judge')  # fmt: skip
+                       '"rule": the rule judge; "None": as well, or by the rules of a release exact answers alone; not given: gpt-4o-mini '
+                       "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge")  # fmt: skip
     judge.add_argument(
         "--judge-style",
         choices=["structured", "explained"],
-        help="the challenge's prompt or the research release's; None: by model",
+        help="the challenge's prompt or the research release's; None: by rules, or by model",
     )
-    judge.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
     judge.add_argument(
-        "--miss-rule",
-        choices=["either", "starter-kit", "research-release"],
-        default="either",
-        help='what counts as "I don\'t know"',
+        "--num-workers",
+        type=int,
+        metavar="N",
+        help="judgements asked for at the same time; None: 8, research release 1",
     )
 
     run = parser.add_argument_group("the run")
@@ -187,16 +208,26 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
     run.add_argument("--resume", action="store_true", help="continue the run in --output-dir")
-    run.add_argument("--display-conversations", type=int, default=0, metavar="N", help="print the first N dialogs")
+    run.add_argument(
+        "--display-conversations",
+        type=int,
+        metavar="N",
+        help="print the first N dialogs; None: 0, by the rules of a release 10",
+    )
     run.add_argument("--no_progress", "--no-progress", action="store_true", help="no progress bars")
     run.add_argument("--no-report", action="store_true", help="write no report.html")
     return parser
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read and check the command line; exits with a message on bad combinations."""
+    """Read and check the command line; exits with a message on bad combinations. ``rules`` is a ``Rules`` then."""
     parser = build_parser()
     options = parser.parse_args(arguments)
+    options.rules = RULES[options.rules]
+    if options.num_workers is None:
+        options.num_workers = options.rules.judge_workers
+    if options.display_conversations is None:
+        options.display_conversations = options.rules.displayed
     if options.num_workers < 1:
         parser.error("--num-workers must be at least 1")
     if options.input_file is not None and options.mode != "evaluate":

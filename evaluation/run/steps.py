@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,12 @@ from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
-from evaluation.records import AnsweredTurn, Session
+from evaluation.records import MAX_ANSWER_TOKENS, AnsweredTurn, Key, QuestionTurn, Session
 from evaluation.report.console_tables import print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, photos_of
+from evaluation.rules import OURS, Rules
 from evaluation.run.generate import Generation, generate
 from evaluation.run.truncation import load_truncator
-from evaluation.scores.scoring import MissRule
 
 if TYPE_CHECKING:
     from evaluation.run.launching import LaunchedAgent
@@ -35,6 +35,8 @@ def answer_sessions(
     *,
     about: Mapping[str, Any],
     tokenizer: str | None = None,
+    conversations: int | None = None,
+    rules: Rules = OURS,
     resume: bool = False,
     progress: bool = True,
 ) -> Generation:
@@ -43,6 +45,8 @@ def answer_sessions(
     Args:
         about: What the run is made with; kept in run.json, where the data set and the tokenizer are added.
         tokenizer: See ``truncation.load_truncator``.
+        conversations: See ``generate``.
+        rules: See ``generate``; the name is kept in run.json as well.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -52,8 +56,12 @@ def answer_sessions(
         (output_dir / TRACE).unlink(missing_ok=True)
     launched.trace_to(output_dir / TRACE)
     truncator = load_truncator(tokenizer)
-    console.print(f"answers are cut at {truncator.limit} tokens by {truncator.name}", markup=False)
-    write_manifest(output_dir, {**about, "dataset": dataset.name, "tokenizer": truncator.name}, resume)
+    console.print(
+        f"answers are cut at {MAX_ANSWER_TOKENS} tokens, <|begin_of_text|> among them, by {truncator.name}",
+        markup=False,
+    )
+    made_with = {**about, "dataset": dataset.name, "tokenizer": truncator.name, "rules": rules.name}
+    write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
         note_commit(output_dir)
@@ -65,6 +73,8 @@ def answer_sessions(
         dataset,
         truncator,
         output_dir,
+        conversations=conversations,
+        rules=rules,
         resume=resume,
         progress=progress,
         warm_up=begin,
@@ -92,7 +102,7 @@ class Judging:
     """
 
     judge: Judge
-    miss_rule: MissRule = "either"
+    rules: Rules = OURS
     workers: int = 1
     progress: bool = False
     display: int = 0
@@ -111,7 +121,7 @@ def judge_answers(
     """Judge answers, write the tables and scores into ``output_dir`` and print them.
 
     Args:
-        dataset: Where accept forms, facts of turns and photos come from; none is used where it is None.
+        dataset: Where accept forms, facts and labels of turns and photos come from; none is used where it is None.
         answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); ``output_dir``
             where None.
 
@@ -123,11 +133,11 @@ def judge_answers(
     """
     source = answers_dir or output_dir
     judged = judge_turns(
-        turns,
+        turns if dataset is None else with_labels(turns, dataset.sessions),
         judging.judge,
         accept=dataset.accept if dataset is not None else None,
         facts=dataset.facts if dataset is not None else None,
-        miss_rule=judging.miss_rule,
+        rules=judging.rules,
         workers=judging.workers,
         progress=judging.progress,
     )
@@ -138,17 +148,18 @@ def judge_answers(
         photos=photos_of(dataset.sessions, dataset) if dataset is not None else {},
         traces=read_traces(source / TRACE),
         costs=costs,
+        rules=judging.rules,
     )
-    about = {**read_manifest(source), "judge": judging.judge.name, "miss_rule": judging.miss_rule}
+    about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
     if part.latency is not None:
         about["latency"] = part.latency.to_dict()
     failed = sum(turn.judge_failed for turn in judged)
     if failed:
         about["judge_failures"] = failed
-    scores = write_outputs(output_dir, judged, about, costs)
+    scores = write_outputs(output_dir, judged, about, costs, judging.rules)
     print_conversations(console, judged, judging.display)
     print_scores(console, scores, name)
-    console.print(f"judge: {judging.judge.name}", markup=False)
+    console.print(f"judge: {judging.judge.name}; rules: {judging.rules.name}", markup=False)
     if failed:
         console.print(f"[red]{failed} answers count as wrong because the judge gave no usable reply[/]")
     if part.latency is not None:
@@ -162,3 +173,24 @@ def judge_answers(
             f"{len(errors)} turns met an error inside the agent, such as: {errors[0]}", style="red", markup=False
         )
     return part
+
+
+def with_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
+    """The turns with the data set's labels by name: answers saved by the organiser's code hold the numbers of its ClassLabels."""
+    asked: dict[Key, QuestionTurn] = {
+        (session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns
+    }
+
+    def named(turn: AnsweredTurn) -> AnsweredTurn:
+        known = asked.get(turn.key)
+        if known is None:
+            return turn
+        return replace(
+            turn,
+            domain=known.domain or turn.domain,
+            query_category=known.query_category or turn.query_category,
+            dynamism=known.dynamism or turn.dynamism,
+            image_quality=known.image_quality or turn.image_quality,
+        )
+
+    return [named(turn) for turn in turns]

@@ -1,4 +1,8 @@
-"""Answers cut at 75 tokens, by the Llama-3.2 tokenizer where it is available and by a named substitute elsewhere."""
+"""Answers cut at 75 tokens as both releases do it, by the Llama-3.2 tokenizer where it is available and by a named substitute elsewhere.
+
+The 75 count the ``<|begin_of_text|>`` that the tokenizer puts first, so that 74 tokens of text are left. The releases decode those, which
+drops special tokens that are written out in an answer, and puts U+FFFD in place of a character that the cut splits.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +41,24 @@ class Truncator:
         name: The tokenizer, as it is printed and written into scores_dictionary.json.
         exact: Whether it is the evaluator's own tokenizer.
         token_ends: Where each token of a text ends.
-        limit: Most tokens kept.
+        limit: Most tokens of text kept.
+        cut: The evaluator's own way, of its own tokenizer; None where a substitute only finds where to cut.
     """
 
     name: str
     exact: bool
     token_ends: TokenEnds
-    limit: int = MAX_ANSWER_TOKENS
+    limit: int = MAX_ANSWER_TOKENS - 1
+    cut: Callable[[str], str] | None = None
 
     def count(self, text: str) -> int:
         """Number of tokens of ``text``, special tokens aside."""
         return len(self.token_ends(text))
 
     def truncate(self, text: str) -> str:
-        """The longest prefix of at most ``limit`` tokens; the text itself where it is short enough."""
+        """As ``cut`` has it; else the longest prefix of at most ``limit`` tokens."""
+        if self.cut is not None:
+            return self.cut(text)
         ends = self.token_ends(text)
         if len(ends) <= self.limit:
             return text
@@ -102,7 +110,11 @@ def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) 
     def token_ends(text: str) -> list[int]:
         return [end for _, end in backend.encode(text, add_special_tokens=False).offsets]
 
-    return Truncator(name or str(source), exact, token_ends)
+    def cut(text: str) -> str:
+        decoded: str = backend.decode(backend.encode(text).ids[:MAX_ANSWER_TOKENS])
+        return decoded
+
+    return Truncator(name or str(source), exact, token_ends, cut=cut if exact else None)
 
 
 def load_truncator(source: str | None = None) -> Truncator:

@@ -1,8 +1,8 @@
-"""The scores of CRAG-MM, as the organiser computes them, with bootstrap intervals.
+"""The scores of CRAG-MM by the rules of a release or by ours, with bootstrap intervals.
 
-Every turn is exactly one of correct, miss and hallucination. A miss takes precedence: where the ground truth itself is
-"I don't know" and the answer matches it, the turn is a miss (0 points), not a correct answer (1 point); the organiser's
-code would count it as both, and its hallucinations (total - correct - miss) could become negative.
+By our rules every turn is exactly one of correct, miss and hallucination. A miss takes precedence: where the ground truth itself is
+"I don't know" and the answer matches it, the turn is a miss (0 points), not a correct answer (1 point). Both releases count it as
+both (2 points), and their hallucinations (total - correct - miss) can become negative.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluation.records import AnsweredTurn, JudgedTurn, TurnFacts
+from evaluation.rules import OURS, MissRule, Rules
 
-MissRule = Literal["either", "starter-kit", "research-release"]
 FAILURES_TO_STOP = 2
 """After this many turns in a row that are not correct, the rest of a dialog counts as missing (challenge rules)."""
 
 Interval = tuple[float, float]
 RESAMPLES = 2000
 INTERVAL = (2.5, 97.5)
-_NOT_PLAIN = re.compile(r"[^a-z0-9 ]")
+_NOT_PLAIN = re.compile(r"[^a-z0-9\s]")
 
 
 def is_miss(answer: str, rule: MissRule = "either") -> bool:
     """Whether an answer says that it does not know.
 
     ``starter-kit``: "i don't know" in the lower-cased answer. ``research-release``: "i dont know" or "i do not know"
-    after removing all but letters, digits and blanks. ``either``: one of the two (the default).
+    after removing all but letters, digits and white space. ``either``: one of the two (the default).
     """
     lowered = answer.lower()
     kit = "i don't know" in lowered
@@ -50,7 +50,7 @@ def is_exact(answer: str, ground_truth: str) -> bool:
 
 @dataclass(frozen=True)
 class Scores:
-    """The organiser's score dictionary; rates are over ``total``, 0 where there is no turn."""
+    """The organiser's score dictionary; rates are over ``total``, and ``Rules.rate_of_none`` where there is no turn."""
 
     total: int
     correct_exact: int
@@ -69,26 +69,40 @@ class Scores:
         return asdict(self)
 
 
-def score(turns: Sequence[JudgedTurn]) -> Scores:
-    """Scores over all turns; the totals are taken before the early stop of dialogs."""
+def score(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> Scores:
+    """Scores over all turns of some sessions."""
+    return _tally(_counted(turns, rules), rules)
+
+
+def _counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
+    """The turns that the totals are taken of: as they were judged, or after the early stop of their dialogs."""
+    if not rules.totals_after_stop:
+        return list(turns)
+    return [turn for dialog in by_session(turns).values() for turn in stop_early(dialog)]
+
+
+def _tally(turns: Sequence[JudgedTurn], rules: Rules) -> Scores:
     total = len(turns)
     exact = sum(turn.exact for turn in turns)
     correct = sum(turn.correct for turn in turns)
     miss = sum(turn.miss for turn in turns)
     hallucination = total - correct - miss
-    over = max(total, 1)
+
+    def rate(count: int) -> float:
+        return count / total if total else rules.rate_of_none
+
     return Scores(
         total=total,
         correct_exact=exact,
         correct=correct,
         miss=miss,
         hallucination=hallucination,
-        exact_match=exact / over,
-        accuracy=correct / over,
-        missing=miss / over,
-        hallucination_rate=hallucination / over,
+        exact_match=rate(exact),
+        accuracy=rate(correct),
+        missing=rate(miss),
+        hallucination_rate=rate(hallucination),
         truthfulness_score=(2 * correct + miss) / total - 1 if total > 1 else 0.0,
-        mean_multi_turn_conversation_score=mean_conversation_score(turns),
+        mean_multi_turn_conversation_score=mean_conversation_score(turns, rules),
     )
 
 
@@ -113,7 +127,7 @@ def stop_early(dialog: Sequence[JudgedTurn]) -> list[JudgedTurn]:
     failures = 0
     for turn in dialog:
         if failures >= FAILURES_TO_STOP:
-            stopped.append(replace(turn, correct=False, miss=True))
+            stopped.append(replace(turn, exact=False, correct=False, miss=True))
             continue
         stopped.append(turn)
         failures = 0 if turn.correct else failures + 1
@@ -126,10 +140,13 @@ def conversation_score(dialog: Sequence[JudgedTurn]) -> float:
     return fmean(turn.correct for turn in stopped) - fmean(turn.hallucination for turn in stopped)
 
 
-def mean_conversation_score(turns: Iterable[JudgedTurn]) -> float:
-    """Mean of the conversation scores over sessions; 0 where there is none."""
-    dialogs = by_session(turns).values()
-    return fmean(conversation_score(dialog) for dialog in dialogs) if dialogs else 0.0
+def mean_conversation_score(turns: Iterable[JudgedTurn], rules: Rules = OURS) -> float:
+    """Mean of the conversation scores over sessions; ``Rules.rate_of_none`` where there is none.
+
+    Summed as the organiser does, to the last digit: by numpy, over the sessions in the order of their names.
+    """
+    dialogs = sorted(by_session(turns).items())
+    return float(np.mean([conversation_score(dialog) for _, dialog in dialogs])) if dialogs else rules.rate_of_none
 
 
 def domain_weighted(points: Mapping[str, Sequence[float]]) -> float:
@@ -140,16 +157,18 @@ def domain_weighted(points: Mapping[str, Sequence[float]]) -> float:
 
 
 def truthfulness_points(turn: JudgedTurn) -> float:
-    """Correct 1, miss 0, hallucination -1: their mean is the truthfulness."""
-    return float(turn.correct) - float(turn.hallucination)
+    """Correct 1, miss 0, hallucination -1, correct and miss at once 2: their mean is the truthfulness."""
+    return 2.0 * turn.correct + turn.miss - 1.0
 
 
-def group_scores(turns: Sequence[JudgedTurn], key: Callable[[AnsweredTurn], str]) -> dict[str, Scores]:
-    """Scores of each group (domain, category, ...), by name in alphabetical order."""
+def group_scores(
+    turns: Sequence[JudgedTurn], key: Callable[[AnsweredTurn], str], rules: Rules = OURS
+) -> dict[str, Scores]:
+    """Scores of each group (domain, category, ...), by name in alphabetical order; no release has any."""
     groups: dict[str, list[JudgedTurn]] = {}
-    for turn in turns:
+    for turn in _counted(turns, rules):
         groups.setdefault(key(turn.turn) or "(none)", []).append(turn)
-    return {name: score(groups[name]) for name in sorted(groups)}
+    return {name: _tally(groups[name], rules) for name in sorted(groups)}
 
 
 @dataclass(frozen=True)
@@ -201,9 +220,11 @@ def session_interval(
     return float(low), float(high)
 
 
-def bootstrap_intervals(turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+def bootstrap_intervals(
+    turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0, rules: Rules = OURS
+) -> dict[str, Interval]:
     """Intervals of the rates by the name of the score; empty where there are fewer than two sessions."""
-    dialogs = list(by_session(turns).values())
+    dialogs = list(by_session(_counted(turns, rules)).values())
     if len(dialogs) < 2:
         return {}
     sums = np.array(
@@ -258,32 +279,42 @@ def truthfulness_change(
     return found, session_interval(sums, change, resamples, seed) if len(shared) > 1 else None
 
 
-def scores_dictionary(turns: Sequence[JudgedTurn], about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def scores_dictionary(
+    turns: Sequence[JudgedTurn], about: Mapping[str, Any] | None = None, rules: Rules = OURS
+) -> dict[str, Any]:
     """Content of scores_dictionary.json: the organiser's ``all`` and ``ego``, and beside them intervals and groups.
 
     Args:
         about: What the scores were made with (judge, tokenizer, preset, ...), written under ``about``.
     """
     ego = ego_subset(turns)
+    counted = _counted(turns, rules)
     points: dict[str, list[float]] = {}
-    for turn in turns:
+    for turn in counted:
         points.setdefault(turn.turn.domain, []).append(truthfulness_points(turn))
-    splits = {split.key: groups for split in SPLITS if (groups := split.groups(turns))}
+    splits = {split.key: groups for split in SPLITS if (groups := split.groups(counted))}
+
+    def by(key: Callable[[AnsweredTurn], str]) -> dict[str, Any]:
+        return {name: scores.to_dict() for name, scores in group_scores(turns, key, rules).items()}
+
     return {
-        "all": score(turns).to_dict(),
-        "ego": score(ego).to_dict(),
+        "all": score(turns, rules).to_dict(),
+        "ego": score(ego, rules).to_dict(),
         "intervals_95": {
-            "all": bootstrap_intervals(turns),
-            "ego": bootstrap_intervals(ego),
+            "all": bootstrap_intervals(turns, rules=rules),
+            "ego": bootstrap_intervals(ego, rules=rules),
             **{
                 key: {name: bootstrap_intervals(group) for name, group in groups.items()}
                 for key, groups in splits.items()
             },
         },
         "domain_weighted_truthfulness": domain_weighted(points),
-        "by_category": {name: s.to_dict() for name, s in group_scores(turns, lambda t: t.query_category).items()},
-        "by_domain": {name: s.to_dict() for name, s in group_scores(turns, lambda t: t.domain).items()},
-        "by_dynamism": {name: s.to_dict() for name, s in group_scores(turns, lambda t: t.dynamism).items()},
-        **{key: {name: score(group).to_dict() for name, group in groups.items()} for key, groups in splits.items()},
+        "by_category": by(lambda turn: turn.query_category),
+        "by_domain": by(lambda turn: turn.domain),
+        "by_dynamism": by(lambda turn: turn.dynamism),
+        **{
+            key: {name: _tally(group, rules).to_dict() for name, group in groups.items()}
+            for key, groups in splits.items()
+        },
         "about": dict(about or {}),
     }

@@ -16,7 +16,7 @@ from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, FinalView, match_traces, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import EvaluationError, JudgedTurn
-from evaluation.scores.scoring import MissRule, is_miss, truthfulness_points
+from evaluation.scores.scoring import is_miss, truthfulness_points
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -121,7 +121,6 @@ def read_decisions(
     run: Path,
     judge: Judge,
     accept: Mapping[str, Sequence[str]] | None = None,
-    miss_rule: MissRule = "either",
 ) -> list[Decision]:
     """The decisions of the run in a folder.
 
@@ -155,26 +154,24 @@ def read_decisions(
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
         for judged, final in seen
-        if _is_free(final, miss_rule) and not _is_given(judged)
+        if _is_free(final) and not _is_given(judged)
     ]
-    later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept, miss_rule=miss_rule)}
-    return [_decision(judged, final, later, miss_rule) for judged, final in seen]
+    later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept)}
+    return [_decision(judged, final, later) for judged, final in seen]
 
 
-def _is_free(final: FinalView, miss_rule: MissRule) -> bool:
-    return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate, miss_rule)
+def _is_free(final: FinalView) -> bool:
+    return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate)
 
 
 def _is_given(judged: JudgedTurn) -> bool:
     return not judged.miss
 
 
-def _decision(
-    judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, str], JudgedTurn], miss_rule: MissRule
-) -> Decision:
-    free, given = _is_free(final, miss_rule), _is_given(judged)
+def _decision(judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, str], JudgedTurn]) -> Decision:
+    free, given = _is_free(final), _is_given(judged)
     verdict = judged if given else later.get(judged.turn.key)
     points = truthfulness_points(verdict) if free and verdict is not None else 0.0
-    if free and is_miss(judged.turn.ground_truth, miss_rule):
+    if free and is_miss(judged.turn.ground_truth):
         points = -1.0  # whatever the judge made of it
     return Decision(judged.turn.session_id, points, free, given, final.signals, final.direct)

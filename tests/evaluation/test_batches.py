@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.run.batches import Slot, schedule
+from evaluation.run.batches import MAX_BATCH_SIZE, Slot, queue_schedule, schedule
 
 COUNTS = st.lists(st.integers(0, 6), max_size=40)
 SIZES = st.integers(1, 16)
@@ -44,3 +44,48 @@ def test_dialogs_are_interleaved() -> None:
 def test_the_batch_size_is_bounded(size: int) -> None:
     with pytest.raises(ValueError, match="1 to 16"):
         schedule([1], size)
+
+
+def test_only_the_first_conversations_are_asked() -> None:
+    assert schedule([2, 1, 2], 2, 1) == [[Slot(0, 0)], [Slot(0, 1)]]
+
+
+def _names(batches: list[list[Slot]]) -> list[str]:
+    return [" ".join(f"{'abcdefgh'[slot.session]}{slot.turn}" for slot in batch) for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("counts", "size", "conversations", "batches"),
+    [
+        # what goes on goes back to the head of the queue, one after the other: each batch turns the order round
+        ([3, 3, 3], 2, None, ["a0 b0", "b1 a1", "a2 b2", "c0", "c1", "c2"]),
+        ([2, 1, 2], 2, None, ["a0 b0", "a1 c0", "c1"]),
+        ([1, 2, 3, 1], 3, None, ["a0 b0 c0", "c1 b1 d0", "c2"]),
+        # a skipped session (no turns) takes a place, and a batch of such sessions alone is not asked
+        ([2, 0, 1], 2, None, ["a0", "a1 c0"]),
+        ([0, 0, 1], 2, None, ["c0"]),
+        # --num-conversations: until more than so many are begun, whatever is left of them
+        ([2, 2, 2, 2], 3, 2, ["a0 b0 c0"]),
+        ([2, 2, 2, 2], 2, 2, ["a0 b0", "b1 a1", "c0 d0"]),
+        ([1, 1, 1], 1, 1, ["a0", "b0"]),
+        ([2, 2], 2, 5, ["a0 b0", "b1 a1"]),
+        # get_batch_size() is brought into 1 to 16
+        ([1, 1], 0, None, ["a0", "b0"]),
+        ([], 4, None, []),
+    ],
+)
+def test_the_organisers_queue_by_hand(
+    counts: list[int], size: int, conversations: int | None, batches: list[str]
+) -> None:
+    assert _names(queue_schedule(counts, size, conversations)) == batches
+
+
+@given(COUNTS, st.integers(-1, 20))
+def test_the_organisers_queue_asks_every_turn_once_and_in_order(counts: list[int], size: int) -> None:
+    batches = queue_schedule(counts, size)
+    batch_of = {slot: number for number, batch in enumerate(batches) for slot in batch}
+    assert sum(map(len, batches)) == sum(counts) == len(batch_of)
+    assert all(1 <= len(batch) <= min(max(size, 1), MAX_BATCH_SIZE) for batch in batches)
+    assert all(
+        slot.turn == 0 or number > batch_of[Slot(slot.session, slot.turn - 1)] for slot, number in batch_of.items()
+    )

@@ -8,18 +8,20 @@ import pytest
 from PIL import Image
 from pytest_httpserver import HTTPServer
 
-from evaluation.data import known_sessions
 from evaluation.data.crag_dataset import CragDataset, load, read_facts
 from evaluation.data.dataset_images import ImageCache, cache_name, fit_ego, open_image
 from evaluation.records import EvaluationError
+from evaluation.rules import OURS, RESEARCH_RELEASE, STARTER_KIT, Rules
 from tests.evaluation.worlds import picture, row, write_dataset
 
 URL = "https://pictures.example/tower.JPG?size=full"
 REVISIONS = ["v0.1.1", "v0.1.2"]
 
 
-def _open(folder: Path, revision: str = "v0.1.2", split: str = "validation", online: bool = False) -> CragDataset:
-    return load("multi-turn", split, revision, folder, folder / "cache", online)
+def _open(
+    folder: Path, revision: str = "v0.1.2", split: str = "validation", online: bool = False, rules: Rules = OURS
+) -> CragDataset:
+    return load("multi-turn", split, revision, folder, folder / "cache", online, rules)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -61,30 +63,59 @@ def test_what_is_not_there_is_said_clearly(tmp_path: Path) -> None:
         _open(tmp_path, split="broken")
 
 
-def test_sessions_of_the_research_release_are_skipped_and_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replaced = "0df99a9a-6a5d-4ff4-b8e4-e3ee90209dfe"
-    names = [*known_sessions.SKIPPED_SESSIONS, replaced]
-    folder = write_dataset(tmp_path, [row(name, 2, "v0.1.2", None, URL) for name in names], "v0.1.2")
-    loaded = _open(folder)
-    assert [session.session_id for session in loaded] == [replaced]
-    assert not loaded.sessions[0].is_ego
-    assert str(loaded.sessions[0].image_url).startswith("https://web.archive.org/web/20250521025904/")
-    monkeypatch.setitem(known_sessions.REPLACED_IMAGE_URLS, replaced, None)
-    without = loaded.image(loaded.sessions[0])
-    assert without.image is None
-    assert "no replacement" in str(without.note)
+BMW = "0df99a9a-6a5d-4ff4-b8e4-e3ee90209dfe"
+BMW_URL = (
+    "https://web.archive.org/web/20250521025904/https://upload.wikimedia.org/wikipedia/commons/1/13/"
+    "BMW_5_SERIES_LWB_SEDAN_(G30)_China_(82).jpg"
+)
+SKIPPED = ["04d98259-27af-41b1-a7be-5798fd1b8e95", "695b4b5c-7c65-4f7b-8968-50fe10482a16"]
 
-    other = "https://pictures.example/other.png"
-    monkeypatch.setitem(known_sessions.REPLACED_IMAGE_URLS, replaced, other)
+
+@pytest.mark.parametrize(
+    ("rules", "turns", "url"),
+    [
+        (OURS, {"a": 2, BMW: 2}, BMW_URL),
+        (RESEARCH_RELEASE, {"a": 2, **dict.fromkeys(SKIPPED, 0), BMW: 2}, BMW_URL),  # they keep their places in batches
+        (STARTER_KIT, {"a": 2, **dict.fromkeys(SKIPPED, 2), BMW: 2}, URL),
+    ],
+)
+def test_sessions_are_skipped_and_images_replaced_as_the_rules_have_it(
+    tmp_path: Path, rules: Rules, turns: dict[str, int], url: str
+) -> None:
+    rows = [row(name, 2, "v0.1.2", None, URL) for name in ("a", *SKIPPED, BMW)]
+    loaded = _open(write_dataset(tmp_path, rows, "v0.1.2"), rules=rules)
+    assert {session.session_id: len(session.turns) for session in loaded} == turns
+    moved = loaded.sessions[-1]
+    assert (moved.image_url, moved.is_ego) == (url, False)
     (tmp_path / "image_cache").mkdir()
-    picture("blue").save(tmp_path / "image_cache" / cache_name(other))
-    again = _open(folder)
-    assert again.sessions[0].image_url == other
-    image = again.image(again.sessions[0]).image
-    assert image is not None
-    assert image.getpixel((0, 0)) == (0, 0, 255)
+    picture("blue").save(tmp_path / "image_cache" / cache_name(BMW_URL))
+    assert (loaded.image(moved).image is not None) is (url == BMW_URL)
+
+
+@pytest.mark.parametrize(
+    ("rules", "ego", "sizes"),
+    [
+        (OURS, [True, True, False], [(960, 720), (960, 720), (2560, 1920)]),
+        (STARTER_KIT, [True, False, False], [(2560, 1920)] * 3),
+        (RESEARCH_RELEASE, [True, False, False], [(960, 1280), (960, 1280), (2560, 1920)]),
+    ],
+)
+def test_egocentric_images_are_told_and_resized_as_the_rules_have_it(
+    tmp_path: Path, rules: Rules, ego: list[bool], sizes: list[tuple[int, int]]
+) -> None:
+    big = picture(size=(2560, 1920))
+    rows = [row("none", 1, "v0.1.2", big, None), row("blank", 1, "v0.1.2", big, ""), row("url", 1, "v0.1.2", big, URL)]
+    loaded = _open(write_dataset(tmp_path, rows, "v0.1.2"), rules=rules)
+    assert [session.is_ego for session in loaded] == ego
+    assert [getattr(loaded.image(session).image, "size", None) for session in loaded] == sizes
+
+
+def test_the_research_release_enlarges_and_distorts_with_pillows_default_filter(tmp_path: Path) -> None:
+    small = Image.effect_noise((40, 30), 80).convert("RGB")
+    loaded = _open(write_dataset(tmp_path, [row("a", 1, "v0.1.2", small, None)], "v0.1.2"), rules=RESEARCH_RELEASE)
+    given = loaded.image(loaded.sessions[0]).image
+    assert given is not None
+    assert given.tobytes() == small.resize((960, 1280), Image.Resampling.BICUBIC).tobytes()
 
 
 @pytest.mark.parametrize("level", ["image_cache", "crag-mm-multi-turn-public/image_cache", "cache/image_cache"])

@@ -18,6 +18,7 @@ from evaluation.judge.model_server import SERVER_TRIES
 from evaluation.judge.openai_judge import TRIES, OpenAIJudge, style_of
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgeError, JudgeItem
+from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
 from tests.evaluation.worlds import judged
 
 ITEM = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
@@ -244,3 +245,20 @@ def test_which_judge_a_run_gets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     assert choose_judge("local-model", cache=tmp_path).name == "local-model (structured)"
+
+
+def test_which_judge_a_run_gets_by_the_rules_of_a_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+
+    def name(eval_model: str | None, rules: Rules) -> str:
+        return choose_judge(eval_model, cache=tmp_path, rules=rules).name
+
+    assert name(None, STARTER_KIT) == "gpt-4o-mini (structured)"
+    assert name(None, RESEARCH_RELEASE) == "gpt-4o (explained)"
+    assert name("gpt-4o", STARTER_KIT) == "gpt-4o (structured)"  # a release has one form of reply, whatever the model
+    assert name("gpt-4o-mini", RESEARCH_RELEASE) == "gpt-4o-mini (explained)"
+    for rules in (STARTER_KIT, RESEARCH_RELEASE):
+        nobody = choose_judge("None", cache=tmp_path, rules=rules)
+        assert not nobody.judge(JudgeItem("Who?", "Eiffel", "Gustave Eiffel")).correct
+        assert isinstance(choose_judge("rule", cache=tmp_path, rules=rules), RuleJudge)

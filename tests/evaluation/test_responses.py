@@ -29,6 +29,14 @@ def test_only_five_fields_are_required(tmp_path: Path) -> None:
     assert not turns[0].is_ego
 
 
+def test_ids_may_be_numbers_and_the_same_in_two_sessions(tmp_path: Path) -> None:
+    """Both releases score such answers."""
+    first = REQUIRED | {"session_id": 7, "interaction_id": 1, "interaction_id_history": [0]}
+    turns = read_responses(_write(tmp_path, first, first | {"session_id": 8}, REQUIRED))
+    assert [turn.key for turn in turns] == [("7", "1"), ("8", "1"), ("s", "i")]
+    assert turns[0].interaction_id_history == ["0"]
+
+
 def test_the_organisers_fields_are_kept(tmp_path: Path) -> None:
     line = REQUIRED | {
         "turn_idx": 3,

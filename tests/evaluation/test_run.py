@@ -86,7 +86,7 @@ def test_a_run_leaves_the_organisers_files_behind(world: Path, capsys: pytest.Ca
     printed = capsys.readouterr().out
     assert "85.7%" in printed
     assert "report.html" in printed
-    assert "cut at 75 tokens by" in printed
+    assert "cut at 75 tokens, <|begin_of_text|> among them, by" in printed
     assert "What is number 2?" in printed
     assert "not in the image cache" in (world / "out" / "report.html").read_text()
 
@@ -238,6 +238,85 @@ def test_facts_of_another_shape_are_told(world: Path, facts: Any, capsys: pytest
 def test_only_the_first_conversations_are_asked(world: Path) -> None:
     assert _main(world, "--num-conversations", "1") == 0
     assert _scores(world)["all"]["total"] == 3
+
+
+@pytest.mark.parametrize(
+    ("rules", "order"),
+    [
+        ("ours", ["a-0 b-0", "a-1 b-1", "a-2 c-0", "c-1"]),
+        ("starter-kit", ["a-0 b-0", "b-1 a-1", "a-2 c-0", "c-1"]),
+        ("research-release", ["a-0 b-0", "b-1 a-1", "a-2 c-0", "c-1"]),
+    ],
+)
+def test_a_run_follows_the_rules_of_a_release(
+    world: Path, monkeypatch: pytest.MonkeyPatch, rules: str, order: list[str]
+) -> None:
+    """Dialogs of 3, 2 and 2 turns; the image of the first has the address None, of the second "", of the third one."""
+    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_script, batch_size=2))
+    assert _main(world, "--rules", rules, "--eval-model", "None") == 0
+    lines = [json.loads(line) for line in (world / "out" / "response.jsonl").read_text().splitlines()]
+    assert " ".join(line["interaction_id"] for line in lines) == " ".join(order)
+    ego = {line["session_id"]: line["is_ego"] for line in lines}
+    assert ego == {"a": True, "b": rules == "ours", "c": False}
+    scores, table = _scores(world), pd.read_csv(world / "out" / ALL_TURNS)
+    if rules == "ours":
+        assert (scores["all"]["correct"], scores["about"]["judge"]) == (6, "rule")
+    else:
+        assert list(table.columns) == ORGANISER
+        assert list(table["interaction_id"]) == ["a-0", "a-1", "a-2", "b-0", "b-1", "c-0", "c-1"]
+        # "number 0." is exact, "It is number 1" nobody judges, and two failures stop dialog a at its end only
+        assert (scores["all"]["correct"], scores["all"]["miss"], scores["ego"]["total"]) == (3, 1, 3)
+    assert json.loads((world / "out" / "run.json").read_text())["rules"] == rules
+    assert _main(world, "--resume") == (
+        0 if rules == "ours" else 2
+    )  # answers are gone on with by their own rules alone
+
+
+def test_a_run_by_the_rules_of_a_release_ends_where_the_releases_end(world: Path) -> None:
+    """More than one dialog has been begun with the first batch of four, so that it is the last."""
+    assert _main(world, "--rules", "starter-kit", "--num-conversations", "1", "--eval-model", "None") == 0
+    assert _scores(world)["all"]["total"] == 3
+    answers = (world / "out" / "response.jsonl").read_bytes()
+    assert _main(world, "--rules", "starter-kit", "--num-conversations", "1", "--eval-model", "None", "--resume") == 0
+    assert (world / "out" / "response.jsonl").read_bytes() == answers
+
+
+def test_labels_of_saved_answers_are_named_by_the_data_set(world: Path) -> None:
+    """The organiser's code saves the numbers of ClassLabels."""
+    assert _main(world, "--mode", "generate") == 0
+    path = world / "out" / "response.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    names = {line["interaction_id"]: (line["domain"], line["dynamism"], line["image_quality"]) for line in lines}
+    numbered = [line | {"domain": 9, "query_category": 0, "dynamism": 1, "image_quality": None} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in numbered))
+    assert _main(world, "--mode", "evaluate", "--no-report") == 0
+    table = pd.read_csv(world / "out" / ALL_TURNS, keep_default_na=False)
+    assert {
+        turn: tuple(row) for turn, *row in table[["interaction_id", "domain", "dynamism", "image_quality"]].to_numpy()
+    } == names
+    assert set(_scores(world)["by_domain"]) == {"animal", "food", "vehicle"}
+
+
+def test_defaults_follow_the_rules() -> None:
+    found = {name: parse(["--rules", name]) for name in ("ours", "starter-kit", "research-release")}
+    assert {name: (given.num_workers, given.display_conversations) for name, given in found.items()} == {
+        "ours": (8, 0),
+        "starter-kit": (8, 10),
+        "research-release": (1, 10),
+    }
+    assert parse(["--rules", "starter-kit", "--num-workers", "3", "--display-conversations", "0"]).num_workers == 3
+
+
+def test_the_research_releases_flags_are_known(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        _main(world, "--profile", "gpu", "--model-name", "meta-llama/other", "--full-query-path", "queries.jsonl") == 0
+    )
+    assert _scores(world)["about"]["model_name"] == "meta-llama/other"
+    assert _main(world, "--model-name", "meta-llama/other") == 2
+    assert "has no weights or model to replace" in capsys.readouterr().out.replace("\n", " ")
+    launch = Launch.read("best", "gpu", chat_model="meta-llama/other")
+    assert launch.profile.models["chat"]["path"] == "meta-llama/other"
+    assert Launch.read("best", "server", chat_model="gpt-5").profile.models["chat"]["model"] == "gpt-5"
 
 
 def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

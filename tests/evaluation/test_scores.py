@@ -35,6 +35,8 @@ DIALOGS = st.lists(VERDICTS, min_size=1, max_size=8)
         ("I don't, know", False, True),
         ("I know", False, False),
         ("I don't\nknow", False, False),
+        ("I don't \nknow", False, False),  # the line end stays between the words
+        ("I don't\tknow", False, False),
         ("", False, False),
         ("I am not sure", False, False),
     ],

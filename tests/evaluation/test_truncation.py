@@ -5,38 +5,73 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from evaluation.records import EvaluationError
 from evaluation.run.truncation import Truncator, approximate_ends, from_tokenizer, load_truncator
 
+BEGIN = "<|begin_of_text|>"
 RULE = Truncator("rule", False, approximate_ends)
 
 
 @pytest.fixture(scope="module")
 def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny byte-level BPE of Llama's kind, with a special token at the start, saved as a checkpoint."""
+    """A tiny byte-level BPE of Llama's kind, which puts a special token first, saved as a checkpoint."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=["<|begin|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        vocab_size=300, special_tokens=[BEGIN, "<|eot_id|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
     tokenizer.train_from_iterator(["the tower is very tall and the river is long"] * 20, trainer)
+    begin = (BEGIN, tokenizer.token_to_id(BEGIN))
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
     folder = tmp_path_factory.mktemp("tokenizer") / "Llama-3.2-tiny"
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<|begin|>").save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BEGIN).save_pretrained(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def real(byte_level: Path) -> Truncator:
+    """On the evaluator's own tokenizer."""
     return from_tokenizer(byte_level, exact=True)
 
 
+@pytest.fixture(scope="module")
+def stand_in(byte_level: Path) -> Truncator:
+    """On another one that is used in its place."""
+    return from_tokenizer(byte_level, exact=False)
+
+
+@pytest.fixture(scope="module")
+def evaluator(byte_level: Path) -> Tokenizer:
+    """As both releases set it up."""
+    tokenizer = Tokenizer.from_file(str(byte_level / "tokenizer.json"))
+    tokenizer.enable_truncation(75)
+    return tokenizer
+
+
+WORDS = st.lists(
+    st.sampled_from(["the", " tower", " is", BEGIN, "<|eot_id|>", " \n", "塔", "🦁", "'s", "!"]), max_size=120
+)
+
+
+@given(text=st.text(max_size=400) | WORDS.map("".join))
+def test_the_evaluators_own_tokenizer_cuts_as_both_releases_do(
+    real: Truncator, evaluator: Tokenizer, text: str
+) -> None:
+    assert real.truncate(text) == evaluator.decode(evaluator.encode(text).ids)
+
+
+def test_74_tokens_of_text_are_left_and_written_special_tokens_go(real: Truncator) -> None:
+    assert real.truncate("!" * 80) == "!" * 74
+    assert real.truncate("the tower<|eot_id|> is tall") == "the tower is tall"
+
+
 @given(text=st.text(max_size=400))
-def test_what_is_kept_is_a_prefix_within_the_limit(real: Truncator, text: str) -> None:
-    for truncator in (real, RULE):
+def test_what_a_substitute_keeps_is_a_prefix_within_the_limit(stand_in: Truncator, text: str) -> None:
+    for truncator in (stand_in, RULE):
         kept = truncator.truncate(text)
         assert text.startswith(kept)
         assert truncator.count(kept) <= truncator.limit
@@ -45,17 +80,17 @@ def test_what_is_kept_is_a_prefix_within_the_limit(real: Truncator, text: str) -
             assert kept == text
 
 
-def test_as_much_is_kept_as_fits(real: Truncator) -> None:
+def test_as_much_is_kept_as_fits(stand_in: Truncator) -> None:
     text = " ".join(["the tower is very tall"] * 60)
-    assert real.count(text) > real.limit
-    assert real.limit - 1 <= real.count(real.truncate(text)) <= real.limit
+    assert stand_in.count(text) > stand_in.limit == 74
+    assert stand_in.limit - 1 <= stand_in.count(stand_in.truncate(text)) <= stand_in.limit
 
 
-def test_a_character_of_several_tokens_is_not_cut_in_two(real: Truncator) -> None:
+def test_a_substitute_cuts_no_character_of_several_tokens_in_two(stand_in: Truncator) -> None:
     text = "塔" * 60
-    kept = real.truncate(text)
+    kept = stand_in.truncate(text)
     assert kept == "塔" * len(kept)
-    assert 0 < real.count(kept) <= 75
+    assert 0 < stand_in.count(kept) <= 74
 
 
 def test_special_tokens_do_not_count(real: Truncator) -> None:
