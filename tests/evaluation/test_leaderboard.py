@@ -100,9 +100,9 @@ def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..
     assert board["judge"] == "rule"
     # labels that two of the files lack come from the one that has them
     groups = {entry["label"]: entry["slices"]["domain"] for entry in single["entries"]}
-    assert {
-        label: {name: group["turns"] for name, group in found.items()} for label, found in groups.items()
-    } == {label: {"food": 2, "pets": 1} for label in ("ours", "theirs", "kit")}
+    assert {label: {name: group["turns"] for name, group in found.items()} for label, found in groups.items()} == {
+        label: {"food": 2, "pets": 1} for label in ("ours", "theirs", "kit")
+    }
     assert groups["kit"]["food"] == {"turns": 2, "truthfulness": -1.0, "interval_95": [-1.0, -1.0]}
     assert groups["kit"]["pets"]["interval_95"] is None  # one session
     assert list(single["entries"][0]["slices"]) == ["domain"]  # the turns are alike in all else
