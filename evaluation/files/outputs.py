@@ -32,6 +32,7 @@ COLUMNS = (
     "image_note",
     "same_photo",
     "answerable",
+    "judge_failed",
 )
 """The organiser's columns and, after them, ours."""
 
@@ -55,6 +56,7 @@ def turn_table(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | No
                 "error": cost.error if cost is not None else None,
                 "image_note": cost.image_note if cost is not None else None,
                 **asdict(judged.facts),
+                "judge_failed": judged.judge_failed,
             }
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -123,6 +125,7 @@ def _judged(row: Mapping[str, str]) -> JudgedTurn:
         correct=row["is_correct"] == "True",
         semantic=semantic == "True" if semantic else None,
         reason=row["api_response"],
+        judge_failed=row.get("judge_failed") == "True",
         facts=TurnFacts(_known(row.get("same_photo", "")), _known(row.get("answerable", ""))),
     )
 

@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tqdm import tqdm
 
 from evaluation.judge.judge_prompts import CHALLENGE_JUDGE
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.judge.spending import Paid, Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgedTurn, JudgeItem, TurnFacts, Verdict
 from evaluation.scores.scoring import MissRule, is_exact, is_miss
 
@@ -89,22 +90,35 @@ def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: b
         if workers <= 1:
             for position, item in items.items():
                 verdicts[position] = judge.judge(item)
-                bar.update()
+                _step(bar, judge)
             return verdicts
         with ThreadPoolExecutor(max_workers=workers) as pool:
             futures = {pool.submit(judge.judge, item): position for position, item in items.items()}
             try:
                 for future in as_completed(futures):
                     verdicts[futures[future]] = future.result()
-                    bar.update()
+                    _step(bar, judge)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)  # a wrong key need not be tried a thousand times
                 raise
     return verdicts
 
 
+def _step(bar: tqdm[Any], judge: Judge) -> None:
+    if isinstance(judge, Paid):
+        bar.set_postfix_str(f"${judge.spending.dollars:.4f}", refresh=False)
+    bar.update()
+
+
 def choose_judge(
-    eval_model: str | None, *, cache: Path, style: Style | None = None, base_url: str | None = None
+    eval_model: str | None,
+    *,
+    cache: Path,
+    style: Style | None = None,
+    base_url: str | None = None,
+    organiser: Path | None = None,
+    max_cost: float | None = None,
+    price: Price | None = None,
 ) -> Judge:
     """The judge named by ``--eval-model``.
 
@@ -112,9 +126,13 @@ def choose_judge(
         eval_model: A model name; "None" or "rule" for the rule judge; None for gpt-4o-mini where OPENAI_API_KEY is set
             and the rule judge elsewhere.
         cache: Folder under which judgements are kept.
+        organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
+        max_cost: US dollars that this run may spend on the model.
+        price: Of the model; that of prices.toml where None.
 
     Raises:
-        JudgeError: A model is named, and there is neither a key nor a server for it.
+        JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; or the
+            checkout holds no judge.
     """
     if eval_model is None:
         eval_model = CHALLENGE_JUDGE if os.environ.get("OPENAI_API_KEY") else "None"
@@ -122,4 +140,7 @@ def choose_judge(
         return RuleJudge()
     from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
 
-    return OpenAIJudge(eval_model, style=style, base_url=base_url, cache=cache / "judge")
+    spending = Spending(price or price_of(eval_model), max_cost)
+    return OpenAIJudge(
+        eval_model, style=style, base_url=base_url, cache=cache / "judge", organiser=organiser, spending=spending
+    )

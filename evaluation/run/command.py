@@ -98,11 +98,12 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
 
 
 def _judging(options: argparse.Namespace) -> Judging:
+    from evaluation.judge.judge_options import judge_settings
     from evaluation.judge.judging import choose_judge
     from evaluation.run.steps import Judging
 
     return Judging(
-        choose_judge(options.eval_model, cache=options.cache, style=options.judge_style),
+        choose_judge(options.eval_model, cache=options.cache, style=options.judge_style, **judge_settings(options)),
         options.miss_rule,
         options.num_workers,
         not options.no_progress,

@@ -13,7 +13,9 @@ from rich.console import Console
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
+from evaluation.judge.judge_options import add_judge_options, judge_settings
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from evaluation.judge.spending import Paid
 from evaluation.records import (
     DEFAULT_REVISION,
     AnsweredTurn,
@@ -61,12 +63,22 @@ class Entries:
     verdicts: str
 
 
-def add_entry_options(parser: argparse.ArgumentParser) -> None:
-    """The flags of how saved answers are judged; they mean what they mean to local_evaluation.py."""
+def add_entry_options(parser: argparse.ArgumentParser, *, eval_model: bool = True) -> None:
+    """The flags of how saved answers are judged; they mean what they mean to local_evaluation.py.
+
+    Args:
+        eval_model: Whether one judge is named by ``--eval-model``.
+    """
     judge = parser.add_argument_group("who judges")
-    judge.add_argument("--eval-model", metavar="MODEL", help="judge all answers now, by this judge (see local_evaluation.py); "
-                       "not given: the verdicts of the runs' own tables where one judge made all, else as there")  # fmt: skip
+    if eval_model:
+        judge.add_argument(
+            "--eval-model",
+            metavar="MODEL",
+            help="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own tables "
+            "where one judge made all, else as there",
+        )
     judge.add_argument("--judge-style", choices=["structured", "explained"], help="see local_evaluation.py")
+    add_judge_options(judge)
     judge.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
     judge.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for judgements and data sets")
     judge.add_argument("--no-progress", action="store_true", help="no progress bars")
@@ -97,9 +109,10 @@ def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Con
     saved = with_labels(saved, sets)
     if options.eval_model is None and (known := as_judged(saved)) is not None:
         return known
-    judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style)
+    judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style, **judge_settings(options))
     entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
-    console.print(f"judge: {judge.name}", markup=False, highlight=False)
+    if isinstance(judge, Paid):
+        console.print(f"judge: {judge.spending}", markup=False, highlight=False)
     return Entries(entries, judge.name, f"judged now by {judge.name}")
 
 
