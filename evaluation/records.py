@@ -161,11 +161,17 @@ class JudgeItem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judge's decision and its words; ``failed`` where the judge gave no usable reply and the answer counts as wrong."""
+    """A judge's decision and its words.
+
+    Attributes:
+        failed: The judge gave no usable reply, and the answer counts as wrong for that.
+        tokens: Read and written by the model for it.
+    """
 
     correct: bool
     reason: str = ""
     failed: bool = False
+    tokens: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)

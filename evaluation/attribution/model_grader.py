@@ -71,8 +71,7 @@ class ModelGrader:
             {
                 "model": self.name,
                 "messages": prompt.render(**json.loads(values)),
-                "max_tokens": prompt.max_tokens,
-                "temperature": prompt.temperature,
+                **prompt.settings,
                 "seed": attempt,
             }
         )

@@ -33,6 +33,7 @@ COLUMNS = (
     "image_note",
     "same_photo",
     "answerable",
+    "judge_failed",
 )
 """The organiser's columns and, after them, ours."""
 
@@ -63,6 +64,7 @@ def turn_table(
                 "error": cost.error if cost is not None else None,
                 "image_note": cost.image_note if cost is not None else None,
                 **asdict(judged.facts),
+                "judge_failed": judged.judge_failed,
             }
         )
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -147,6 +149,7 @@ def _judged(row: Mapping[str, str]) -> JudgedTurn:
         correct=row["is_correct"] == "True",
         semantic=semantic == "True" if semantic else None,
         reason=row["api_response"],
+        judge_failed=row.get("judge_failed") == "True",
         facts=TurnFacts(_known(row.get("same_photo", "")), _known(row.get("answerable", ""))),
     )
 

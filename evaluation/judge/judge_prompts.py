@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import frontmatter
 from jinja2 import StrictUndefined
@@ -19,11 +21,16 @@ _SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """A judge's prompt: its messages with their placeholders, and how the reply is to be generated."""
+    """A judge's prompt.
+
+    Attributes:
+        sections: Role and text of each message, with placeholders.
+        settings: How the reply is to be generated, in parameters of the API.
+    """
 
     sections: tuple[tuple[str, str], ...]
-    max_tokens: int
-    temperature: float
+    settings: Mapping[str, Any]
+    words = "our words"
 
     def render(self, **values: object) -> list[dict[str, str]]:
         """Chat messages; the values are filled in after the template was cut into sections.
@@ -50,4 +57,4 @@ def load_prompt(name: str, folder: Path = PROMPTS) -> JudgePrompt:
     post = frontmatter.loads((folder / f"{name}.j2").read_text(encoding="utf-8"))
     pieces = _SECTION.split(post.content + "\n")
     sections = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
-    return JudgePrompt(sections, int(str(post["max_tokens"])), float(str(post["temperature"])))
+    return JudgePrompt(sections, dict(post.metadata))

@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from tqdm import tqdm
 
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.judge.spending import Paid, Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgedTurn, JudgeItem, TurnFacts, Verdict
 from evaluation.rules import OURS, Reply, Rules
 from evaluation.scores.scoring import is_exact, is_miss
@@ -99,18 +100,24 @@ def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: b
         if workers <= 1:
             for position, item in items.items():
                 verdicts[position] = judge.judge(item)
-                bar.update()
+                _step(bar, judge)
             return verdicts
         with ThreadPoolExecutor(max_workers=workers) as pool:
             futures = {pool.submit(judge.judge, item): position for position, item in items.items()}
             try:
                 for future in as_completed(futures):
                     verdicts[futures[future]] = future.result()
-                    bar.update()
+                    _step(bar, judge)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)  # a wrong key need not be tried a thousand times
                 raise
     return verdicts
+
+
+def _step(bar: tqdm[Any], judge: Judge) -> None:
+    if isinstance(judge, Paid):
+        bar.set_postfix_str(f"${judge.spending.dollars:.4f}", refresh=False)
+    bar.update()
 
 
 def choose_judge(
@@ -120,6 +127,9 @@ def choose_judge(
     style: Reply | None = None,
     base_url: str | None = None,
     rules: Rules = OURS,
+    organiser: Path | None = None,
+    max_cost: float | None = None,
+    price: Price | None = None,
 ) -> Judge:
     """The judge named by ``--eval-model``.
 
@@ -127,10 +137,14 @@ def choose_judge(
         eval_model: A model name; "rule" for the rule judge; "None" for that or for none at all, as the rules have it; None
             for the model of the rules where OPENAI_API_KEY is set and the rule judge elsewhere.
         cache: Folder under which judgements are kept.
-        style: The form of its reply; that of the rules where None.
+        style: The form of its reply; that of the organiser's words, else of the rules, where None.
+        organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
+        max_cost: US dollars that this run may spend on the model.
+        price: Of the model; that of prices.toml where None.
 
     Raises:
-        JudgeError: A model is named, and there is neither a key nor a server for it.
+        JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; or the
+            checkout holds no judge.
     """
     if eval_model is None:
         eval_model = rules.judge_model if os.environ.get("OPENAI_API_KEY") else "rule"
@@ -140,4 +154,8 @@ def choose_judge(
         return RuleJudge()
     from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
 
-    return OpenAIJudge(eval_model, style=style or rules.judge_reply, base_url=base_url, cache=cache / "judge")
+    spending = Spending(price or price_of(eval_model), max_cost)
+    style = style or (rules.judge_reply if organiser is None else None)
+    return OpenAIJudge(
+        eval_model, style=style, base_url=base_url, cache=cache / "judge", organiser=organiser, spending=spending
+    )

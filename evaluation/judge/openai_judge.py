@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,19 @@ from pydantic import BaseModel, ValidationError
 
 from agents.secrets import scrubbed
 from evaluation.judge.judge_prompts import CHALLENGE_JUDGE, load_prompt
-from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, Wait
+from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, NoAnswerError, RequestError, Wait
+from evaluation.judge.organiser_prompt import read_organiser
+from evaluation.judge.spending import Spending, price_of
 from evaluation.judge.verdict_cache import VerdictCache
-from evaluation.records import JudgeItem, Verdict
+from evaluation.records import JudgeError, JudgeItem, Verdict
 from evaluation.rules import Reply
 
 TRIES = 3
 """How often a reply that is no verdict is asked for again (research release)."""
 
-_RESULT = re.compile(r"result:\W*(correct|wrong)\b", re.IGNORECASE)
+GIVE_UP_AFTER = 5
+"""After this many judgements in a row without an answer of the server the others are not asked for: they fail too, and at once."""
+
 _JSON_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
@@ -34,6 +40,17 @@ def style_of(model: str) -> Reply:
     return "explained" if name.startswith("gpt-4o") and "mini" not in name else "structured"
 
 
+def explained_verdict(reply: str) -> bool | None:
+    """What an explanation ends in, read exactly as the research release reads it (evaluation/llm_judge.py); None for no verdict.
+
+    Wrong goes first, wherever "Result: WRONG" stands; the last line may hold the bare word, and "INCORRECT" there counts as "CORRECT".
+    """
+    last = reply.split("\n")[-1]
+    if "Result: WRONG" in reply or "WRONG" in last:
+        return False
+    return True if "Result: CORRECT" in reply or "CORRECT" in last else None
+
+
 class OpenAIJudge:
     """Asks a chat model; verdicts are cached by the content of the request.
 
@@ -43,10 +60,12 @@ class OpenAIJudge:
         base_url: See ``ModelServer``.
         api_key: See ``ModelServer``.
         cache: Folder for the judgements; None keeps none.
+        organiser: Checkout of the organiser's code, whose words are used in place of ours.
+        spending: What the judge may cost and has cost; without a limit where None.
         wait: See ``ModelServer``.
 
     Raises:
-        JudgeError: There is no key for OpenAI's own server.
+        JudgeError: There is no key for OpenAI's own server, or the checkout has no such words, or in the other style.
     """
 
     parallel = True
@@ -59,52 +78,86 @@ class OpenAIJudge:
         base_url: str | None = None,
         api_key: str | None = None,
         cache: Path | None = None,
+        organiser: Path | None = None,
+        spending: Spending | None = None,
         timeout: float = TIMEOUT_SECONDS,
         wait: Wait | None = None,
     ) -> None:
+        self.spending = spending or Spending(price_of(model))
         self._server = ModelServer(
-            model, "--eval-model None for the rule judge", base_url, api_key, timeout=timeout, wait=wait
+            model,
+            "--eval-model None for the rule judge",
+            base_url,
+            api_key,
+            timeout=timeout,
+            wait=wait,
+            spending=self.spending,
         )
-        self.style: Reply = style or style_of(model)
-        self.name = f"{model} ({self.style})"
-        self._prompt = load_prompt(self.style)
+        theirs = read_organiser(organiser) if organiser is not None else None
+        if theirs is not None and style not in (None, theirs.style):
+            raise JudgeError(f"--organiser {organiser}: its judge is {theirs.style}, not {style}")
+        self.style: Reply = theirs.style if theirs is not None else style or style_of(model)
+        self._prompt = theirs or load_prompt(self.style)
+        self.name = f"{model} ({self.style}; {self._prompt.words})"
         self._cache = VerdictCache(cache) if cache is not None else None
+        self._lock = threading.Lock()
+        self._failures = 0
 
     def judge(self, item: JudgeItem) -> Verdict:
         """Whether the response is right, by the model.
 
-        A reply that is no verdict after 3 tries counts as wrong and is marked as failed (and is not cached).
+        Where the server gives no verdict in 3 tries, or no answer, the answer counts as wrong; that is marked as failed and not
+        kept, so that the next run asks again. After 5 judgements in a row without an answer the server is not asked any more.
 
         Raises:
-            JudgeError: The key is refused, the model is unknown, or the server does not answer.
+            JudgeError: The key is refused, the model is unknown, or what may be spent is spent.
         """
         request: dict[str, Any] = {
             "model": self._server.model,
             "messages": self._prompt.render(query=item.query, ground_truth=item.ground_truth, response=item.response),
-            "max_tokens": self._prompt.max_tokens,
-            "temperature": self._prompt.temperature,
+            **self._prompt.settings,
         }
         if self.style == "structured":
             schema = {"type": "object", "properties": {"accuracy": {"type": "boolean"}}, "required": ["accuracy"]}
             strict = {"name": "accuracy", "strict": True, "schema": {**schema, "additionalProperties": False}}
             request["response_format"] = {"type": "json_schema", "json_schema": strict}
         if self._cache is not None and (cached := self._cache.get(request)) is not None:
+            self.spending.add_kept(cached.tokens)
             return cached
-        reply = ""
+        if self._failures >= GIVE_UP_AFTER:
+            return Verdict(
+                False, f"not asked: the judge's server did not answer {GIVE_UP_AFTER} times in a row", failed=True
+            )
+        try:
+            verdict = self._ask(request)
+        except RequestError as error:
+            self._count(no_answer=isinstance(error, NoAnswerError))
+            return Verdict(False, str(error), failed=True)
+        self._count(no_answer=False)
+        if self._cache is not None and not verdict.failed:
+            self._cache.put(request, verdict)
+        return verdict
+
+    def _ask(self, request: dict[str, Any]) -> Verdict:
+        read = written = 0
+        text = ""
         for _ in range(TRIES):
-            reply = self._server.complete(request)
-            verdict = self._read(reply)
+            reply = self._server.ask(request)
+            text, read, written = reply.text, read + reply.tokens[0], written + reply.tokens[1]
+            verdict = self._read(text)
             if verdict is not None:
-                if self._cache is not None:
-                    self._cache.put(request, verdict)
-                return verdict
-        return Verdict(False, f"the judge's reply is no verdict: {scrubbed(reply)[:200]!r}", failed=True)
+                return replace(verdict, tokens=(read, written))
+        return Verdict(False, f"the judge's reply is no verdict: {scrubbed(text)[:200]!r}", failed=True)
+
+    def _count(self, *, no_answer: bool) -> None:
+        with self._lock:
+            self._failures = self._failures + 1 if no_answer else 0
 
     def _read(self, reply: str) -> Verdict | None:
         """The verdict of a reply; None where it holds none."""
         if self.style == "explained":
-            results = _RESULT.findall(reply)
-            return Verdict(results[-1].lower() == "correct", reply.strip()) if results else None
+            right = explained_verdict(reply)
+            return None if right is None else Verdict(right, reply.strip())
         found = _JSON_OBJECT.search(reply)
         said = found.group() if found else reply
         try:

@@ -24,7 +24,8 @@ class VerdictCache:
         """The verdict of a request, or None where it was not judged yet or its file is not readable."""
         try:
             saved = json.loads(self._path(request).read_text(encoding="utf-8"))
-            return Verdict(bool(saved["correct"]), str(saved["reason"]))
+            read, written = saved.get("tokens", (0, 0))
+            return Verdict(bool(saved["correct"]), str(saved["reason"]), tokens=(int(read), int(written)))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -99,11 +99,18 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
 
 
 def _judging(options: argparse.Namespace) -> Judging:
+    from evaluation.judge.judge_options import judge_settings
     from evaluation.judge.judging import choose_judge
     from evaluation.run.steps import Judging
 
     return Judging(
-        choose_judge(options.eval_model, cache=options.cache, style=options.judge_style, rules=options.rules),
+        choose_judge(
+            options.eval_model,
+            cache=options.cache,
+            style=options.judge_style,
+            rules=options.rules,
+            **judge_settings(options),
+        ),
         options.rules,
         options.num_workers,
         not options.no_progress,

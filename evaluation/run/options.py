@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evaluation.judge.judge_options import add_judge_options
 from evaluation.records import DEFAULT_REVISION
 from evaluation.rules import RULES
 
@@ -189,6 +190,7 @@ def build_parser() -> argparse.ArgumentParser:
         choices=["structured", "explained"],
         help="the challenge's prompt or the research release's; None: by rules, or by model",
     )
+    add_judge_options(judge)
     judge.add_argument(
         "--num-workers",
         type=int,
@@ -207,7 +209,11 @@ def build_parser() -> argparse.ArgumentParser:
         help="saved answers for --mode evaluate; None: response.jsonl in --output-dir",
     )
     run.add_argument("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
-    run.add_argument("--resume", action="store_true", help="continue the run in --output-dir")
+    run.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue the run in --output-dir; what the judge failed on is judged again",
+    )
     run.add_argument(
         "--display-conversations",
         type=int,
@@ -234,8 +240,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--input-file goes with --mode evaluate")
     if options.input_file is not None and options.dataset_type == "both":
         parser.error("--input-file goes with one data set; judge the two files one after the other")
-    if options.resume and options.mode == "evaluate":
-        parser.error("--resume goes with --mode generate or both")
     return options
 
 

@@ -15,6 +15,7 @@ from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
+from evaluation.judge.spending import Paid
 from evaluation.records import MAX_ANSWER_TOKENS, AnsweredTurn, Key, QuestionTurn, Session
 from evaluation.report.console_tables import print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, photos_of
@@ -156,12 +157,19 @@ def judge_answers(
     failed = sum(turn.judge_failed for turn in judged)
     if failed:
         about["judge_failures"] = failed
+    if isinstance(judging.judge, Paid):
+        about["judge_cost"] = judging.judge.spending.report()
     scores = write_outputs(output_dir, judged, about, costs, judging.rules)
     print_conversations(console, judged, judging.display)
     print_scores(console, scores, name)
     console.print(f"judge: {judging.judge.name}; rules: {judging.rules.name}", markup=False)
     if failed:
-        console.print(f"[red]{failed} answers count as wrong because the judge gave no usable reply[/]")
+        console.print(
+            f"[red]{failed} answers are not judged, because the judge gave no usable reply, and count as wrong; "
+            "the same command with --resume asks for them again[/]"
+        )
+    if isinstance(judging.judge, Paid):
+        console.print(f"judge: {judging.judge.spending}", markup=False, highlight=False)
     if part.latency is not None:
         print_latency(console, part.latency)
     cut_short = sum(trace.cut_short for trace in part.matched.values())

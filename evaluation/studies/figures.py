@@ -10,8 +10,8 @@ from typing import Any
 
 from evaluation.files.outputs import SCORES, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
-from evaluation.files.traces import TRACE, match_traces, read_traces
-from evaluation.records import JudgedTurn
+from evaluation.files.traces import TRACE, match_traces, to_view, trace_records
+from evaluation.records import AnsweredTurn, JudgedTurn, Key, RunLogLine
 from evaluation.scores.overlap import mean_overlap
 from evaluation.scores.scoring import bootstrap_intervals, score
 from evaluation.studies.variants import Variant
@@ -99,20 +99,40 @@ def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
         EvaluationError: The folder holds no judged run.
     """
     turns = read_turn_table(run)
-    answered, costs = [judged.turn for judged in turns], read_run_log(run)
+    return run_figures(turns, [run]), turns
+
+
+def run_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path]) -> Figures:
+    """The figures of judged turns, with what answering cost where one of the folders has a run log of them."""
+    answered = [judged.turn for judged in turns]
+    costs: dict[Key, RunLogLine] = {}
+    for folder in folders:
+        costs |= read_run_log(folder)
     times = latency(costs_of(answered, costs))
-    traces = match_traces(answered, read_traces(run / TRACE), costs).values()
-    cut_short = sum(trace.cut_short for trace in traces)
+    cut_short = sum(to_view(record).cut_short for record in trace_records_of(answered, folders).values())
     figures = figures_of(turns, times.uncached_mean_turn if times is not None else None, cut_short)
-    if times is not None:
-        figures = replace(
-            figures,
-            timed_turns=times.uncached_turns,
-            seconds_cached=times.mean_turn if times.reply_hits else None,
-            reply_hits=times.reply_hits,
-            reply_misses=times.reply_misses,
-        )
-    return figures, turns
+    if times is None:
+        return figures
+    return replace(
+        figures,
+        timed_turns=times.uncached_turns,
+        seconds_cached=times.mean_turn if times.reply_hits else None,
+        reply_hits=times.reply_hits,
+        reply_misses=times.reply_misses,
+    )
+
+
+def trace_records_of(turns: Sequence[AnsweredTurn], folders: Sequence[Path]) -> dict[Key, Mapping[str, Any]]:
+    """The trace of each turn that has one in a folder, as its line holds it."""
+    found: dict[Key, Mapping[str, Any]] = {}
+    for folder in folders:
+        log = read_run_log(folder)
+        here = [turn for turn in turns if turn.key in log] if len(folders) > 1 else turns
+        records = trace_records(folder / TRACE)
+        views = [to_view(record) for record in records]
+        by_view = {id(view): record for view, record in zip(views, records, strict=True)}
+        found |= {key: by_view[id(view)] for key, view in match_traces(here, views, log).items()}
+    return found
 
 
 def read_about(run: Path) -> dict[str, Any]:

@@ -26,19 +26,22 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of finished text; ``notes`` say what the runs were made with."""
+    """A table of finished text; ``notes`` say what the runs were made with; ``words``: its cells are words, not figures."""
 
     title: str
     headings: tuple[str, ...]
     short: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    words: bool = False
 
     def show(self, console: Console) -> None:
         """Print it."""
         table = Table(title=escape(self.title), title_justify="left")
         for position, heading in enumerate(self.short):
-            table.add_column(escape(heading), justify="left" if position == 0 else "right")
+            table.add_column(
+                escape(heading), justify="left" if position == 0 or self.words else "right", overflow="fold"
+            )
         for row in self.rows:
             table.add_row(*map(escape, row))
         console.print(table)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
+from rich.console import Console
 from tenacity import wait_none
 from werkzeug import Request, Response
 
+from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import choose_judge, judge_turns
 from evaluation.judge.model_server import SERVER_TRIES
-from evaluation.judge.openai_judge import TRIES, OpenAIJudge, style_of
+from evaluation.judge.openai_judge import GIVE_UP_AFTER, TRIES, OpenAIJudge, style_of
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import JudgeError, JudgeItem
+from evaluation.judge.spending import Price, Spending, price, price_of
+from evaluation.records import AnsweredTurn, JudgeError, JudgeItem
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
+from evaluation.run.command import main
 from tests.evaluation.worlds import judged
 
 ITEM = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
@@ -27,19 +33,20 @@ PATH = "/v1/chat/completions"
 Reply = str | Response
 
 
-def _completion(content: str | None) -> Response:
+def _completion(content: str | None, tokens: tuple[int, int] | None = None) -> Response:
     message = {"role": "assistant", "content": content}
-    body = {
+    body: dict[str, Any] = {
         "id": "c", "object": "chat.completion", "created": 0, "model": "m",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
     }  # fmt: skip
+    if tokens is not None:
+        body["usage"] = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
     return Response(json.dumps(body), content_type="application/json")
 
 
-def _error(status: int, message: str = "no") -> Response:
-    return Response(
-        json.dumps({"error": {"message": message, "type": "t", "code": None}}), status, content_type="application/json"
-    )
+def _error(status: int, message: str = "no", param: str | None = None) -> Response:
+    error = {"message": message, "type": "t", "code": None, "param": param}
+    return Response(json.dumps({"error": error}), status, content_type="application/json")
 
 
 @pytest.fixture
@@ -82,7 +89,11 @@ def test_the_challenges_judge_replies_in_json(httpserver: HTTPServer) -> None:
     assert not judge.judge(ITEM).correct
     request = server.requests[0]
     assert request["model"] == "gpt-4o-mini"
-    assert request["temperature"] == 0
+    assert set(request) == {
+        "model",
+        "messages",
+        "response_format",
+    }  # as in the starter kit: nothing that a model may refuse
     assert request["response_format"]["json_schema"]["strict"] is True
     assert server.keys[0] == "Bearer key"
     text = "\n".join(message["content"] for message in request["messages"])
@@ -94,7 +105,13 @@ def test_the_challenges_judge_replies_in_json(httpserver: HTTPServer) -> None:
     [
         ("It asks ... both say so.\nResult: CORRECT", True),
         ("They differ.\n**Result: WRONG**", False),
-        ("Not 'Result: CORRECT' here.\nresult: wrong", False),
+        # as the release reads: wrong anywhere goes first, the last line may hold the bare word, case counts
+        ("Result: WRONG\n...\nResult: CORRECT", False),
+        ("They agree.\nCORRECT", True),
+        ("They agree.\n**Result**: CORRECT", True),
+        ("The verdict is\nINCORRECT", True),
+        ("Result: CORRECT, not WRONG\nso it is", True),
+        ("Result: CORRECT\nnot WRONG", False),
         ("Result:\nCORRECT", True),
     ],
 )
@@ -119,11 +136,44 @@ def test_a_busy_server_is_tried_again(httpserver: HTTPServer, status: int) -> No
     assert len(server.requests) == 3
 
 
-def test_a_server_that_stays_busy_is_an_error(httpserver: HTTPServer) -> None:
-    server = Server(httpserver, _error(429, "quota"))
-    with pytest.raises(JudgeError, match=r"did not answer after 6 tries.*quota"):
-        server.judge().judge(ITEM)
-    assert len(server.requests) == SERVER_TRIES
+def test_a_judgement_that_a_busy_server_never_makes_fails_alone(httpserver: HTTPServer, tmp_path: Path) -> None:
+    server = Server(httpserver, *[_error(429, "quota")] * SERVER_TRIES, '{"accuracy": true}')
+    judge = server.judge(cache=tmp_path)
+    verdict = judge.judge(ITEM)
+    assert (verdict.correct, verdict.failed) == (False, True)
+    assert "did not answer after 6 tries" in verdict.reason and "quota" in verdict.reason
+    assert judge.judge(ITEM).correct  # it was not kept
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_failed_judgement_ends_no_run_and_is_counted_apart(
+    httpserver: HTTPServer, tmp_path: Path, workers: int
+) -> None:
+    """One answer upsets the server, once and for all; then it comes to its senses."""
+
+    def answer(request: Request) -> Response:
+        upset = "answer 2<" in request.get_json()["messages"][1]["content"] and not mended
+        return _error(400, "this content is filtered") if upset else _completion('{"accuracy": true}')
+
+    mended: list[bool] = []
+    server = Server(httpserver, answer)
+    results = judge_turns(answered(6), server.judge(cache=tmp_path), workers=workers)
+    assert [result.judge_failed for result in results] == [False, False, True, False, False, False]
+    assert [result.correct for result in results] == [True, True, False, True, True, True]
+    assert "content is filtered" in results[2].reason
+    mended.append(True)
+    before = len(server.requests)
+    again = judge_turns(answered(6), server.judge(cache=tmp_path), workers=workers)
+    assert all(result.correct and not result.judge_failed for result in again)
+    assert len(server.requests) - before == 1  # the one that failed
+
+
+def test_a_server_that_is_gone_is_not_asked_for_ever(httpserver: HTTPServer) -> None:
+    server = Server(httpserver, '{"accuracy": true}', *[_error(503)] * (SERVER_TRIES * GIVE_UP_AFTER + 1))
+    results = judge_turns(answered(12), server.judge(), workers=1)
+    assert [result.judge_failed for result in results] == [False, *[True] * 11]
+    assert len(server.requests) == 1 + SERVER_TRIES * GIVE_UP_AFTER
+    assert "not asked" in results[-1].reason
 
 
 def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
@@ -142,7 +192,17 @@ def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", ["", "maybe", '{"accuracy": "so so"}', '{"right": true}', "[1, 2", "Result: PERHAPS"]
+    "garbage",
+    [
+        "",
+        "maybe",
+        '{"accuracy": "so so"}',
+        '{"right": true}',
+        "[1, 2",
+        "Result: PERHAPS",
+        "Result: correct",
+        "CORRECT\n",
+    ],
 )
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4o-mini"])
 def test_garbage_is_asked_for_again_and_then_counts_as_wrong(
@@ -166,9 +226,7 @@ def test_a_reply_that_is_no_completion_counts_as_garbage(httpserver: HTTPServer,
     assert server.judge().judge(ITEM).failed
 
 
-@pytest.mark.parametrize(
-    ("status", "said"), [(401, "refuses the key"), (403, "may not use"), (404, "no model"), (400, "the judge's server")]
-)
+@pytest.mark.parametrize(("status", "said"), [(401, "refuses the key"), (403, "may not use"), (404, "no model")])
 def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int, said: str) -> None:
     server = Server(httpserver, _error(status))
     with pytest.raises(JudgeError, match=said):
@@ -176,16 +234,104 @@ def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int
     assert len(server.requests) == 1
 
 
-def test_no_server_at_all_is_said(httpserver: HTTPServer) -> None:
+def test_no_server_at_all_is_said() -> None:
     judge = OpenAIJudge("m", base_url="http://127.0.0.1:9/v1", api_key="k", wait=wait_none())
-    with pytest.raises(JudgeError, match="did not answer"):
-        judge.judge(ITEM)
+    assert "did not answer" in judge.judge(ITEM).reason
 
 
-def test_a_server_without_structured_outputs_is_asked_without(httpserver: HTTPServer) -> None:
-    server = Server(httpserver, _error(400, "response_format is not supported"), 'Here: {"accuracy": true}')
-    assert server.judge().judge(ITEM).correct
-    assert "response_format" not in server.requests[1]
+@pytest.mark.parametrize(
+    ("model", "complaint", "reply", "gone"),
+    [
+        ("m", _error(400, "response_format is not supported"), 'Here: {"accuracy": true}', "response_format"),
+        ("gpt-4o", _error(400, "Unsupported parameter: use 'max_completion_tokens'", "max_tokens"), "CORRECT", "max_tokens"),
+        ("gpt-4o", _error(400, "'temperature' does not support 0.0 with this model"), "CORRECT", "temperature"),
+    ],
+)  # fmt: skip
+def test_a_parameter_that_the_server_refuses_is_left_out_from_then_on(
+    httpserver: HTTPServer, model: str, complaint: Response, reply: str, gone: str
+) -> None:
+    server = Server(httpserver, complaint, reply)
+    judge = server.judge(model)
+    assert judge.judge(ITEM).correct and judge.judge(ITEM).correct
+    first, *others = server.requests
+    assert len(others) == 2
+    assert all({*first} - {*request} == {gone} for request in others)
+
+
+def test_every_optional_parameter_may_be_refused_but_nothing_is_asked_for_ever(httpserver: HTTPServer) -> None:
+    server = Server(httpserver, _error(400, "max_tokens"), _error(400, "temperature"), _error(400, "temperature"))
+    verdict = server.judge("gpt-4o").judge(ITEM)
+    assert verdict.failed and "temperature" in verdict.reason
+    assert [sorted(request) for request in server.requests][-1] == ["messages", "model"]
+    assert len(server.requests) == 3
+
+
+def answered(number: int) -> list[AnsweredTurn]:
+    """Answers that a judge has to be asked about."""
+    base = judged("h")[0].turn
+    return [
+        replace(base, session_id=f"s{n}", interaction_id=f"i{n}", agent_response=f"answer {n}") for n in range(number)
+    ]
+
+
+def test_what_a_judge_costs_is_told(httpserver: HTTPServer, tmp_path: Path) -> None:
+    server = Server(httpserver, lambda _: _completion('{"accuracy": true}', (1000, 10)))
+    judge = server.judge(cache=tmp_path)
+    judge_turns(answered(3), judge, workers=2)
+    # three times 1000 tokens at 0.15 and 10 at 0.60 dollars a million
+    assert judge.spending.dollars == pytest.approx(3 * (0.00015 + 0.000006))
+    assert str(judge.spending).startswith("3 requests, 3000 tokens read, 30 written: $0.0005 (prices of May 2026")
+    later = server.judge(cache=tmp_path)
+    judge_turns(answered(4), later, workers=2)
+    assert later.spending.dollars == pytest.approx(0.000156)
+    assert later.spending.report()["dollars_of_kept_judgements"] == pytest.approx(3 * 0.000156)
+    assert len(server.requests) == 4
+
+
+def test_a_reply_that_is_no_verdict_is_paid_too(httpserver: HTTPServer) -> None:
+    server = Server(httpserver, lambda _: _completion("hm", (100, 1)))
+    judge = server.judge()
+    judge.judge(ITEM)
+    assert judge.spending.report()["tokens_read"] == 100 * TRIES
+
+
+def test_judging_stops_at_its_price_and_goes_on_from_there(httpserver: HTTPServer, tmp_path: Path) -> None:
+    server = Server(httpserver, lambda _: _completion('{"accuracy": true}', (1_000_000, 0)))
+    price = Price(1.0, 0.0)
+    with pytest.raises(JudgeError, match=r"has cost \$3.0000, and --max-cost is \$2.5; every judgement is kept"):
+        judge_turns(answered(8), server.judge(cache=tmp_path, spending=Spending(price, 2.5)), workers=1)
+    assert len(server.requests) == len(list(tmp_path.rglob("*.json"))) == 3
+    judge = server.judge(cache=tmp_path, spending=Spending(price, 6.0))
+    assert all(result.correct for result in judge_turns(answered(8), judge, workers=4))
+    assert len(server.requests) == 8  # five more: nothing was asked twice
+    assert judge.spending.dollars == 5.0
+
+
+def test_a_limit_that_cannot_be_held_is_refused(httpserver: HTTPServer, tmp_path: Path) -> None:
+    with pytest.raises(JudgeError, match="--judge-price"):
+        choose_judge("local-model", cache=tmp_path, base_url="http://127.0.0.1:1/v1", max_cost=1.0)
+    silent = Server(httpserver, '{"accuracy": true}')
+    with pytest.raises(JudgeError, match="does not say how many tokens"):
+        silent.judge(spending=Spending(Price(1.0, 1.0), 5.0)).judge(ITEM)
+    unlimited = silent.judge("local-model")
+    unlimited.judge(ITEM)
+    assert "1 requests without token counts; the model's price is not known" in str(unlimited.spending)
+
+
+@pytest.mark.parametrize(
+    ("model", "read"),
+    [("gpt-4o-mini", 0.15), ("openai/gpt-4o", 2.5), ("gpt-4o-2024-11-20", 2.5), ("gpt-4o-audio", None)],
+)
+def test_prices_are_those_of_the_table(model: str, read: float | None) -> None:
+    found = price_of(model)
+    assert (found.read if found else None) == read
+
+
+@pytest.mark.parametrize("text", ["1", "a,b", "1,2,3", "-1,2", "nan,1"])
+def test_a_price_is_two_numbers(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        price(text)
+    assert price("0.5,2") == Price(0.5, 2.0)
 
 
 def test_judgements_are_kept_by_content(httpserver: HTTPServer, tmp_path: Path) -> None:
@@ -202,8 +348,7 @@ def test_judgements_are_kept_by_content(httpserver: HTTPServer, tmp_path: Path) 
 
 
 def test_a_judging_run_that_breaks_off_goes_on_where_it_was(httpserver: HTTPServer, tmp_path: Path) -> None:
-    turns = [turn.turn for number in range(6) for turn in judged("hh", f"s{number}")]
-    unlike = [turn.__class__(**{**turn.to_dict(), "agent_response": f"answer {n}"}) for n, turn in enumerate(turns)]
+    unlike = answered(6)
     server = Server(httpserver, *['{"accuracy": true}'] * 5, _error(401))
     with pytest.raises(JudgeError, match="refuses the key"):
         judge_turns(unlike, server.judge(cache=tmp_path), workers=1)
@@ -239,12 +384,12 @@ def test_which_judge_a_run_gets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
         choose_judge("gpt-4o", cache=tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "key")
-    assert choose_judge(None, cache=tmp_path).name == "gpt-4o-mini (structured)"
+    assert choose_judge(None, cache=tmp_path).name == "gpt-4o-mini (structured; our words)"
     assert isinstance(choose_judge("None", cache=tmp_path), RuleJudge)
-    assert choose_judge("gpt-4o", cache=tmp_path).name == "gpt-4o (explained)"
+    assert choose_judge("gpt-4o", cache=tmp_path).name == "gpt-4o (explained; our words)"
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    assert choose_judge("local-model", cache=tmp_path).name == "local-model (structured)"
+    assert choose_judge("local-model", cache=tmp_path).name == "local-model (structured; our words)"
 
 
 def test_which_judge_a_run_gets_by_the_rules_of_a_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -254,11 +399,62 @@ def test_which_judge_a_run_gets_by_the_rules_of_a_release(monkeypatch: pytest.Mo
     def name(eval_model: str | None, rules: Rules) -> str:
         return choose_judge(eval_model, cache=tmp_path, rules=rules).name
 
-    assert name(None, STARTER_KIT) == "gpt-4o-mini (structured)"
-    assert name(None, RESEARCH_RELEASE) == "gpt-4o (explained)"
-    assert name("gpt-4o", STARTER_KIT) == "gpt-4o (structured)"  # a release has one form of reply, whatever the model
-    assert name("gpt-4o-mini", RESEARCH_RELEASE) == "gpt-4o-mini (explained)"
+    assert name(None, STARTER_KIT) == "gpt-4o-mini (structured; our words)"
+    assert name(None, RESEARCH_RELEASE) == "gpt-4o (explained; our words)"
+    assert (
+        name("gpt-4o", STARTER_KIT) == "gpt-4o (structured; our words)"
+    )  # a release has one form of reply, whatever the model
+    assert name("gpt-4o-mini", RESEARCH_RELEASE) == "gpt-4o-mini (explained; our words)"
     for rules in (STARTER_KIT, RESEARCH_RELEASE):
         nobody = choose_judge("None", cache=tmp_path, rules=rules)
         assert not nobody.judge(JudgeItem("Who?", "Eiffel", "Gustave Eiffel")).correct
         assert isinstance(choose_judge("rule", cache=tmp_path, rules=rules), RuleJudge)
+
+
+def test_a_run_is_judged_within_its_price_shown_and_judged_again(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands: what fails is counted apart and asked for again, what is too dear stops, and nothing is paid twice."""
+
+    def answer(request: Request) -> Response:
+        upset = "answer 1<" in request.get_json()["messages"][1]["content"] and not mended
+        return _error(400, "filtered") if upset else _completion('{"accuracy": true}', (1000, 10))
+
+    mended: list[bool] = []
+    server = Server(httpserver, answer)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    saved = tmp_path / "response.jsonl"
+    saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in answered(4)))
+
+    def evaluate(*more: str) -> tuple[int, str]:
+        arguments = ["--mode", "evaluate", "--input-file", str(saved), "--output-dir", str(tmp_path / "out")]
+        with (tmp_path / "said.txt").open("w+") as file:
+            more = (
+                "--cache",
+                str(tmp_path / "cache"),
+                "--eval-model",
+                "gpt-4o-mini",
+                "--no-progress",
+                "--num-workers",
+                "1",
+                *more,
+            )
+            status = main([*arguments, *more], Console(file=file, width=200))
+            file.seek(0)
+            return status, file.read()
+
+    status, said = evaluate("--max-cost", "0.0003")
+    assert status == 2 and "--max-cost is $0.0003; every judgement is kept" in said
+    assert not (tmp_path / "out" / "scores_dictionary.json").exists()  # scores of a part would mislead
+    status, said = evaluate()
+    assert status == 0 and "1 answers are not judged" in said and "--resume" in said
+    about = json.loads((tmp_path / "out" / "scores_dictionary.json").read_text())["about"]
+    assert about["judge_failures"] == 1 and about["judge"] == "gpt-4o-mini (structured; our words)"
+    assert about["judge_cost"]["dollars_of_kept_judgements"] == pytest.approx(2 * 0.000156)
+    assert [turn.judge_failed for turn in read_turn_table(tmp_path / "out")] == [False, True, False, False]
+    assert "Not judged, counted as wrong" in (tmp_path / "out" / "report.html").read_text()
+    mended.append(True)
+    before = len(server.requests)
+    status, said = evaluate("--resume")
+    assert status == 0 and "not judged" not in said and "$0.0002; judgements kept from before had cost $0.0005" in said
+    assert len(server.requests) - before == 1

@@ -365,7 +365,6 @@ def test_ctrl_c_ends_with_a_hint(
         ["--num-conversations", "0"],
         ["--num-workers", "0"],
         ["--input-file", "x"],
-        ["--mode", "evaluate", "--resume"],
         ["--dataset-type", "every"],
         ["--dataset-type", "both", "--mode", "evaluate", "--input-file", "x"],
     ],

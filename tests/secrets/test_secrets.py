@@ -165,12 +165,17 @@ def test_log_records_without_a_key_stay_as_they_are(logged: io.StringIO) -> None
 def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: Path) -> None:
     judge = OpenAIJudge("m", base_url=with_password(server), cache=tmp_path, wait=wait_none())
     item = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
-    for status in (401, 403, 404, 500, 400):
+    for status in (401, 403, 404):
         server.clear()
         refusing(server, status)
         with pytest.raises(JudgeError) as caught:
             judge.judge(item)
         holds_no_secret("".join(traceback.format_exception(caught.value)))
+    for status in (500, 400):
+        server.clear()
+        refusing(server, status)
+        assert judge.judge(item).failed
+        holds_no_secret(judge.judge(item).reason)
     server.clear()
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": '{"accuracy": true}'}}
     server.expect_request(PATH).respond_with_json(

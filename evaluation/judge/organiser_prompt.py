@@ -1,0 +1,210 @@
+"""The judge's words of the organiser, read from a checkout of its code: parsed, never run, and never shipped with ours.
+
+Both releases hand the model a list of two messages: a system message, and a user message that is an f-string of the question, the ground
+truth and the answer. The starter kit writes the first as a return value, the research release as constants of another file.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from evaluation.records import JudgeError
+
+_PLACES = {
+    "query": "query",
+    "question": "query",
+    "ground_truth": "ground_truth",
+    "agent_response": "response",
+    "prediction": "response",
+}
+"""What their variables hold, by our names."""
+
+_WANTED = {"query", "ground_truth", "response"}
+_DEEPEST = 20
+"""References followed from one expression to the next."""
+
+_MOST_BYTES = 1_000_000
+EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
+"""What the research release sends besides (evaluation/llm_judge.py, evaluation/config.py); the starter kit sends nothing."""
+
+
+@dataclass(frozen=True)
+class OrganiserPrompt:
+    """The organiser's words.
+
+    Attributes:
+        system: The system message.
+        user: The user message in pieces; a piece of ``_WANTED`` in brackets stands for what is judged.
+        style: The form of reply that they ask for.
+        words: Where they are from, for reports: file within the checkout, and the first digits of their SHA-256.
+    """
+
+    system: str
+    user: tuple[tuple[Literal["text", "value"], str], ...]
+    style: Literal["structured", "explained"]
+    words: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the release sends besides the messages."""
+        return dict(EXPLAINED_SETTINGS) if self.style == "explained" else {}
+
+    def render(self, **values: object) -> list[dict[str, str]]:
+        """Chat messages.
+
+        Args:
+            values: query, ground_truth and response.
+        """
+        user = "".join(text if kind == "text" else str(values[text]) for kind, text in self.user)
+        return [{"role": "system", "content": self.system}, {"role": "user", "content": user}]
+
+
+@dataclass
+class _Names:
+    """What a file, or all of them, call things."""
+
+    values: dict[str, ast.expr] = field(default_factory=dict)
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+
+    def read(self, tree: ast.AST) -> None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                self.functions.setdefault(node.name, node)
+            for name, value in _assigned(node):
+                self.values.setdefault(name, value)
+
+
+def read_organiser(checkout: Path) -> OrganiserPrompt:
+    """The judge's words in a checkout of the starter kit or of the research release.
+
+    Raises:
+        JudgeError: There is no such folder, or no judge's messages that can be read without running code.
+    """
+    if not checkout.is_dir():
+        raise JudgeError(f"--organiser {checkout}: there is no such folder")
+    trees = dict(_parsed(checkout))
+    everywhere = _Names()
+    for tree in trees.values():
+        everywhere.read(tree)
+    for file, tree in trees.items():
+        here = _Names()
+        here.read(tree)
+        names = [here, everywhere]
+        for system, user in _messages(tree):
+            text = _text(system, names, {})
+            style = _style(text)
+            if text is not None and style is not None:
+                digest = hashlib.sha256(repr((text, user)).encode()).hexdigest()[:8]
+                words = f"the organiser's words, {file.relative_to(checkout).as_posix()}, SHA-256 {digest}"
+                return OrganiserPrompt(text, user, style, words)
+    raise JudgeError(f"--organiser {checkout}: no judge's messages found in its Python files")
+
+
+def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
+    files = (
+        file
+        for file in checkout.rglob("*.py")
+        if not any(part.startswith(".") for part in file.relative_to(checkout).parts)
+    )
+    for file in sorted(files, key=lambda file: (len(file.parts), file)):
+        try:
+            if file.stat().st_size <= _MOST_BYTES:
+                yield file, ast.parse(file.read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue  # a broken file of theirs is not where the judge is
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Names and attributes that a statement gives a value."""
+    if isinstance(node, ast.Assign):
+        targets, value = node.targets, node.value
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets, value = [node.target], node.value
+    else:
+        return
+    for target in targets:
+        if isinstance(target, ast.Name):
+            yield target.id, value
+        elif isinstance(target, ast.Attribute):
+            yield target.attr, value
+
+
+def _messages(tree: ast.AST) -> Iterator[tuple[ast.expr, tuple[tuple[Literal["text", "value"], str], ...]]]:
+    """System message and user message of each list of messages whose user message holds all that is judged."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.List):
+            continue
+        by_role = {}
+        for item in node.elts:
+            if isinstance(item, ast.Dict):
+                pair = {
+                    key.value: value
+                    for key, value in zip(item.keys, item.values, strict=True)
+                    if isinstance(key, ast.Constant)
+                }
+                role = pair.get("role")
+                if isinstance(role, ast.Constant) and "content" in pair:
+                    by_role[role.value] = pair["content"]
+        user = by_role.get("user")
+        if "system" in by_role and isinstance(user, ast.JoinedStr) and (pieces := _pieces(user)) is not None:
+            yield by_role["system"], pieces
+
+
+def _pieces(text: ast.JoinedStr) -> tuple[tuple[Literal["text", "value"], str], ...] | None:
+    made: list[tuple[Literal["text", "value"], str]] = []
+    for part in text.values:
+        if isinstance(part, ast.Constant):
+            made.append(("text", str(part.value)))
+        elif isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name) and part.value.id in _PLACES:
+            made.append(("value", _PLACES[part.value.id]))
+        else:
+            return None
+    return tuple(made) if {name for kind, name in made if kind == "value"} == _WANTED else None
+
+
+def _text(node: ast.expr, names: list[_Names], local: Mapping[str, ast.expr], depth: int = 0) -> str | None:
+    """The text of an expression made of literals, names of literals, sums of them, and functions that return them; else None."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        sides = [_text(side, names, local, depth + 1) for side in (node.left, node.right)]
+        return None if None in sides else "".join(map(str, sides))
+    if isinstance(node, ast.Name | ast.Attribute):
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        scopes = [local, *(scope.values for scope in names)]
+        found = next((scope[name] for scope in scopes if name in scope), None)
+        return None if found is None or found is node else _text(found, names, local, depth + 1)
+    if isinstance(node, ast.Call):
+        return _returned(node, names, local, depth)
+    return None
+
+
+def _returned(node: ast.Call, names: list[_Names], local: Mapping[str, ast.expr], depth: int) -> str | None:
+    function = node.func
+    if not isinstance(function, ast.Name | ast.Attribute) or node.args or node.keywords:
+        return None
+    name = function.id if isinstance(function, ast.Name) else function.attr
+    if name == "strip" and isinstance(function, ast.Attribute):
+        text = _text(function.value, names, local, depth + 1)
+        return None if text is None else text.strip()
+    found = next((scope.functions[name] for scope in names if name in scope.functions), None)
+    if found is None:
+        return None
+    inside = {name: value for statement in ast.walk(found) for name, value in _assigned(statement)}
+    returns = [statement.value for statement in ast.walk(found) if isinstance(statement, ast.Return)]
+    if len(returns) != 1 or returns[0] is None:
+        return None
+    return _text(returns[0], names, inside, depth + 1)
+
+
+def _style(system: str | None) -> Literal["structured", "explained"] | None:
+    if system is None:
+        return None
+    return "explained" if "Result:" in system else "structured" if "accuracy" in system else None

@@ -1,0 +1,164 @@
+"""What a judge behind a server has cost so far, and the most that it may cost."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import threading
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from evaluation.records import JudgeError
+
+PRICES = Path(__file__).with_name("prices.toml")
+_DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars for a million tokens, read and written, and where they are from."""
+
+    read: float
+    written: float
+    source: str = "--judge-price"
+
+    def of(self, read: int, written: int) -> float:
+        """US dollars for so many tokens."""
+        return (read * self.read + written * self.written) / 1e6
+
+
+def price_of(model: str) -> Price | None:
+    """The price in prices.toml of a model or of a dated version of it; None for others."""
+    table = tomllib.loads(PRICES.read_text(encoding="utf-8"))
+    name = _DATED.sub("", model.rsplit("/", 1)[-1])
+    if name not in table["models"]:
+        return None
+    read, written = table["models"][name]
+    return Price(read, written, f"prices of {table['as_of']}: {table['source']}")
+
+
+def price(text: str) -> Price:
+    """``READ,WRITTEN`` of a command line.
+
+    Raises:
+        argparse.ArgumentTypeError: Something else, or a negative number.
+    """
+    try:
+        read, written = (float(word) for word in text.split(","))
+        if read >= 0 and written >= 0:
+            return Price(read, written)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(
+        f"{text!r}; write READ,WRITTEN: US dollars for a million tokens, such as 0.15,0.60"
+    )
+
+
+def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def limit(text: str) -> float:
+    """US dollars of a command line.
+
+    Raises:
+        argparse.ArgumentTypeError: No positive number.
+    """
+    try:
+        dollars = float(text)
+    except ValueError:
+        dollars = math.nan
+    if not 0 < dollars < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive number of US dollars")
+    return dollars
+
+
+class Spending:
+    """Counts tokens and dollars; safe to use from several threads.
+
+    Args:
+        price: Price of the model; None where it is not known.
+        most: US dollars that may be spent by this object; None for any. Requests that are under way when they are spent are still paid.
+
+    Raises:
+        JudgeError: There is a limit and no price.
+    """
+
+    def __init__(self, price: Price | None = None, most: float | None = None) -> None:
+        if most is not None and price is None:
+            raise JudgeError(
+                "--max-cost needs the model's price, which is not known: name it with --judge-price READ,WRITTEN"
+            )
+        self.price = price
+        self.most = most
+        self.requests = 0
+        self.unmetered = 0
+        self._now = self._kept = (0, 0)
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Called before a request.
+
+        Raises:
+            JudgeError: All that may be spent is spent.
+        """
+        if self.most is not None and self.dollars >= self.most:
+            raise JudgeError(
+                f"the judge has cost ${self.dollars:.4f}, and --max-cost is ${self.most:g}; every judgement is kept: "
+                "the same command goes on from here"
+            )
+
+    def add(self, tokens: tuple[int, int] | None) -> None:
+        """Count a reply and its tokens, read and written; None where the server does not say.
+
+        Raises:
+            JudgeError: There is a limit, and the server does not say.
+        """
+        with self._lock:
+            self.requests += 1
+            self.unmetered += tokens is None
+            self._now = _sum(self._now, tokens or (0, 0))
+        if tokens is None and self.most is not None:
+            raise JudgeError("--max-cost cannot be held: the judge's server does not say how many tokens it used")
+
+    def add_kept(self, tokens: tuple[int, int]) -> None:
+        """Count the tokens of a judgement that an earlier run paid for."""
+        with self._lock:
+            self._kept = _sum(self._kept, tokens)
+
+    @property
+    def dollars(self) -> float:
+        """Spent by this object; 0 without a price."""
+        return self.price.of(*self._now) if self.price is not None else 0.0
+
+    def report(self) -> dict[str, Any]:
+        """What was asked and paid, now and earlier, for scores_dictionary.json."""
+        return {
+            "requests": self.requests,
+            "tokens_read": self._now[0],
+            "tokens_written": self._now[1],
+            "dollars": self.dollars if self.price is not None else None,
+            "dollars_of_kept_judgements": self.price.of(*self._kept) if self.price is not None else None,
+            "prices": self.price.source if self.price is not None else None,
+            "requests_without_token_counts": self.unmetered,
+        }
+
+    def __str__(self) -> str:
+        """The report in a sentence."""
+        said = f"{self.requests} requests, {self._now[0]} tokens read, {self._now[1]} written"
+        if self.unmetered:
+            said += f", {self.unmetered} requests without token counts"
+        if self.price is None:
+            return f"{said}; the model's price is not known (--judge-price)"
+        kept = f"; judgements kept from before had cost ${self.price.of(*self._kept):.4f}" if any(self._kept) else ""
+        return f"{said}: ${self.dollars:.4f}{kept} ({self.price.source})"
+
+
+@runtime_checkable
+class Paid(Protocol):
+    """A judge that costs money."""
+
+    spending: Spending

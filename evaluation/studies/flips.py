@@ -1,0 +1,204 @@
+"""``python -m evaluation.studies.flips``: which verdicts changed between two runs, and where their traces part."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from agents.secrets import keep_out_of_logs
+from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.scores.scoring import truthfulness_points
+from evaluation.studies.figures import trace_records_of
+from evaluation.studies.judged_entries import Entry, add_entry_options, read_entries
+from evaluation.studies.paired_tests import compare_runs, shared_turns
+from evaluation.studies.result_tables import ResultTable, with_interval
+from evaluation.studies.study_page import write_page
+from evaluation.studies.trace_differences import Difference, first_difference
+
+VERDICTS = ("right", "missing", "wrong", "unjudged")
+_NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
+_LONGEST = 80
+"""Characters of a question or an answer on the terminal; the files hold all."""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A turn whose verdict changed; ``difference`` is None where one of the runs has no trace of it."""
+
+    before: JudgedTurn
+    after: JudgedTurn
+    difference: Difference | None
+
+    @property
+    def points(self) -> float:
+        """What the change brings: -2 to 2."""
+        return truthfulness_points(self.after) - truthfulness_points(self.before)
+
+
+def verdict(judged: JudgedTurn) -> str:
+    """One of ``VERDICTS``."""
+    return "unjudged" if judged.judge_failed else _NAMES[judged.verdict]
+
+
+def find_flips(one: Entry, other: Entry) -> list[Flip]:
+    """The turns of both whose verdicts differ; the losses first.
+
+    Raises:
+        EvaluationError: No turn is in both.
+    """
+    pairs = shared_turns(one.turns, other.turns)
+    if not pairs:
+        raise EvaluationError(f"{one.label} and {other.label} have no turn in common")
+    changed = [(before, after) for before, after in pairs if verdict(before) != verdict(after)]
+    before_traces = trace_records_of([judged.turn for judged in one.turns], one.folders)
+    after_traces = trace_records_of([judged.turn for judged in other.turns], other.folders)
+    found = [
+        Flip(
+            before,
+            after,
+            first_difference(before_traces[key], after_traces[key])
+            if (key := before.turn.key) in before_traces and key in after_traces
+            else None,
+        )
+        for before, after in changed
+    ]
+    return sorted(found, key=lambda flip: flip.points)
+
+
+def tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int | None = None) -> list[ResultTable]:
+    """The matrix of verdicts, the flips by the stage in which traces first differ, and every flip.
+
+    Args:
+        longest: Characters of a question or an answer; None for all.
+    """
+    pairs = shared_turns(one.turns, other.turns)
+    counts = Counter((verdict(before), verdict(after)) for before, after in pairs)
+    shown = [name for name in VERDICTS if any(name in pair for pair in counts)]
+    heads = (f"{one.label} \\ {other.label}", *shown, "together")
+    rows = [
+        (name, *(str(counts[name, to]) for to in shown), str(sum(counts[name, to] for to in shown))) for name in shown
+    ]
+    paired = compare_runs([before for before, _ in pairs], [after for _, after in pairs])
+    p = "" if paired.p is None else f", p {paired.p:.3f} (paired permutation test over sessions)"
+    notes = [
+        f"{len(flips)} of {len(pairs)} turns of both flipped; truthfulness {with_interval(paired.change, paired.interval, signed=True)}{p}"
+    ]
+    alone = [f"{entry.label} {extra}" for entry in (one, other) if (extra := len(entry.turns) - len(pairs))]
+    notes += [f"turns of one run alone are left out: {', '.join(alone)}"] * bool(alone)
+    made = [ResultTable("Verdicts", heads, heads, tuple(rows), tuple(notes))]
+    if flips:
+        made += [_by_stage(flips), _every_flip(flips, longest)]
+    return made
+
+
+def _by_stage(flips: Sequence[Flip]) -> ResultTable:
+    points: dict[str, list[float]] = {}
+    for flip in flips:
+        points.setdefault(flip.difference.stage if flip.difference is not None else "(no trace)", []).append(
+            flip.points
+        )
+    heads = ("first difference", "flips", "better", "worse", "points")
+    rows = [
+        (name, str(len(all_)), str(sum(n > 0 for n in all_)), str(sum(n < 0 for n in all_)), f"{sum(all_):+g}")
+        for name, all_ in sorted(points.items(), key=lambda item: -len(item[1]))
+    ]
+    return ResultTable("Flips by the stage in which the traces first differ", heads, heads, tuple(rows))
+
+
+def _every_flip(flips: Sequence[Flip], longest: int | None) -> ResultTable:
+    heads = ("flip", "question", "truth", "before", "after", "first difference")
+    rows = tuple(
+        (
+            f"{verdict(flip.before)} → {verdict(flip.after)}",
+            *(
+                _short(text, longest)
+                for text in (
+                    flip.before.turn.query,
+                    flip.before.turn.ground_truth,
+                    flip.before.turn.agent_response,
+                    flip.after.turn.agent_response,
+                )
+            ),
+            "" if flip.difference is None else f"{flip.difference.stage}: {flip.difference.what}",
+        )
+        for flip in flips
+    )
+    return ResultTable("Every flip, losses first", heads, heads, rows, words=True)
+
+
+def _short(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
+def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> dict[str, Any]:
+    """What flips.json holds."""
+    pairs = shared_turns(one.turns, other.turns)
+    counts = Counter((verdict(before), verdict(after)) for before, after in pairs)
+    return {
+        "before": one.label,
+        "after": other.label,
+        "verdicts": verdicts,
+        "matrix": {name: {to: counts[name, to] for to in VERDICTS} for name in VERDICTS},
+        "comparison": asdict(compare_runs([before for before, _ in pairs], [after for _, after in pairs])),
+        "flips": [
+            {
+                "session_id": flip.before.turn.session_id,
+                "interaction_id": flip.before.turn.interaction_id,
+                "query": flip.before.turn.query,
+                "ground_truth": flip.before.turn.ground_truth,
+                "before": {"verdict": verdict(flip.before), "answer": flip.before.turn.agent_response},
+                "after": {"verdict": verdict(flip.after), "answer": flip.after.turn.agent_response},
+                "first_difference": None if flip.difference is None else asdict(flip.difference),
+            }
+            for flip in flips
+        ],
+    }
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    options = _parser().parse_args(arguments)
+    keep_out_of_logs()
+    console = console or Console()
+    try:
+        entries = read_entries([options.before, options.after], options, console)
+        one, other = entries.entries
+        flips = find_flips(one, other)
+    except EvaluationError as error:
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
+    for table in tables(one, other, flips, _LONGEST):
+        table.show(console)
+    console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(content(one, other, flips, entries.verdicts), indent=2, ensure_ascii=False) + "\n"
+        (options.out / "flips.json").write_text(text, encoding="utf-8")
+        title = f"{one.label} → {other.label} (verdicts: {entries.verdicts})"
+        write_page(options.out / "flips.html", title, tables(one, other, flips))
+        console.print(f"written: {options.out / 'flips.html'} and .json", markup=False, soft_wrap=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m evaluation.studies.flips",
+        description="Which verdicts changed between two runs over the same questions, and in which stage their traces first differ.",
+    )
+    parser.add_argument("before", metavar="RUN_A", help="a run's folder, or a file of answers; LABEL=PATH names it")
+    parser.add_argument("after", metavar="RUN_B", help="the other")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for flips.html and flips.json")
+    add_entry_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""Saved answers of any agent, judged alike, for the studies that put them beside each other."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from rich.console import Console
+
+from evaluation.files.manifest import read_manifest
+from evaluation.files.outputs import read_turn_table
+from evaluation.files.responses import RESPONSES, read_responses
+from evaluation.judge.judge_options import add_judge_options, judge_settings
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from evaluation.judge.spending import Paid
+from evaluation.records import (
+    DEFAULT_REVISION,
+    AnsweredTurn,
+    EvaluationError,
+    JudgedTurn,
+    TurnFacts,
+    answered,
+)
+from evaluation.studies.figures import read_about
+
+if TYPE_CHECKING:
+    from evaluation.data.crag_dataset import CragDataset
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Answers as they were found: one file, or the files of a run over both data sets."""
+
+    label: str
+    files: tuple[Path, ...]
+    turns: tuple[AnsweredTurn, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Judged answers.
+
+    Attributes:
+        folders: Where run log and traces may lie beside the answers.
+        about: What the run noted of how the answers were made; empty for other agents.
+    """
+
+    label: str
+    turns: tuple[JudgedTurn, ...]
+    folders: tuple[Path, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries whose answers one judge judged; ``verdicts`` says which, and when."""
+
+    entries: tuple[Entry, ...]
+    judge: str
+    verdicts: str
+
+
+def add_entry_options(parser: argparse.ArgumentParser, *, eval_model: bool = True) -> None:
+    """The flags of how saved answers are judged; they mean what they mean to local_evaluation.py.
+
+    Args:
+        eval_model: Whether one judge is named by ``--eval-model``.
+    """
+    judge = parser.add_argument_group("who judges")
+    if eval_model:
+        judge.add_argument(
+            "--eval-model",
+            metavar="MODEL",
+            help="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own tables "
+            "where one judge made all, else as there",
+        )
+    judge.add_argument("--judge-style", choices=["structured", "explained"], help="see local_evaluation.py")
+    add_judge_options(judge)
+    judge.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
+    judge.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for judgements and data sets")
+    judge.add_argument("--no-progress", action="store_true", help="no progress bars")
+    labels = parser.add_argument_group("what is known of the questions")
+    labels.add_argument("--dataset", type=Path, metavar="PATH", help="local folder with the data sets: gives labels to answers saved "
+                        "without them, and the rule judge its accepted short answers")  # fmt: skip
+    labels.add_argument("--split", default="validation", help="split of the data sets")
+    labels.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data sets")
+
+
+def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Console) -> Entries:
+    """The answers named on a command line, judged.
+
+    Args:
+        specs: ``PATH`` or ``LABEL=PATH`` each: a file of answers, or a run's folder.
+        options: Those of ``add_entry_options``.
+
+    Raises:
+        EvaluationError: Something named is not there or malformed, or two entries have one label.
+        JudgeError: The judge is not available.
+    """
+    saved = [find_saved(spec) for spec in specs]
+    labels = [each.label for each in saved]
+    double = sorted({label for label in labels if labels.count(label) > 1})
+    if double:
+        raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
+    sets = load_labels(options) if options.dataset is not None else []
+    saved = with_labels(saved, sets)
+    if options.eval_model is None and (known := as_judged(saved)) is not None:
+        return known
+    judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style, **judge_settings(options))
+    entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
+    if isinstance(judge, Paid):
+        console.print(f"judge: {judge.spending}", markup=False, highlight=False)
+    return Entries(entries, judge.name, f"judged now by {judge.name}")
+
+
+def find_saved(spec: str) -> Saved:
+    """The answers of ``PATH`` or ``LABEL=PATH``: a JSON-lines file, a run's folder, or one with a folder for each data set.
+
+    Raises:
+        EvaluationError: There are no answers, or they are malformed.
+    """
+    label, equals, rest = spec.partition("=")
+    named = bool(equals) and not Path(spec).exists()
+    path = Path(rest if named else spec)
+    here = path / RESPONSES
+    files = [path] if not path.is_dir() else [here] if here.is_file() else sorted(path.glob(f"*/{RESPONSES}"))
+    if not files:
+        raise EvaluationError(f"{path} holds no answers ({RESPONSES})")
+    if not named:
+        label = (
+            path.resolve().name
+            if path.is_dir()
+            else path.stem
+            if path.name != RESPONSES
+            else path.resolve().parent.name
+        )
+    turns = [turn for file in files for turn in read_responses(file)]
+    return Saved(label or str(path), tuple(files), tuple(turns))
+
+
+def load_labels(options: argparse.Namespace) -> list[CragDataset]:
+    """The data sets of ``--dataset`` that are there, single-turn and multi-turn.
+
+    Raises:
+        EvaluationError: Neither is there.
+    """
+    from evaluation.data import crag_dataset
+
+    found, reasons = [], []
+    for kind in get_args(crag_dataset.DatasetType):
+        try:
+            found.append(
+                crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache, online=False)
+            )
+        except EvaluationError as error:
+            reasons.append(str(error))
+    if not found:
+        raise EvaluationError("; ".join(reasons))
+    return found
+
+
+def with_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
+    """The answers with the labels that they lack: those of the data sets, else of an entry that has them.
+
+    Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
+    """
+    known = {
+        turn.key: turn for each in reversed(saved) for turn in each.turns if turn.domain and not _number(turn.domain)
+    }
+    known |= {
+        (session.session_id, turn.interaction_id): answered(session, turn, "")
+        for each in sets
+        for session in each.sessions
+        for turn in session.turns
+    }
+    return [
+        replace(each, turns=tuple(_labelled(turn, known.get(turn.key, turn)) for turn in each.turns)) for each in saved
+    ]
+
+
+def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
+    names = ("domain", "query_category", "dynamism", "image_quality")
+    lacking = {
+        name: getattr(known, name)
+        for name in names
+        if getattr(known, name) and (not getattr(turn, name) or _number(getattr(turn, name)))
+    }
+    bare = not any(
+        getattr(turn, name) for name in names
+    )  # the file says nothing, so its "not egocentric" means nothing
+    return replace(
+        turn,
+        **lacking,
+        is_ego=known.is_ego if bare else turn.is_ego,
+        turn_idx=known.turn_idx,
+        total_turn_count=known.total_turn_count,
+    )
+
+
+def _number(label: str) -> bool:
+    return label.lstrip("-").isdigit()
+
+
+def as_judged(saved: Sequence[Saved]) -> Entries | None:
+    """The verdicts of the runs' own tables; None unless each has one, of the same answers, and the same judge made all."""
+    entries, judges = [], set()
+    for each in saved:
+        verdicts: dict[tuple[str, str], JudgedTurn] = {}
+        for file in each.files:
+            judges.add(str(read_about(file.parent).get("judge", "")))
+            try:
+                verdicts |= {judged.turn.key: judged for judged in read_turn_table(file.parent)}
+            except EvaluationError:
+                return None
+        if any(
+            turn.key not in verdicts or verdicts[turn.key].turn.agent_response != turn.agent_response
+            for turn in each.turns
+        ):
+            return None  # the answers were changed after they were judged
+        entries.append(_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns]))
+    judge = judges.pop()
+    if judges or not judge:
+        return None
+    return Entries(tuple(entries), judge, f"those of the runs' own tables, judged by {judge}")
+
+
+def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: Sequence[CragDataset] = ()) -> Entry:
+    """Judge the answers of one entry.
+
+    Raises:
+        JudgeError: The judge is not available.
+    """
+    accept: dict[str, Sequence[str]] = {}
+    facts: dict[str, TurnFacts] = {}
+    for each in sets:
+        accept |= each.accept
+        facts |= each.facts
+    judged = judge_turns(
+        saved.turns,
+        judge,
+        accept=accept,
+        facts=facts,
+        workers=options.num_workers,
+        progress=not options.no_progress,
+    )
+    return _entry(saved, judged)
+
+
+def _entry(saved: Saved, judged: Sequence[JudgedTurn]) -> Entry:
+    folders = tuple(
+        file.parent for file in saved.files if file.name == RESPONSES
+    )  # beside another file lies another run's log
+    about: dict[str, Any] = {}
+    for folder in folders:
+        about |= read_manifest(folder)
+    return Entry(saved.label, tuple(judged), folders, about)

@@ -1,0 +1,173 @@
+"""``python -m evaluation.studies.leaderboard``: saved answers of any agents, judged alike and ranked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from agents.secrets import keep_out_of_logs
+from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.studies.figures import Result
+from evaluation.studies.judged_entries import Entries, add_entry_options, read_entries
+from evaluation.studies.plots import plot_truthfulness
+from evaluation.studies.ranking import Board, boards, content
+from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
+from evaluation.studies.slices import Group, mean_points, points_interval
+from evaluation.studies.study_page import write_page
+
+_EXAMPLES = """examples:
+  two agents, of which one is not ours, judged by gpt-4o-mini (key in OPENAI_API_KEY):
+    python -m evaluation.studies.leaderboard results/best theirs=kit/response.jsonl --eval-model gpt-4o-mini --out results/board
+
+  answers saved without labels, which the data set knows; everyone against the first:
+    python -m evaluation.studies.leaderboard mine.jsonl theirs.jsonl --dataset .cache/datasets --against mine
+"""
+
+
+def tables(board: Board) -> list[ResultTable]:
+    """The ranking of a task, the tests against the base, and the truthfulness of every entry in each group of each slice."""
+    results = [place.result for place in board.places]
+    totals = {place.label: place.total for place in board.places}
+    failed = {place.label: place.not_judged for place in board.places}
+    columns = [
+        Column("Truthfulness (%) [95%]", "truthfulness", lambda result: _truthfulness(result.turns)),
+        Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
+        Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
+        Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
+        Column("By domain (%)", "domains", lambda result: _or_dash(totals[result.variant.label], rate)),
+    ]
+    if board.task == "multi-turn":
+        columns.append(Column("Dialog score (%) [95%]", "dialogs", _dialog_score))
+    if any(failed.values()):
+        columns.append(Column("Not judged", "unjudged", lambda result: str(failed[result.variant.label])))
+    timed = any(result.figures.seconds is not None for result in results)
+    times = time_columns(results) if timed else time_columns(results)[:1]
+    ranking = build_table(board.task, "Entry", [*columns, *times], results)
+    made = [replace(ranking, notes=_notes(board))]
+    if len(results) > 1:
+        made.append(test_table(board))
+    return [*made, *slice_tables(board)]
+
+
+def test_table(board: Board) -> ResultTable:
+    """Every entry but the base against it."""
+    heads = ("Entry", "change (%) [95%]", "p", "turns of both")
+    rows = tuple(
+        (
+            place.label,
+            with_interval(place.against.change, place.against.interval, signed=True),
+            _or_dash(place.adjusted_p, lambda value: f"{value:.3f}"),
+            str(place.against.turns),
+        )
+        for place in board.places
+        if place.against is not None
+    )
+    note = (
+        "p: two-sided paired permutation test that swaps whole sessions, adjusted for the number of entries (Benjamini-Hochberg)",
+        "where the base is the best entry it was chosen by these turns: name one with --against to test a claim",
+    )
+    return ResultTable(f"{board.task}, truthfulness against {board.base}", heads, heads, rows, note)
+
+
+def slice_tables(board: Board) -> list[ResultTable]:
+    """Truthfulness by group, a column for each entry."""
+    made = []
+    for name, sizes in board.slices.items():
+        heads = (name, "turns", *(place.label for place in board.places))
+        rows = tuple(
+            (group, str(size), *(_cell(place.slices[name].get(group)) for place in board.places))
+            for group, size in sizes.items()
+        )
+        made.append(ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, heads, rows))
+    return made
+
+
+def _cell(group: Group | None) -> str:
+    return "-" if group is None else with_interval(group.truthfulness, group.interval_95)
+
+
+def _truthfulness(turns: Sequence[JudgedTurn]) -> str:
+    return with_interval(mean_points(turns), points_interval(turns))
+
+
+def _dialog_score(result: Result) -> str:
+    return with_interval(
+        result.figures.conversation, result.figures.intervals.get("mean_multi_turn_conversation_score")
+    )
+
+
+def _or_dash(value: float | None, say: Callable[[float], str]) -> str:
+    return "-" if value is None else say(value)
+
+
+def _notes(board: Board) -> tuple[str, ...]:
+    short = {place.label: board.turns - len(place.result.turns) for place in board.places}
+    lacking = [f"{label} {number}" for label, number in short.items() if number]
+    notes = [f"of {board.turns} turns some entries lack answers: {', '.join(lacking)}"] if lacking else []
+    if any(place.not_judged for place in board.places):
+        notes.append("unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation")
+    return tuple(notes)
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    options = _parser().parse_args(arguments)
+    keep_out_of_logs()
+    console = console or Console()
+    try:
+        entries = read_entries(options.answers, options, console)
+        made = boards(entries.entries, options.against)
+    except EvaluationError as error:
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
+    found = [table for board in made for table in tables(board)]
+    for table in found:
+        table.show(console)
+    console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
+    if options.out is not None:
+        write(options.out, made, entries, found)
+        console.print(f"written: {options.out / 'leaderboard.html'} and .json", markup=False, soft_wrap=True)
+    return 0
+
+
+def write(folder: Path, made: Sequence[Board], entries: Entries, found: Sequence[ResultTable]) -> None:
+    """Write ``leaderboard.html``, its plot and ``leaderboard.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content(made, entries), indent=2, ensure_ascii=False) + "\n"
+    (folder / "leaderboard.json").write_text(text, encoding="utf-8")
+    plot = folder / "leaderboard.png"
+    plot_truthfulness(plot, [place.result for board in made for place in board.places])
+    write_page(folder / "leaderboard.html", f"Leaderboard (verdicts: {entries.verdicts})", found, [plot])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m evaluation.studies.leaderboard",
+        description="Judge saved answers of one or many agents alike, and rank them.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "answers",
+        nargs="+",
+        metavar="FILE_OR_RUN",
+        help="response.jsonl of any agent, or a run's folder; LABEL=PATH names it",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="LABEL",
+        help="entry that the others are tested against; None: the best of each data set",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for leaderboard.html and leaderboard.json")
+    add_entry_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Whether two runs over the same turns differ by more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.records import JudgedTurn
+from evaluation.scores.scoring import Interval, truthfulness_change, truthfulness_points
+
+RESAMPLES = 9999
+"""Random sign flips of a test; where all of them are fewer (13 sessions or less) they are all made, and p is exact."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One run against another.
+
+    Attributes:
+        turns: Turns that both have; nothing else is compared.
+        change: Of the truthfulness, from the other run to this one, -2 to 2.
+        interval: Its 95% bootstrap interval over sessions; None for fewer than two sessions.
+        p: Two-sided, of the permutation test; None for fewer than two sessions.
+    """
+
+    turns: int
+    change: float
+    interval: Interval | None
+    p: float | None
+
+
+def shared_turns(one: Sequence[JudgedTurn], other: Sequence[JudgedTurn]) -> list[tuple[JudgedTurn, JudgedTurn]]:
+    """The turns that both runs answered, in the order of the first."""
+    by_key = {judged.turn.key: judged for judged in other}
+    return [(judged, by_key[judged.turn.key]) for judged in one if judged.turn.key in by_key]
+
+
+def compare_runs(base: Sequence[JudgedTurn], run: Sequence[JudgedTurn]) -> Paired:
+    """How a run differs from a base on the turns that both answered."""
+    pairs = shared_turns(base, run)
+    change, interval = truthfulness_change([before for before, _ in pairs], [after for _, after in pairs])
+    return Paired(len(pairs), change, interval, permutation_p(pairs))
+
+
+def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]], seed: int = 0) -> float | None:
+    """Two-sided p of a paired permutation test of the truthfulness; None for fewer than two sessions.
+
+    If the runs were alike, the two could be swapped in any session without changing what is to be expected: the
+    differences of the sessions' points have random signs. Whole sessions are swapped, because the turns of a dialog hang
+    together; and points (1, 0, -1) are compared, because turning a hallucination into "I don't know" is progress.
+    McNemar's test and the sign test would count the turns as independent, and the first knows right and wrong alone.
+    """
+    from scipy.stats import permutation_test
+
+    by_session: dict[str, float] = {}
+    for before, after in pairs:
+        session = before.turn.session_id
+        by_session[session] = by_session.get(session, 0.0) + truthfulness_points(after) - truthfulness_points(before)
+    differences = np.array(list(by_session.values()))
+    if len(differences) < 2:
+        return None
+    found = permutation_test(
+        (differences,),
+        lambda values, axis: values.sum(axis=axis),
+        permutation_type="samples",
+        n_resamples=RESAMPLES,
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.pvalue)
+
+
+def adjusted(values: Sequence[float | None]) -> list[float | None]:
+    """The p-values of several comparisons with one base, adjusted by Benjamini and Hochberg (1995): what is called a difference
+    below 0.05 is none in at most 5% of the cases."""
+    from scipy.stats import false_discovery_control
+
+    known = [value for value in values if value is not None]
+    corrected = iter(false_discovery_control(known) if known else [])
+    return [None if value is None else float(next(corrected)) for value in values]

@@ -1,0 +1,142 @@
+"""How far judges agree: kappa by hand, labels, and the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from evaluation.files.outputs import write_outputs
+from evaluation.records import AnsweredTurn, EvaluationError, Key
+from evaluation.studies import agreement as study
+from evaluation.studies.agreement import agreement, decided
+from evaluation.studies.hand_labels import read_labels
+from tests.evaluation.worlds import judged
+
+
+def said(verdicts: str) -> dict[Key, bool]:
+    """Verdicts on sessions of one turn; a dash: none."""
+    return {(f"s{n}", "i"): verdict == "r" for n, verdict in enumerate(verdicts) if verdict != "-"}
+
+
+def test_kappa_by_hand() -> None:
+    # 20 both right, 5 right by the first alone, 10 by the second alone, 15 both wrong: the textbook's 0.4
+    found = agreement("a", "b", said("r" * 25 + "w" * 25), said("r" * 20 + "w" * 5 + "r" * 10 + "w" * 15))
+    assert found is not None
+    assert (found.turns, found.share, found.kappa) == (50, pytest.approx(0.7), pytest.approx(0.4))
+    assert found.confusion == ((15, 10), (5, 20))
+    assert found.interval is not None and -0.05 < found.interval[0] < 0.4 < found.interval[1] < 0.75
+
+
+def test_only_turns_that_both_decided_count() -> None:
+    found = agreement("a", "b", said("rrw-"), said("r-ww"))
+    assert found is not None and (found.turns, found.share, found.kappa) == (2, 1.0, pytest.approx(1.0))
+    assert agreement("a", "b", said("r-"), said("-r")) is None
+
+
+def test_raters_who_never_vary_have_no_kappa() -> None:
+    found = agreement("a", "b", said("rrr"), said("rrr"))
+    assert found is not None and (found.share, found.kappa, found.interval) == (1.0, None, None)
+    one_varies = agreement("a", "b", said("rrr"), said("rrw"))
+    assert one_varies is not None and one_varies.kappa == pytest.approx(0.0)
+
+
+def test_turns_of_a_dialog_are_one_observation() -> None:
+    first = {("s", str(n)): n % 2 == 0 for n in range(10)}
+    found = agreement("a", "b", first, first | {("s", "0"): False})
+    assert found is not None and found.interval is None
+
+
+def test_misses_exact_answers_and_failures_are_not_decided() -> None:
+    turns = judged("chm", "s")
+    exact, failed = replace(turns[0], semantic=None, exact=True), replace(turns[1], judge_failed=True)
+    assert decided([exact, failed, turns[2]]) == {}
+    assert decided(turns) == {("s", "s-0"): True, ("s", "s-1"): False}
+
+
+def turns_of(*keys: Key) -> list[AnsweredTurn]:
+    base = judged("h")[0].turn
+    return [replace(base, session_id=session, interaction_id=turn, agent_response="330 m") for session, turn in keys]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.csv", "interaction_id,label\na,perfect\nb,Incorrect\nc,missing\nelsewhere,wrong\n"),
+        ("labels.csv", "session_id,interaction_id,label\ns,a,0.5\ns,b,-1\nother,b,1\n"),
+        ("labels.jsonl", '{"interaction_id": "a", "label": true}\n{"interaction_id": "b", "label": 0}\n'),
+    ],
+)
+def test_labels_by_hand_are_read(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    turns = turns_of(("s", "a"), ("s", "b"), ("s", "c"))
+    assert read_labels(tmp_path / name, turns) == {("s", "a"): True, ("s", "b"): False}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("interaction_id,label\na,good\n", "'good' is neither"),
+        ("interaction,label\na,1\n", "needs the columns"),
+        ("interaction_id,label\na,1\n", "several sessions; add session_id"),
+        ("interaction_id,label\nz,1\n", "holds no label of these answers"),
+        ("", "cannot be read"),
+    ],
+)
+def test_bad_labels_are_told(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "labels.csv").write_text(text)
+    with pytest.raises(EvaluationError, match=message):
+        read_labels(tmp_path / "labels.csv", turns_of(("s", "a"), ("t", "a")))
+
+
+def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    with (tmp_path / "said.txt").open("w+") as file:
+        status = study.main(
+            [*arguments, "--no-progress", "--cache", str(tmp_path / "c")], Console(file=file, width=200)
+        )
+        file.seek(0)
+        return status, file.read()
+
+
+def test_the_rule_a_runs_table_and_a_person_are_compared(tmp_path: Path) -> None:
+    turns = [turn for n in range(3) for turn in judged("h", f"s{n}")]  # the run's judge took all answers for wrong
+    answers = ["It is the truth", "a lie", "a lie"]
+    turns = [
+        replace(turn, turn=replace(turn.turn, agent_response=answer))
+        for turn, answer in zip(turns, answers, strict=True)
+    ]
+    write_outputs(tmp_path / "run", turns, {"judge": "a strict one"})
+    (tmp_path / "run" / "response.jsonl").write_text("".join(json.dumps(turn.turn.to_dict()) + "\n" for turn in turns))
+    labels = tmp_path / "labels.csv"
+    labels.write_text("interaction_id,label\ns0-0,perfect\ns1-0,incorrect\ns2-0,missing\n")
+    arguments = [str(tmp_path / "run"), "--judges", "rule,own", "--labels", str(labels), "--out", str(tmp_path / "out")]
+    status, printed = run(tmp_path, *arguments)
+    assert status == 0
+    pairs = json.loads((tmp_path / "out" / "agreement.json").read_text())["pairs"]
+    assert [(pair["one"], pair["other"], pair["turns"], pair["share"]) for pair in pairs] == [
+        ("rule", "own: a strict one", 3, pytest.approx(2 / 3)),
+        ("rule", "by hand", 2, 1.0),
+        ("own: a strict one", "by hand", 2, 0.5),
+    ]
+    assert (
+        "It is the truth" in printed
+        and "Answers on which they differ" in (tmp_path / "out" / "agreement.html").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--judges", "rule"], "two raters are needed"),
+        (["--judges", "rule,own"], "has no table of judged turns"),
+        (["--judges", "rule,m@organiser"], "name the checkout with --organiser"),
+    ],
+)
+def test_slips_are_told(tmp_path: Path, arguments: list[str], message: str) -> None:
+    saved = tmp_path / "a.jsonl"
+    saved.write_text(json.dumps(turns_of(("s", "a"))[0].to_dict()) + "\n")
+    status, printed = run(tmp_path, str(saved), *arguments)
+    assert status == 2 and message in printed

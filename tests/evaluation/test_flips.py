@@ -1,0 +1,127 @@
+"""Two runs beside each other: flipped verdicts, and the stage in which traces first differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from evaluation.files.outputs import write_outputs
+from evaluation.files.run_log import RUN_LOG
+from evaluation.files.traces import TRACE
+from evaluation.records import EvaluationError, JudgedTurn, RunLogLine
+from evaluation.studies import flips
+from evaluation.studies.flips import find_flips
+from evaluation.studies.judged_entries import Entry
+from evaluation.studies.trace_differences import first_difference
+from tests.evaluation.worlds import judged
+
+Stage = Mapping[str, Any]
+
+
+def trace(*stages: Stage) -> dict[str, Any]:
+    return {"stages": [{"seconds": number, "skipped": None, **stage} for number, stage in enumerate(stages, 1)]}
+
+
+SEARCH = {"stage": "image_search", "hits": [{"name": "yak", "score": 0.51234}]}
+ANSWER = {"stage": "answer", "reply": "540 kg"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "stage", "what"),
+    [
+        ([SEARCH, ANSWER], [{**SEARCH, "seconds": 9}, ANSWER], "(answer)", "all stages noted the same"),
+        ([SEARCH, ANSWER], [SEARCH, {**ANSWER, "reply": "5", "finish": "stop"}], "answer", "finish, reply"),
+        ([SEARCH], [{**SEARCH, "hits": [{"name": "yak", "score": 0.51239}]}], "(answer)", "all stages noted the same"),
+        ([SEARCH], [{**SEARCH, "hits": [{"name": "yak", "score": 0.52}]}], "image_search", "hits"),
+        # the first stage both have comes before one that the first trace alone has
+        ([{"stage": "route", "route": "rag"}, SEARCH, ANSWER], [SEARCH, {**ANSWER, "reply": "5"}], "answer", "reply"),
+        ([{"stage": "route", "route": "rag"}, ANSWER], [ANSWER], "route", "in the first run alone"),
+        ([ANSWER], [ANSWER, {"stage": "verify"}], "verify", "in the second run alone"),
+        ([ANSWER], [ANSWER, {"stage": "verify", "skipped": "no time"}], "(answer)", "all stages noted the same"),
+        # how much time was left is no difference, whether there was enough is
+        ([{**ANSWER, "skipped": "1.2 s left"}], [{**ANSWER, "skipped": "0.8 s left"}], "(answer)", "all stages noted the same"),
+        ([{**ANSWER, "reduced": "1.2 s left"}], [ANSWER], "answer", "reduced"),
+        ([], [], "(answer)", "all stages noted the same"),
+    ],
+)  # fmt: skip
+def test_the_first_difference_of_two_traces(
+    one: Sequence[Stage], other: Sequence[Stage], stage: str, what: str
+) -> None:
+    assert asdict(first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": what}
+
+
+def test_traces_of_another_make_do_no_harm() -> None:
+    assert first_difference({"stages": "none"}, {}).stage == "(answer)"
+    assert first_difference({"stages": [None, {"seconds": 1}]}, {"stages": [ANSWER]}).stage == "answer"
+
+
+def run_folder(folder: Path, turns: Sequence[JudgedTurn], traces: Sequence[Mapping[str, Any]]) -> Path:
+    """A finished run: answers, verdicts, run log and traces."""
+    write_outputs(folder, turns, {"judge": "by hand"})
+    lines = [RunLogLine(*turn.turn.key, 0, n, len(turns), 1.0, 2.0, None, None) for n, turn in enumerate(turns)]
+    files = {
+        "response.jsonl": [turn.turn.to_dict() for turn in turns],
+        RUN_LOG: [asdict(line) for line in lines],
+        TRACE: [
+            {"query": turn.turn.query, "answer": turn.turn.agent_response, "batch": 0, "turn": number, **record}
+            for number, (turn, record) in enumerate(zip(turns, traces, strict=False))
+        ],
+    }
+    for name, records in files.items():
+        (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+def test_flips_are_counted_and_traced(tmp_path: Path) -> None:
+    before = [*judged("cm", "a"), *judged("h", "b"), *judged("m", "c"), *judged("c", "d")]
+    after = [*judged("hm", "a"), *judged("c", "b"), *judged("c", "c"), *judged("c", "d")]
+    same, other = trace(SEARCH, ANSWER), trace(SEARCH, {**ANSWER, "reply": "5"})
+    entity = trace({**SEARCH, "hits": []}, {**ANSWER, "reply": "5"})
+    one = run_folder(tmp_path / "one", before, [same] * 4)  # the last turn has no trace
+    two = run_folder(tmp_path / "two", after, [other, other, entity, other])
+    with (tmp_path / "said.txt").open("w+") as file:
+        console = Console(file=file, width=200)
+        assert flips.main([str(one), str(two), "--out", str(tmp_path / "out")], console) == 0
+        file.seek(0)
+        said = file.read()
+    found = json.loads((tmp_path / "out" / "flips.json").read_text())
+    assert found["matrix"]["right"] == {"right": 1, "missing": 0, "wrong": 1, "unjudged": 0}
+    assert (
+        found["matrix"]["wrong"]["right"]
+        == found["matrix"]["missing"]["right"]
+        == found["matrix"]["missing"]["missing"]
+        == 1
+    )
+    assert [(flip["interaction_id"], flip["first_difference"]["stage"]) for flip in found["flips"]] == [
+        ("a-0", "answer"),  # the loss comes first
+        ("c-0", "answer"),
+        ("b-0", "image_search"),
+    ]
+    assert found["comparison"]["change"] == pytest.approx((-2 + 1 + 2) / 5)
+    assert "3 of 5 turns of both flipped" in said and "by hand" in said
+    assert "right → wrong" in (tmp_path / "out" / "flips.html").read_text()
+
+
+def test_a_turn_without_a_trace_and_one_without_a_verdict_are_named(tmp_path: Path) -> None:
+    one, two = Entry("a", (*judged("h", "s"), *judged("c", "t"))), judged("h", "s")
+    found = find_flips(one, Entry("b", (replace(two[0], judge_failed=True),)))
+    assert [(flips.verdict(flip.before), flips.verdict(flip.after), flip.difference) for flip in found] == [
+        ("wrong", "unjudged", None)
+    ]
+    made = flips.tables(one, Entry("b", (found[0].after,)), found)
+    assert made[0].short[1:] == ("wrong", "unjudged", "together")
+    assert "left out: a 1" in made[0].notes[1]
+    assert made[1].rows == (("(no trace)", "1", "0", "0", "+0"),)
+    with pytest.raises(EvaluationError, match="no turn in common"):
+        find_flips(one, Entry("c", tuple(judged("h", "u"))))
+
+
+def test_two_equal_runs_have_the_matrix_alone() -> None:
+    entry = Entry("a", (*judged("h", "s"), *judged("c", "t")))
+    assert [table.title for table in flips.tables(entry, entry, find_flips(entry, entry))] == ["Verdicts"]

@@ -1,0 +1,284 @@
+"""Leaderboards of saved answers: verdicts, ranks, tests, slices and files, by hand-made answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from evaluation.files.outputs import write_outputs
+from evaluation.files.run_log import RUN_LOG
+from evaluation.judge import judging
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, JudgeItem, RunLogLine, Verdict
+from evaluation.studies import judged_entries, leaderboard
+from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
+from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
+from evaluation.studies.ranking import boards
+from evaluation.studies.slices import group_sizes, mean_points, weighted_total
+from tests.evaluation.worlds import judged
+
+REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
+
+
+def save(path: Path, turns: Sequence[AnsweredTurn], fields: Sequence[str] | None = None) -> Path:
+    """Write answers; ``fields`` alone where given."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {name: value for name, value in turn.to_dict().items() if fields is None or name in fields} for turn in turns
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def answers(verdicts: Sequence[str], **labels: str) -> list[AnsweredTurn]:
+    """A session for each string: c is answered rightly, m not at all, h wrongly."""
+    said = {"c": "truth", "m": "I don't know", "h": "something else"}
+    return [
+        replace(judged_turn.turn, agent_response=said[verdict], **labels)
+        for number, dialog in enumerate(verdicts)
+        for verdict, judged_turn in zip(dialog, judged(dialog, f"s{number}"), strict=True)
+    ]
+
+
+class CountingJudge:
+    """Takes "truth" for right, and counts what it is asked."""
+
+    name = "counting"
+    parallel = True
+
+    def __init__(self) -> None:
+        self.items: list[JudgeItem] = []
+
+    def judge(self, item: JudgeItem) -> Verdict:
+        self.items.append(item)
+        return Verdict(item.response == "truth", "counted")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    def call(*arguments: str | Path) -> tuple[int, str]:
+        with (tmp_path / "said.txt").open("w+") as file:
+            status = leaderboard.main(
+                [*map(str, arguments), "--no-progress", "--cache", str(tmp_path / "cache")],
+                Console(file=file, width=160),
+            )
+            file.seek(0)
+            return status, file.read()
+
+    return call
+
+
+def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
+    pets = {"domain": "pets"}
+    ours = save(
+        tmp_path / "ours.jsonl",
+        [replace(turn, **pets) if turn.session_id == "s0" else turn for turn in answers(["c", "c", "m", "cmh"])],
+    )
+    kit = save(tmp_path / "kit" / "response.jsonl", answers(["c", "h", "h", "hhc"]), REQUIRED)
+    release = save(tmp_path / "release.jsonl", answers(["m", "m", "m", "mmm"], domain="9", query_category="2"))
+    out = tmp_path / "out"
+    status, said = run(ours, kit, f"theirs={release}", "--out", out)
+    assert status == 0
+    board = json.loads((out / "leaderboard.json").read_text())
+    single, multi = board["tasks"]["single-turn"], board["tasks"]["multi-turn"]
+    assert [(entry["label"], entry["truthfulness"]) for entry in single["entries"]] == [
+        ("ours", pytest.approx(2 / 3)),
+        ("theirs", 0.0),
+        ("kit", pytest.approx(-1 / 3)),
+    ]
+    # dialog "hhc": its third turn counts as missing after two that are not correct: (0 - 2/3); "cmh": 1/3 - 1/3
+    scores = {entry["label"]: entry["scores"]["mean_multi_turn_conversation_score"] for entry in multi["entries"]}
+    assert scores == {"ours": pytest.approx(0.0), "theirs": pytest.approx(0.0), "kit": pytest.approx(-2 / 3)}
+    assert board["judge"] == "rule"
+    # labels that two of the files lack come from the one that has them
+    groups = {entry["label"]: entry["slices"]["domain"] for entry in single["entries"]}
+    assert {label: {name: group["turns"] for name, group in found.items()} for label, found in groups.items()} == {
+        label: {"food": 2, "pets": 1} for label in ("ours", "theirs", "kit")
+    }
+    assert groups["kit"]["food"] == {"turns": 2, "truthfulness": -1.0, "interval_95": [-1.0, -1.0]}
+    assert groups["kit"]["pets"]["interval_95"] is None  # one session
+    assert list(single["entries"][0]["slices"]) == ["domain"]  # the turns are alike in all else
+    page = (out / "leaderboard.html").read_text()
+    assert "data:image/png;base64," in page and "truthfulness against ours" in page
+    assert "truthfulness (%) by turn number" in said and "judged now by rule" in said
+
+
+def test_a_table_of_judged_turns_is_taken_as_it_is_unless_answers_or_judges_differ(
+    tmp_path: Path, run: Callable[..., tuple[int, str]]
+) -> None:
+    turns = [turn for number in range(3) for turn in judged("h", f"s{number}")]
+    runs = []
+    for name in ("one", "two"):
+        write_outputs(tmp_path / name, turns, {"judge": "a person"})
+        save(tmp_path / name / "response.jsonl", [turn.turn for turn in turns])
+        runs.append(tmp_path / name)
+    assert "those of the runs' own tables, judged by a person" in run(*runs)[1]
+    assert "judged now by rule" in run(*runs, "--eval-model", "None")[1]
+    save(runs[1] / "response.jsonl", [replace(turn.turn, agent_response="changed") for turn in turns])
+    assert "judged now by rule" in run(*runs)[1]
+    write_outputs(runs[1], turns, {"judge": "another person"})
+    save(runs[1] / "response.jsonl", [turn.turn for turn in turns])
+    assert "judged now by rule" in run(*runs)[1]
+
+
+def test_judging_again_costs_no_call(
+    tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2,000 turns, of which half are misses: a warm cache answers for the judge."""
+    from evaluation.judge.verdict_cache import VerdictCache
+
+    judge = CountingJudge()
+
+    class Cached:
+        name, parallel = "cached", True
+
+        def judge(self, item: JudgeItem) -> Verdict:
+            cache, request = VerdictCache(tmp_path / "verdicts"), asdict(item)
+            found = cache.get(request)
+            if found is None:
+                found = judge.judge(item)
+                cache.put(request, found)
+            return found
+
+    monkeypatch.setattr(judged_entries, "choose_judge", lambda *_, **__: Cached())
+    turns = answers(["h", "m"] * 1000)
+    turns = [replace(turn, agent_response=f"{turn.agent_response} {n // 2}") for n, turn in enumerate(turns)]
+    path = save(tmp_path / "many.jsonl", turns)
+    assert run(path)[0] == 0
+    assert len(judge.items) == 1000
+    assert run(path)[0] == 0
+    assert len(judge.items) == 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere.jsonl",), "does not exist"),
+        (("{empty}",), "holds no answers"),
+        (("{file}", "{file}"), "two entries are called a; write LABEL=PATH"),
+        (("{file}", "--against", "b"), "--against takes one of a, not 'b'"),
+        (("{file}", "--dataset", "{empty}"), "no parquet files"),
+    ],
+)
+def test_slips_are_told(
+    tmp_path: Path, run: Callable[..., tuple[int, str]], arguments: Sequence[str], said: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    places = {"file": save(tmp_path / "a.jsonl", answers(["c"])), "empty": tmp_path / "empty"}
+    status, printed = run(*(argument.format(**places) for argument in arguments))
+    assert status == 2 and said in printed
+
+
+def test_an_entry_is_a_file_a_run_or_a_run_over_both_sets(tmp_path: Path) -> None:
+    questions = answers(["c"])
+    dialogs = [replace(turn, session_id="d", interaction_id="d" + turn.interaction_id) for turn in answers(["cm"])]
+    save(tmp_path / "both" / "single-turn" / "response.jsonl", questions)
+    save(tmp_path / "both" / "multi-turn" / "response.jsonl", dialogs)
+    found = find_saved(str(tmp_path / "both"))
+    assert (found.label, len(found.turns), len(found.files)) == ("both", 3, 2)
+    assert find_saved(str(tmp_path / "both" / "single-turn" / "response.jsonl")).label == "single-turn"
+    strange = save(tmp_path / "a=b.jsonl", questions)
+    assert find_saved(str(strange)).label == "a=b"
+    assert find_saved(f"x={strange}").label == "x"
+
+
+def test_labels_that_a_file_has_are_kept_and_egocentric_is_not_guessed() -> None:
+    known = answers(["c"], domain="pets", dynamism="static")
+    bare = [replace(known[0], domain="", query_category="", dynamism="", image_quality=None, is_ego=False)]
+    partly = [replace(known[0], domain="9", dynamism="real-time", is_ego=False)]
+    filled = with_labels([Saved(name, (), tuple(turns)) for name, turns in (("b", bare), ("p", partly), ("k", known))])
+    first, second = filled[0].turns[0], filled[1].turns[0]
+    assert (first.domain, first.dynamism, first.is_ego) == ("pets", "static", True)
+    assert (second.domain, second.dynamism, second.is_ego) == ("pets", "real-time", False)
+
+
+def test_the_base_is_the_best_or_the_one_that_is_named() -> None:
+    entries = [
+        Entry(name, tuple(turn for number in range(4) for turn in judged(verdict, f"s{number}")))
+        for name, verdict in (("best", "h"), ("b", "c"))
+    ]
+    assert boards(entries)[0].base == "b"  # also where an entry is called "best"
+    named = boards(entries, "best")[0]
+    assert [(place.label, place.against and place.against.change) for place in named.places] == [
+        ("b", 2.0),
+        ("best", None),
+    ]
+    with pytest.raises(EvaluationError, match="--against"):
+        boards(entries, "c")
+
+
+def test_seconds_come_from_the_run_log_of_the_answers_alone(tmp_path: Path) -> None:
+    turns = answers(["c", "c"])
+    for name in ("response.jsonl", "other.jsonl"):
+        save(tmp_path / name, turns)
+    lines = [RunLogLine(*turn.key, 0, n, 2, 1.5, 3.0, None, None) for n, turn in enumerate(turns)]
+    (tmp_path / RUN_LOG).write_text("".join(json.dumps(asdict(line)) + "\n" for line in lines))
+    verdicts = [JudgedTurn(turn, True, False, True) for turn in turns]
+    for name, seconds in (("response.jsonl", 1.5), ("other.jsonl", None)):
+        entry = judged_entries._entry(find_saved(str(tmp_path / name)), verdicts)
+        assert boards([entry])[0].places[0].result.figures.seconds == seconds
+
+
+def test_domains_are_weighted_by_their_sizes_in_the_whole_task() -> None:
+    whole = [*judged("ccc", "a", domain="food"), *judged("h", "b", domain="pets")]
+    sizes = group_sizes(whole, lambda turn: turn.turn.domain or None)
+    assert sizes == {"food": 3, "pets": 1}
+    assert weighted_total(whole, sizes) == mean_points(whole) == 0.5
+    partial = [whole[0], whole[3]]  # one turn of each: the mean would be 0
+    assert weighted_total(partial, sizes) == pytest.approx((3 * 1 + 1 * -1) / 4)
+    assert weighted_total([whole[0]], sizes) == 1.0
+    assert weighted_total(judged("c", domain=""), sizes) is None
+
+
+def test_p_is_exact_for_few_sessions() -> None:
+    before = [turn for n in range(5) for turn in judged("h", f"s{n}")]
+    after = [turn for n in range(5) for turn in judged("m", f"s{n}")]
+    assert permutation_p(shared_turns(before, after)) == pytest.approx(2 / 2**5)
+    assert permutation_p(shared_turns(before, before)) == 1.0
+    assert permutation_p(shared_turns(before[:1], after[:1])) is None
+    # five turns of one dialog are one observation, not five
+    dialog, better = judged("hhhhh", "d"), judged("mmmmm", "d")
+    assert permutation_p(shared_turns([*dialog, *before[:1]], [*better, *before[:1]])) == pytest.approx(1.0)
+
+
+def test_only_turns_of_both_are_compared() -> None:
+    base, run = judged("chh", "a"), judged("cc", "a")
+    found = compare_runs(base, run)
+    assert (found.turns, found.change, found.interval, found.p) == (2, 1.0, None, None)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.sampled_from("cmh"), st.sampled_from("cmh")), min_size=2, max_size=12))
+def test_p_does_not_depend_on_which_run_comes_first(verdicts: list[tuple[str, str]]) -> None:
+    one = [turn for n, (verdict, _) in enumerate(verdicts) for turn in judged(verdict, f"s{n}")]
+    other = [turn for n, (_, verdict) in enumerate(verdicts) for turn in judged(verdict, f"s{n}")]
+    there, back = permutation_p(shared_turns(one, other)), permutation_p(shared_turns(other, one))
+    assert there is not None and there == pytest.approx(back) and 0 < there <= 1
+
+
+def test_several_comparisons_are_adjusted() -> None:
+    assert adjusted([0.01, None, 0.04]) == [
+        pytest.approx(0.02),
+        None,
+        pytest.approx(0.04),
+    ]  # 0.01 * 2 / 1, 0.04 * 2 / 2
+    assert adjusted([None]) == [None]
+
+
+def test_answers_that_were_not_judged_are_counted_apart() -> None:
+    turns = [replace(turn, judge_failed=n == 0) for n in range(2) for turn in judged("h", f"s{n}")]
+    found = leaderboard.tables(boards([Entry("a", tuple(turns))])[0])[0]
+    assert dict(zip(found.short, found.rows[0], strict=True))["unjudged"] == "1"
+    assert "count as wrong" in found.notes[0]
+
+
+def test_the_judge_of_a_leaderboard_is_the_one_of_an_evaluation() -> None:
+    assert judged_entries.choose_judge is judging.choose_judge
