@@ -23,11 +23,11 @@ from tests.evaluation.worlds import picture, row, write_dataset
 
 
 def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: Counter[str] = Counter()
+    read: Counter[str | tuple[str, str]] = Counter()
     original, library = profiles.read_table, PromptLibrary.__init__
 
     def counted(folder: Path, name: str, what: str) -> dict[str, Any]:
-        read[what] += 1
+        read[what, name] += 1
         return original(folder, name, what)
 
     def made(self: PromptLibrary, *arguments: Any, **options: Any) -> None:
@@ -54,7 +54,8 @@ def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch
     options += ["--suppress-web-search-api", "--suppress-image-search-api", "--no_progress", "--no-report"]
     places = ["--cache", str(tmp_path / "cache"), "--output-dir", str(tmp_path / "out")]
     assert local_evaluation.main([*options, *places]) == 0
-    assert read == {"preset": 1, "profile": 1, "prompts": 1}
+    base = {("profile", "embedded"): 1}  # which `server` extends
+    assert read == {("preset", "vlm_only"): 1, ("profile", "server"): 1, "prompts": 1, **base}
 
 
 def test_there_is_one_agent_and_the_evaluator_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,16 @@ ANYTHING = "object"
 
 @dataclass(kw_only=True, eq=False)
 class GroundingDinoDetector(Pretrained):
-    """A ``Detector``; all boxes of a phrase that reach the thresholds are kept."""
+    """A ``Detector``; all boxes of a phrase that reach the thresholds are kept.
+
+    Attributes:
+        box_threshold: What a box's best token must score, 0 to 1.
+        text_threshold: What a token must score to name a box, 0 to 1.
+    """
 
     batch_size: int = 8
+    box_threshold: float = BOX_THRESHOLD
+    text_threshold: float = TEXT_THRESHOLD
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """See ``Detector.detect``; boxes are in pixels of the upright image and clipped to it.
@@ -65,8 +72,8 @@ class GroundingDinoDetector(Pretrained):
         results = processor.post_process_grounded_object_detection(
             outputs,
             inputs["input_ids"],
-            threshold=BOX_THRESHOLD,
-            text_threshold=TEXT_THRESHOLD,
+            threshold=self.box_threshold,
+            text_threshold=self.text_threshold,
             target_sizes=[(image.height, image.width) for image in images],
         )
         return [
