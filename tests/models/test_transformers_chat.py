@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -337,16 +338,47 @@ def test_prompts_that_begin_alike_are_read_once_and_answered_as_before(llama: Pa
         [ask(shared + "fox jumps", logprobs=True, max_tokens=5), ask("quick brown", logprobs=True, max_tokens=2)],
         [ask(shared + "fox", logprobs=True, max_tokens=5), ask(shared + "dog " * 7, logprobs=True, max_tokens=2)],
     )
-    first_read = []
+    longest = []
     for batch in batches:
         read.clear()
         for own, other in zip(chat.chat(batch), reusing.chat(batch), strict=True):
             assert own.text == other.text
             np.testing.assert_allclose(own.logprobs, other.logprobs, atol=1e-4)
-        first_read.append(read[0])
+        longest.append(max(read))
     whole = len(checkpoint.tokenizer(shared)["input_ids"])
-    assert first_read[0] > whole  # nothing was known
-    assert max(first_read[1:]) < whole / 2
+    assert longest[0] >= whole  # nothing was known
+    assert max(longest[1:]) < whole / 2
+
+
+def test_prompts_that_begin_alike_share_it_within_a_batch_and_are_read_in_pieces(
+    llama: Path, chat: TransformersChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.models.chat.prefix_states.PIECE_TOKENS", 16)
+    checkpoint = load_checkpoint(llama)
+    read: list[int] = []
+    checkpoint.model.get_input_embeddings().register_forward_hook(lambda _, inputs, __: read.append(inputs[0].shape[1]))
+    reusing = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=PrefixStates(checkpoint.model.config))
+    shared = "How tall is the Eiffel Tower? " * 10
+    batch = [ask(shared + last, logprobs=True, max_tokens=2) for last in ("fox", "dog")]
+    for own, other in zip(chat.chat(batch), reusing.chat(batch), strict=True):
+        assert own.text == other.text
+        np.testing.assert_allclose(own.logprobs, other.logprobs, atol=1e-4)
+    whole = len(checkpoint.tokenizer(shared)["input_ids"])
+    assert max(read) <= 16
+    assert whole < sum(read) < 1.5 * whole
+
+
+def test_the_deadline_ends_reading_between_two_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.models.chat.prefix_states.PIECE_TOKENS", 16)
+    checkpoint = load_checkpoint(llama)
+    read: list[int] = []
+    checkpoint.model.get_input_embeddings().register_forward_hook(lambda _, inputs, __: read.append(inputs[0].shape[1]))
+    reusing = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=PrefixStates(checkpoint.model.config))
+    ticks = itertools.count()
+    deadline = Deadline(3.5, clock=lambda: float(next(ticks)))
+    replies = reusing.chat([ask("How tall is the Eiffel Tower? " * 10), ask("fox")], deadline)
+    assert [(reply.text, reply.finish_reason) for reply in replies] == [("", "abort"), ("", "abort")]
+    assert 0 < len(read) < 4
 
 
 def test_states_of_old_prompts_are_dropped(llama: Path) -> None:

@@ -19,7 +19,7 @@ _LEVELS = 127  # symmetric 8-bit integers
 _LEVELS_WITHOUT_VNNI = 63  # 2 * 255 * 63 is within 16 bits
 _ZERO = 128  # unsigned activations are multiplied with signed weights: zero lies here
 _LEAST_SCALE = 1e-12
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES = 2**31 - 1
 
 
@@ -87,3 +87,4 @@ def _keep_large_blocks() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_M_ARENA_MAX, 1)  # the arenas of other threads hand every large block back

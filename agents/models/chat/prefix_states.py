@@ -1,6 +1,7 @@
 """Key-value states of prompts that a transformers model has read: what a prompt shares with one of them is not read again.
 
-Prompts of one method begin alike: with the same instructions, and a verdict with the evidence of its answer.
+Prompts of one method begin alike: with the same instructions, and a verdict with the evidence of its answer. Each is read by itself, a
+piece at a time: nothing is padded, and the activations of a piece stay near the processor where those of a whole batch would fill memory.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ from typing import Any
 import torch
 from transformers import Cache, StaticLayer
 
+from agents.deadline import Deadline
+
 KEPT_TOKENS = 32_768
 """Tokens whose states are kept; one takes 56 KiB with Qwen2.5-1.5B (28 layers, 2 heads of 128, 32 bit)."""
+
+PIECE_TOKENS = 512
+"""Tokens read at a time; the widest activations of Qwen2.5-1.5B take 18 MB then (8,960 numbers of 32 bit a token)."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,34 @@ class PrefixStates:
     def __len__(self) -> int:
         return len(self._read)
 
+    def read(self, model: Any, inputs: Any, deadline: Deadline) -> bool:
+        """Read the prompts of a batch, all but the last token of each: what comes after that is for ``generate`` to say.
+
+        Args:
+            model: The ``PreTrainedModel``.
+            inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens).
+            deadline: No other piece is begun after it.
+
+        Returns:
+            Whether all of them are read.
+        """
+        for row in _rows(inputs):
+            length, read = self._longest(row.tolist())
+            if length == len(row) - 1:
+                continue
+            states = self._empty(1, len(row) - 1)
+            if read is not None:
+                states[:, :, 0, :, :length] = read.states[:, :, :, :length]
+            cache = Cache(layers=[_FilledLayer(layer, length) for layer in states])
+            for start in range(length, len(row) - 1, PIECE_TOKENS):
+                if deadline.passed():
+                    return False
+                end = min(start + PIECE_TOKENS, len(row) - 1)
+                seen = torch.ones(1, end, dtype=torch.long)
+                model.base_model(input_ids=row[None, start:end], attention_mask=seen, past_key_values=cache)
+            self._read.append(_Read(row[:-1].tolist(), states[:, :, 0]))
+        return True
+
     def begin(self, inputs: Any, new_tokens: int) -> tuple[dict[str, torch.Tensor], Cache]:
         """A batch as ``generate`` takes it with a cache that holds what each row shares with a prompt that was read.
 
@@ -74,7 +108,7 @@ class PrefixStates:
             inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens).
             new_tokens: Places for the reply.
         """
-        rows = [ids[mask.bool()] for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
+        rows = _rows(inputs)
         shared = [self._longest(row.tolist()) for row in rows]
         before = max(length for length, _ in shared)
         width = before + max(len(row) - length for row, (length, _) in zip(rows, shared, strict=True))
@@ -87,19 +121,10 @@ class PrefixStates:
                 mask[index, place - len(part) : place] = 1
             if read is not None:
                 states[:, :, index, :, before - length : before] = read.states[:, :, :, :length]
-        cache = Cache(layers=[_FilledLayer(layer, before) for layer in states])
-        return {"input_ids": ids, "attention_mask": mask}, cache
-
-    def keep(self, inputs: dict[str, torch.Tensor], cache: Cache) -> None:
-        """Remember the prompts of a batch that ``begin`` made and the model has read."""
-        for row, (ids, mask) in enumerate(zip(inputs["input_ids"], inputs["attention_mask"], strict=True)):
-            places = mask.nonzero().squeeze(-1)
-            states = torch.stack(
-                [torch.stack([layer.keys[row][:, places], layer.values[row][:, places]]) for layer in cache.layers]
-            )
-            self._read.append(_Read(ids[places].tolist(), states))
         while len(self._read) > 1 and sum(len(read.tokens) for read in self._read) > self._most_tokens:
             self._read.popleft()
+        cache = Cache(layers=[_FilledLayer(layer, before) for layer in states])
+        return {"input_ids": ids, "attention_mask": mask}, cache
 
     def _longest(self, tokens: Sequence[int]) -> tuple[int, _Read | None]:
         """How many first tokens a prompt shares with which one; its last is always read, for what comes after it is wanted."""
@@ -114,6 +139,11 @@ class PrefixStates:
         config = self._config
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return torch.zeros(config.num_hidden_layers, 2, rows, config.num_key_value_heads, places, width)
+
+
+def _rows(inputs: Any) -> list[torch.Tensor]:
+    """The tokens of each prompt of a padded batch."""
+    return [ids[mask.bool()] for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
 
 
 def _shared(one: Sequence[int], other: Sequence[int]) -> int:

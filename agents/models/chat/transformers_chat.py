@@ -219,6 +219,8 @@ class TransformersChat:
         cache = None
         with torch.inference_mode():
             if prefixes is not None:
+                if not prefixes.read(self._checkpoint.model, inputs, deadline):
+                    return [RowState(request, finish="abort") for request in requests], [{} for _ in requests]
                 inputs, cache = prefixes.begin(inputs, config.max_new_tokens)
             self._checkpoint.model.generate(
                 **inputs,
@@ -227,8 +229,6 @@ class TransformersChat:
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([stopping]),
             )
-            if prefixes is not None:
-                prefixes.keep(inputs, cache)
         return stopping.rows, sampler.openings or [{} for _ in requests]
 
     def _mask(self, request: ChatRequest) -> SchemaMask | None:
