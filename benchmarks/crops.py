@@ -149,7 +149,7 @@ def _places(lists: Sequence[Sequence[tuple[int, float]]], method: Method) -> dic
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 2 where scenes or models are missing."""
     detector = '{"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}'
-    encoder = '{"kind": "efficientnet-lite2"}'
+    encoder = '{"kind": "object-embedding"}'
     parser = parser_of("crops", __doc__)
     parser.add_argument("--detector", default=detector, metavar="JSON", help="model specification")
     parser.add_argument("--encoder", default=encoder, metavar="JSON", help="model specification")

@@ -195,9 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--photos", type=Path, metavar="FOLDER", help="photographs named by entity")
     what.add_argument("--mini", action="store_true", help="the question photos of the mini set, by group")
-    parser.add_argument(
-        "--encoder", default='{"kind": "efficientnet-lite2"}', metavar="JSON", help="model specification"
-    )
+    parser.add_argument("--encoder", default='{"kind": "object-embedding"}', metavar="JSON", help="model specification")
     return run(_measure, parser, arguments)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from agents.models import vision
 from agents.search.folders import write_whole
 from agents.search.web_cache import cache_name
 from mini_crag_mm.content_models import SPLITS, Split
@@ -93,9 +94,11 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
 
 
 def fingerprint(datasets: Path) -> str:
-    """What the indices are made of, in one hash: the knowledge graph, its photographs, the pages and the data sets."""
+    """What the indices are made of, in one hash: the knowledge graph, its photographs, the pages, the data sets, how it embeds."""
     graphs = [SET.kg(split) for split in SPLITS]
-    sources = [*graphs, SET.own_pages, SET.wiki_pages, *sorted(SET.photos.glob("*.webp"))]
+    # Read as files: importing the module would import torch.
+    embedding = sorted(Path(vision.__file__ or "").parent.glob("object_embedding*.*"))
+    sources = [*graphs, SET.own_pages, SET.wiki_pages, *sorted(SET.photos.glob("*.webp")), *embedding]
     digest = hashlib.sha256((datasets / STAMP).read_bytes())
     for source in sources:
         digest.update(source.name.encode() + hashlib.sha256(source.read_bytes()).digest())

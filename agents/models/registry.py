@@ -36,6 +36,7 @@ KINDS: dict[str, str] = {
     "qwen3-reranker": "agents.models.rerankers.qwen3_reranker:Qwen3Reranker",
     "blip2-coarse": "agents.models.rerankers.blip2_coarse:Blip2CoarseReranker",
     "efficientnet-lite2": "agents.models.vision.efficientnet:EfficientNetLite2",
+    "object-embedding": "agents.models.vision.object_embedding:ObjectEmbedding",
     "rapidocr": "agents.models.vision.ocr:RapidOcrReader",
     "grounding-dino": "agents.models.vision.grounding_dino:GroundingDinoDetector",
     "salient-objects": "agents.models.vision.salient_objects:SalientObjectDetector",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from filelock import FileLock
 from PIL import Image
 
 from agents.models.vision.efficientnet import MEAN, SCALE, SIDE, EfficientNetLite2
+from agents.models.vision.object_embedding import MEAN_FILE, MIDDLE, ObjectEmbedding
 
 
 def tensor_image_features(model: Any) -> Any:
@@ -48,6 +50,7 @@ class EfficientNetImageModel:
 
     def __init__(self, device: str = "cpu") -> None:
         self.network = EfficientNetLite2(device=device)
+        self._embedding = ObjectEmbedding(self.network)
 
     @property
     def device(self) -> torch.device:
@@ -55,8 +58,8 @@ class EfficientNetImageModel:
         return self.network.device
 
     def get_image_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Pooled features, shape (n, 1280); the organiser brings them to length 1."""
-        return self.network.pooled_features(pixel_values)
+        """Embeddings, shape (n, 1280); the organiser brings them to length 1."""
+        return self._embedding.embed(pixel_values)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The weights by name."""
@@ -84,8 +87,10 @@ class EfficientNetImageProcessor:
         return {"pixel_values": self._network.pixel_values(batch)}
 
     def to_dict(self) -> dict[str, Any]:
-        """How images are prepared; part of an index's identity."""
-        return {"side": SIDE, "mean": MEAN, "scale": SCALE, "resize": "whole image, bicubic", "version": 1}
+        """How images are prepared and embedded; part of an index's identity."""
+        mean = hashlib.sha256(MEAN_FILE.read_bytes()).hexdigest()
+        prepared = {"side": SIDE, "mean": MEAN, "scale": SCALE, "resize": "whole image, bicubic"}
+        return {**prepared, "mirrored": True, "middle": MIDDLE, "mean_embedding": mean}
 
 
 def stand_in_clip(folder: Path) -> Path:

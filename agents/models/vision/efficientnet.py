@@ -89,12 +89,12 @@ class EfficientNetLite2:
             stack[row] = np.asarray(to_rgb(image).resize(size, Image.Resampling.BICUBIC, reducing_gap=3.0))
         return torch.from_numpy((stack - MEAN) / SCALE).permute(0, 3, 1, 2).contiguous()
 
-    def pooled_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Features of prepared input, shape (n, 1280), not normalised."""
+    def last_maps(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """The last feature maps of prepared input, shape (n, 1280, 9, 9)."""
         with torch.inference_mode():
             passes = torch.split(pixel_values.to(self.device), self._batch_size)
-            features = torch.cat([self._network.extract_features(part).mean(dim=(2, 3)) for part in passes])
-        return features.clone()  # outside inference mode, so that callers may use it as any tensor
+            maps = torch.cat([self._network.extract_features(part) for part in passes])
+        return maps.clone()  # outside inference mode, so that callers may use it as any tensor
 
     def stage_maps(
         self, images: Sequence[Image.Image], size: tuple[int, int], blocks: Sequence[int]

@@ -1,0 +1,64 @@
+"""Embeddings of objects: the middle counts most, a mirror image is the same thing, and the mean is that of the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageOps
+
+from agents.models.vision.efficientnet import EfficientNetLite2
+from agents.models.vision.object_embedding import MEAN_FILE, MIDDLE, ObjectEmbedding, weighted
+from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor
+from mini_crag_mm.loader import index_image, read_kg
+
+
+@pytest.fixture(scope="module")
+def network() -> EfficientNetLite2:
+    return EfficientNetLite2()
+
+
+@pytest.fixture(scope="module")
+def photographs() -> list[Image.Image]:
+    return [index_image(row) for row in read_kg("validation")[:3]]
+
+
+def test_cells_count_by_their_distance_from_the_middle() -> None:
+    maps = torch.tensor([[[[0.0, 3.0, 0.0]]], [[[3.0, 0.0, 0.0]]], [[[1.0, 1.0, 1.0]]]])
+    beside = np.exp(-0.5 * (1 / (3 * MIDDLE)) ** 2)
+    expected = [3 / (1 + 2 * beside), 3 * beside / (1 + 2 * beside), 1.0]
+    np.testing.assert_allclose(weighted(maps).squeeze(1), expected, rtol=1e-6)
+
+
+def test_a_mirror_image_has_the_same_embedding(network: EfficientNetLite2, photographs: list[Image.Image]) -> None:
+    own = ObjectEmbedding(network)
+    there, back = own.encode(photographs), own.encode([ImageOps.mirror(photograph) for photograph in photographs])
+    assert float((there * back).sum(axis=1).min()) > 0.99
+    assert (
+        float(
+            (network.encode(photographs) * network.encode([ImageOps.mirror(p) for p in photographs])).sum(axis=1).min()
+        )
+        < 0.99
+    )
+
+
+def test_the_mean_is_taken_away(network: EfficientNetLite2, photographs: list[Image.Image]) -> None:
+    mean = np.load(MEAN_FILE)
+    assert mean.shape == (1280,)
+    whole = ObjectEmbedding(network, centred=False).encode(photographs)
+    centred = whole - mean
+    np.testing.assert_allclose(
+        ObjectEmbedding(network).encode(photographs),
+        centred / np.linalg.norm(centred, axis=1, keepdims=True),
+        atol=1e-5,
+    )
+    assert float(np.min(whole @ mean / np.linalg.norm(mean))) > 0.3  # most of what two photographs share
+
+
+def test_the_index_embeds_as_the_benchmarks_do(network: EfficientNetLite2, photographs: list[Image.Image]) -> None:
+    model = EfficientNetImageModel()
+    pixels = EfficientNetImageProcessor(model)(photographs)["pixel_values"]
+    np.testing.assert_allclose(
+        model.get_image_features(pixels), ObjectEmbedding(network).encode(photographs), atol=1e-5
+    )
+    assert ObjectEmbedding(network).encode([]).shape == (0, 1280)

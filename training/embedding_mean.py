@@ -1,0 +1,37 @@
+"""The mean embedding of the knowledge graph's photographs, which ``agents.models.vision.object_embedding`` takes away.
+
+    python -m training.embedding_mean [--split validation]
+
+No question photo is looked at. Indices that were built with another mean have to be built again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from agents.models.vision.object_embedding import MEAN_FILE, ObjectEmbedding
+from mini_crag_mm.content_models import SPLITS
+from mini_crag_mm.loader import index_image, read_kg
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the mean beside the model that uses it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.embedding_mean", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--split", choices=SPLITS, default="validation", help="split whose graph is read (default: %(default)s)"
+    )
+    options = parser.parse_args(arguments)
+    photographs = [index_image(row) for row in read_kg(options.split)]
+    np.save(MEAN_FILE, ObjectEmbedding(centred=False).encode(photographs).mean(axis=0))
+    print(f"{MEAN_FILE}: mean of {len(photographs)} photographs of {options.split}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
