@@ -1,12 +1,18 @@
-"""The command of the generator: exit statuses and what it prints."""
+"""The commands of the generator and of `prepare`: exit statuses, what they print, what is made again."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from agents.models import vision
+from agents.models.vision.object_embedding import MEAN_FILE
+from mini_crag_mm import prepare
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator import __main__ as command
 from mini_crag_mm.generator import likeness, set_rules
+from mini_crag_mm.organiser_format import STAMP
 from tests.support.mean_colour import MeanColour
 
 
@@ -45,3 +51,19 @@ def test_a_scene_that_cannot_be_composed_is_named(here: SetPaths, capsys: pytest
     (here.photos / "red_square.webp").unlink()
     assert command.main(["--force"]) == 1
     assert "photo of red_square" in capsys.readouterr().err
+
+
+def test_indices_are_built_again_where_pictures_are_embedded_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / STAMP).write_text("built")
+    code = tmp_path / "vision"
+    code.mkdir()
+    for file in (Path(vision.__file__ or "").parent).glob("object_embedding*.*"):
+        (code / file.name).write_bytes(file.read_bytes())
+    before = prepare.fingerprint(tmp_path / "datasets")
+    monkeypatch.setattr(vision, "__file__", str(code / "__init__.py"))
+    assert prepare.fingerprint(tmp_path / "datasets") == before
+    (code / MEAN_FILE.name).write_bytes(b"another mean")
+    assert prepare.fingerprint(tmp_path / "datasets") != before
