@@ -116,9 +116,10 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     at_half, at_fitted, at_both = (
         truthfulness(turns, points) for points in (honest.at_half, honest.at_fitted, honest.at_both)
     )
-    one = fitted.threshold if at_fitted.mean > at_half.mean else BREAK_EVEN
-    both = at_both.mean > max(at_half.mean, at_fitted.mean)
-    egocentric, threshold = fitted.of_each if both else (None, one)
+    one = at_fitted.mean > at_half.mean
+    gain = truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
+    both = gain.mean > gain.standard_error
+    egocentric, threshold = fitted.of_each if both else (None, fitted.threshold if one else BREAK_EVEN)
     about = {"preset": options.preset, **material.about, "commit": commit(), "strength": fitted.strength}
     gate = gate_of(fitted, names, threshold, about, egocentric)
 
@@ -131,7 +132,7 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     }
     if len(np.unique(turns.of_glasses)) == 2:
         here = "{:.3f}, {:.3f}".format(*fitted.of_each)
-        rows[f"gate, cross-validated, egocentric photos and others each with their own (here {here})"] = at_both
+        rows[f"gate, cross-validated, thresholds of egocentric photos and of others (here {here})"] = at_both
     areas = {name: signal_auroc(turns, name) for name in names}
     areas["gate, cross-validated"] = (honest.auroc, len(right))
     _show(console, material, rows, areas)

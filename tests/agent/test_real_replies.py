@@ -1,7 +1,7 @@
-"""Replies that Qwen2.5-Coder-1.5B-Instruct, the embedded profile's model, really gave, read by the parsers of the stages that asked.
+"""Replies that Qwen2.5-Coder-1.5B-Instruct, the embedded profile's model, really gave, read by the parsers of the stages.
 
-``real_replies.jsonl`` holds each with what is to be read, written by hand; ``python -m benchmarks.readable_replies --replies FILE`` collects
-more.
+``real_replies.jsonl`` holds each with what is to be read, written by hand. More are collected by
+``python -m benchmarks.readable_replies --replies FILE``.
 """
 
 from __future__ import annotations
