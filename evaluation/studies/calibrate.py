@@ -118,7 +118,7 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     )
     one = at_fitted.mean > at_half.mean
     gain = truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
-    both = gain.mean > gain.standard_error
+    both = gain.low > 0  # a further parameter has to gain beyond chance
     egocentric, threshold = fitted.of_each if both else (None, fitted.threshold if one else BREAK_EVEN)
     about = {"preset": options.preset, **material.about, "commit": commit(), "strength": fitted.strength}
     gate = gate_of(fitted, names, threshold, about, egocentric)

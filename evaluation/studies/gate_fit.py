@@ -40,11 +40,6 @@ class Truthfulness:
     low: float
     high: float
 
-    @property
-    def standard_error(self) -> float:
-        """About a quarter of the interval. What costs a further parameter has to gain more (Breiman et al. 1984, section 3.4.3)."""
-        return (self.high - self.low) / 4
-
 
 @dataclass(frozen=True)
 class HeldOut:

@@ -138,10 +138,10 @@ def _photos(sessions: int, *, differ: bool) -> Turns:
 
 
 def test_photos_of_glasses_and_others_get_their_own_thresholds_where_they_differ() -> None:
-    turns = _photos(240, differ=True)
+    turns = _photos(120, differ=True)
     fitted = fit(turns.matrix(["p_yes"]), turns.right, turns.groups, ["p_yes"], 5, 0, turns.of_glasses)
     assert fitted.of_each[0] > fitted.of_each[1] + 0.1
-    honest = held_out(turns, ["p_yes"], repeats=2)
+    honest = held_out(turns, ["p_yes"], repeats=1)
     assert honest.at_both.mean() > max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.05
     gate = gate_of(fitted, ["p_yes"], fitted.of_each[1], {}, fitted.of_each[0])
     given = given_by(turns, gate)
@@ -151,7 +151,7 @@ def test_photos_of_glasses_and_others_get_their_own_thresholds_where_they_differ
 
 
 def test_a_division_that_tells_nothing_gains_nothing() -> None:
-    honest = held_out(_photos(240, differ=False), ["p_yes"], repeats=2)
+    honest = held_out(_photos(120, differ=False), ["p_yes"], repeats=1)
     assert honest.at_both.mean() <= max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.01
     nothing_to_divide = held_out(_world(20, informative=True), ["p_yes"], repeats=1)
     assert (nothing_to_divide.at_both == nothing_to_divide.at_fitted).all()
@@ -355,7 +355,7 @@ def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.Ca
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
 ) -> None:
-    made = calibrate.Material(_photos(240, differ=differ), "embedded", ("validation",), ("run",), ("rule",))
+    made = calibrate.Material(_photos(120, differ=differ), "embedded", ("validation",), ("run",), ("rule",))
     monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
     assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
     gate = Gate.load(presets / "gates" / "best_embedded.json")
