@@ -58,7 +58,9 @@ def readers() -> dict[str, Reader]:
 
     def answer(reply: ChatReply) -> str | None:
         said = candidate_of(reply)
-        return said and (IDK if refuses(said.text) else said.text)
+        if said is None:
+            return None
+        return IDK if refuses(said.text) else said.text
 
     def brief(reply: ChatReply) -> str | None:
         said = answer(reply)
