@@ -43,5 +43,5 @@ class BaseAgent(ABC):
             kwargs: What later releases of the evaluator pass besides (``rag_context_list``, ``domains``).
 
         Returns:
-            One answer for each query, in order. The evaluator cuts each at 75 Llama-3.2 tokens.
+            One answer for each query, in order. The evaluator cuts each at 75 Llama-3.2 tokens, ``<|begin_of_text|>`` among them.
         """

@@ -36,7 +36,11 @@ class Limits(Table):
     seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
     margin_seconds: float = Field(1.0, ge=0, description="kept back from the limit of a call")
     seconds_per_dialog: float = Field(30.0, gt=0, description="all turns of a dialog together")
-    answer_tokens: int = Field(75, gt=0, description="an answer is cut here by the evaluator")
+    answer_tokens: int = Field(
+        74,
+        gt=0,
+        description="tokens of an answer; the evaluator cuts at 75, of which <|begin_of_text|> is one",
+    )
     evidence_tokens: int | None = Field(
         None, gt=0, description="chunks in one prompt, about so many tokens; None: as many chunks as the stage shows"
     )

@@ -18,6 +18,9 @@ from agents.search.hits import Entity, ImageHit, WebHit
 IDK = "I don't know"
 """The abstention of the challenge: it scores 0, a wrong answer -1."""
 
+EGOCENTRIC = (960, 1280)
+"""Pixels of the photos of smart glasses as the research release passes them; task 2's winner (NVIDIA) tells them by it."""
+
 Source = Literal["kg", "web", "image"]
 
 Position = Literal["left", "right", "top", "bottom", "middle"]
@@ -280,10 +283,30 @@ class Turn:
         return made
 
     @property
+    def egocentric(self) -> bool:
+        """Whether the picture is one of smart glasses, by its size."""
+        return self.image is not None and self.image.size == EGOCENTRIC
+
+    def shown_entities(self, least: float = -1.0) -> tuple[Entity, ...]:
+        """The entities that the picture is taken to show; only those whose best picture has a cosine of ``least`` or more."""
+        shown = self.entities or ((self.entity,) if self.entity is not None else ())
+        return tuple(entity for entity in shown if self._cosine(entity) >= least)
+
+    def _cosine(self, entity: Entity) -> float:
+        if self.entity is not None and entity.name == self.entity.name:
+            return self.entity_score
+        hits = (*self.image_hits, *(hit for view in self.views for hit in view.hits))
+        named = [hit.score for hit in hits if any(other.name == entity.name for other in hit.entities)]
+        return max(named, default=-1.0)
+
+    @property
     def grounded_question(self) -> str:
         """The question together with the names of the entities that the picture is taken to show, where it is about the picture."""
-        shown = self.entities or ((self.entity,) if self.entity is not None else ())
-        names = [entity.name for entity in shown if entity.name.lower() not in self.question.lower()]
+        return self.naming(self.shown_entities())
+
+    def naming(self, entities: Sequence[Entity]) -> str:
+        """The question together with names, where it is about the picture."""
+        names = [entity.name for entity in entities if entity.name.lower() not in self.question.lower()]
         return f"{self.question} ({', '.join(names)})" if names and self.needs_image else self.question
 
     @property
@@ -291,9 +314,13 @@ class Turn:
         """Name of the entity that the question is taken to be about."""
         return None if self.entity is None else self.entity.name
 
-    def search_text(self, *, entity: bool, summary: bool) -> str:
-        """What searches and rerankers are asked: the question, with the entity's name and the summary where wanted (CRUISE, eq. 2)."""
-        question = self.grounded_question if entity else self.question
+    def search_text(self, *, entity: bool, summary: bool, least: float = -1.0) -> str:
+        """What searches and rerankers are asked: the question, with the entity's name and the summary where wanted (CRUISE, eq. 2).
+
+        Args:
+            least: Cosine of its picture from which an entity is named.
+        """
+        question = self.naming(self.shown_entities(least)) if entity else self.question
         return f"{question} {self.summary}" if summary and self.summary else question
 
     def choose(self, index: int) -> None:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -27,7 +28,8 @@ from agents.stage import Context
 from benchmarks.common import parser_of, run, table_of
 from mini_crag_mm.loader import PreparedSet
 
-Readable = Callable[[str], bool]
+Reader = Callable[[ChatReply], Any]
+"""What is taken from a reply, as JSON; None where it cannot be read."""
 
 MOST_SHORT_WORDS = 12
 """Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
@@ -38,77 +40,102 @@ MOST_QUESTION_WORDS = 60
 """Words of a question that stands alone; a longer reply has explained itself."""
 
 
-def readers() -> dict[str, Readable]:
-    """What the stage of each prompt needs to find in a reply, by the stage's own parser."""
+def readers() -> dict[str, Reader]:
+    """What the stage of each prompt takes from a reply, by the stage's own parser; a refusal is "I don't know"."""
     from agents.methods.candidates import candidate_of
     from agents.methods.citations import parse_cited
     from agents.methods.entry_replies import entry_letter, parse_four_steps
     from agents.methods.verification_chain import parse_chain
     from agents.stages.draft import parse_draft
     from agents.stages.knowledge import extracted
+    from agents.stages.relevance import relevant
     from agents.stages.route import parse_flags
     from agents.stages.verify import verdict
+    from agents.texts.cut_replies import was_cut
     from agents.texts.refusals import refuses
     from agents.texts.replies import json_object, listed, strings, yes_or_no
+    from agents.turn import IDK
 
-    def said(text: str) -> ChatReply:
-        return ChatReply(text, "stop")
+    def answer(reply: ChatReply) -> str | None:
+        said = candidate_of(reply)
+        if said is None:
+            return None
+        return IDK if refuses(said.text) else said.text
 
-    def answers(text: str) -> bool:
-        return candidate_of(said(text)) is not None
+    def brief(reply: ChatReply) -> str | None:
+        said = answer(reply)
+        return said if said is not None and len(said.split()) <= MOST_SHORT_WORDS else None
 
-    def briefly(text: str) -> bool:
-        return answers(text) and (refuses(text) or len(text.split()) <= MOST_SHORT_WORDS)
+    def line(reply: ChatReply) -> str | None:
+        said = reply.text.strip()
+        return said if said and "\n" not in said and len(said.split()) <= MOST_QUESTION_WORDS else None
 
-    def one_line(text: str) -> bool:
-        return bool(text.strip()) and "\n" not in text.strip() and len(text.split()) <= MOST_QUESTION_WORDS
+    def cited(reply: ChatReply) -> Any:
+        if refuses(reply.text):
+            return IDK
+        sentences = [[sentence.text, list(sentence.citations)] for sentence in parse_cited(reply.text)]
+        return sentences if any(numbers for _, numbers in sentences) else None
 
-    def cites(text: str) -> bool:
-        return refuses(text) or any(sentence.citations for sentence in parse_cited(text))
+    def chain(reply: ChatReply) -> Any:
+        said = parse_chain(reply.text)
+        findings = [[each.question, each.supported] for each in said.findings]
+        return None if said.confidence is None else {"confidence": said.confidence, "findings": findings}
 
-    def holds(key: str, kind: type) -> Readable:
-        return lambda text: type((json_object(text) or {}).get(key)) is kind
+    def field(key: str, kind: type) -> Reader:
+        return lambda reply: value if type(value := (json_object(reply.text) or {}).get(key)) is kind else None
 
-    def lists(key: str) -> Readable:
-        return lambda text: bool(strings((json_object(text) or {}).get(key), 10))
+    def texts(key: str) -> Reader:
+        return lambda reply: strings((json_object(reply.text) or {}).get(key), 10) or None
 
-    def drafts(text: str) -> bool:
-        draft = parse_draft(said(text), 5)
-        return bool(draft.steps and draft.answer)
+    def draft(reply: ChatReply) -> Any:
+        said = parse_draft(reply, 5)
+        whole = said.steps and said.answer
+        return {"steps": len(said.steps), "object": said.object_name, "answer": said.answer} if whole else None
 
-    def tools(text: str) -> bool:
-        found = json_object(text) or {}
-        return all(isinstance(found.get(key), bool) for key in ("need_image_search", "need_text_search"))
+    def steps(reply: ChatReply) -> Any:
+        said = parse_four_steps(reply.text, 5)
+        return None if said.final is None else [said.parametric, said.entry, said.external, said.final]
+
+    def facts(reply: ChatReply) -> str | None:
+        said = extracted(reply)
+        return "none" if said is None and reply.text.strip().lower().startswith("none") else said
+
+    def flags(reply: ChatReply) -> Any:
+        said = parse_flags(reply.text)
+        return None if None in said else list(said)
+
+    def tools(reply: ChatReply) -> Any:
+        found = json_object(reply.text) or {}
+        said = [found.get(key) for key in ("need_image_search", "need_text_search")]
+        return said if all(isinstance(value, bool) for value in said) else None
 
     return {
-        "answer_with_evidence": answers,
-        "answer_without_evidence": answers,
-        "answer_reasoned": answers,
-        "answer_verdict": lambda text: verdict(said(text))[0] is not None,
-        "answer_verifier": lambda text: verdict(said(text))[0] is not None,
-        "chain_of_verification": lambda text: parse_chain(text).confidence is not None,
-        "cited_answer": cites,
-        "cited_answer_reasoned": cites,
-        "consistency_judge": lambda text: yes_or_no(text) is not None,
-        "draft": drafts,
-        "entity_selection": holds("entity", int),
-        "entry_answer": briefly,
-        "entry_choice": lambda text: entry_letter(text, 5) is not None,
-        "four_steps": lambda text: parse_four_steps(text, 5).final is not None,
-        "image_summary": one_line,
-        "knowledge_extraction": lambda text: (
-            extracted(said(text)) is not None or text.strip().lower().startswith("none")
-        ),
-        "object_choice": holds("object", str),
-        "object_list": lists("object_list"),
-        "parametric_answer": briefly,
-        "query_flags": lambda text: None not in parse_flags(text),
-        "query_splitting": lists("queries"),
-        "reconcile": briefly,
-        "search_queries": lists("queries"),
-        "short_queries": lambda text: bool(listed(text, 8)),
-        "context_relevance": lambda text: yes_or_no(text) is not None,
-        "standalone_question": one_line,
+        "answer_with_evidence": answer,
+        "answer_without_evidence": answer,
+        "answer_reasoned": answer,
+        "answer_verdict": lambda reply: verdict(reply)[0],
+        "answer_verifier": lambda reply: verdict(reply)[0],
+        "chain_of_verification": chain,
+        "cited_answer": cited,
+        "cited_answer_reasoned": cited,
+        "consistency_judge": lambda reply: yes_or_no(reply.text),
+        "context_relevance": relevant,
+        "draft": draft,
+        "entity_selection": field("entity", int),
+        "entry_answer": brief,
+        "entry_choice": lambda reply: entry_letter(reply.text, 5),
+        "four_steps": steps,
+        "image_summary": line,
+        "knowledge_extraction": facts,
+        "object_choice": field("object", str),
+        "object_list": texts("object_list"),
+        "parametric_answer": brief,
+        "query_flags": flags,
+        "query_splitting": texts("queries"),
+        "reconcile": brief,
+        "search_queries": texts("queries"),
+        "short_queries": lambda reply: listed(reply.text, 8, cut=was_cut(reply)) or None,
+        "standalone_question": line,
         "tool_router": tools,
     }
 
@@ -123,6 +150,7 @@ class Count:
     readable: int = 0
     cut: int = 0
     examples: list[str] = field(default_factory=list)
+    replies_read: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -168,7 +196,14 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         seen = counts.setdefault(name, Count(preset, name))
         seen.replies += 1
         seen.cut += reply.finish_reason == "length"
-        if read_by[name](reply.text):
+        value = read_by[name](reply)
+        seen.replies_read[reply.text] = {
+            "prompt": name,
+            "reply": reply.text,
+            "finish": reply.finish_reason,
+            "read": value,
+        }
+        if value is not None:
             seen.readable += 1
         elif len(seen.examples) < options.examples:
             seen.examples.append(reply.text)
@@ -193,7 +228,11 @@ def _measure(options: argparse.Namespace) -> int:
         for text in each.examples:
             console.print(f"{each.preset}, {each.prompt}, not readable: {text!r}", markup=False, soft_wrap=True)
     if options.out is not None:
-        options.out.write_text(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False) + "\n")
+        counts = [{name: value for name, value in asdict(each).items() if name != "replies_read"} for each in found]
+        options.out.write_text(json.dumps(counts, indent=2, ensure_ascii=False) + "\n")
+    if options.replies is not None:
+        lines = {line["prompt"] + text: line for each in found for text, line in each.replies_read.items()}
+        options.replies.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines.values()))
     return int(any(100 * each.share < options.least for each in found))
 
 
@@ -211,6 +250,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it"
     )
+    parser.add_argument(
+        "--replies", type=Path, metavar="FILE", help="also write each different reply with what was read (JSON lines): candidates for "
+        "tests/agent/real_replies.jsonl"
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the counts and examples as JSON")
     return run(_measure, parser, arguments)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from agents.linear_head import LinearHead, known_names
 
@@ -32,7 +32,8 @@ class GateSignals:
         no_evidence: 1 where there is no chunk to answer from, else 0.
         entity_score: Cosine of the picture that named the entity.
         entity_margin: That less the best cosine of a picture of another entity; negative where the choice was not the nearest.
-        no_entity: 1 where the question is about the picture and no entity was recognised, else 0.
+        no_entity: 1 where the question is about the picture and no entity was recognised (``select_entity.min_score``), else 0.
+        entity_named: 1 where the entity was sure enough to be named in a web query (``queries.min_score``), else 0.
     """
 
     p_idk: float | None = None
@@ -46,6 +47,7 @@ class GateSignals:
     entity_score: float | None = None
     entity_margin: float | None = None
     no_entity: float | None = None
+    entity_named: float | None = None
 
     def known(self) -> dict[str, float]:
         """The signals that say something, by name."""
@@ -61,7 +63,8 @@ class Gate(LinearHead):
     """A head whose ``features`` are signals and whose second class is a right answer.
 
     ``mean`` and ``scale`` are the mean and the standard deviation of each signal on the turns that it was fitted on: a missing signal
-    counts as its mean and adds nothing, and a coefficient is the log-odds of one standard deviation.
+    counts as its mean and adds nothing, and a coefficient is the log-odds of one standard deviation. ``threshold_egocentric`` is that of
+    photos of smart glasses (``Turn.egocentric``), where these have one of their own.
     """
 
     what: ClassVar[str] = "gate"
@@ -70,6 +73,11 @@ class Gate(LinearHead):
     features: tuple[str, ...]
     mean: tuple[float, ...]
     scale: tuple[float, ...]
+    threshold_egocentric: float | None = Field(None, ge=0, le=1)
+
+    def least(self, *, egocentric: bool) -> float:
+        """The probability from which an answer about such a photo is given."""
+        return self.threshold if self.threshold_egocentric is None or not egocentric else self.threshold_egocentric
 
     @model_validator(mode="after")
     def _known(self) -> Self:

@@ -9,6 +9,11 @@ from collections.abc import Sequence
 from agents.texts.refusals import refuses
 
 _ARTICLES = frozenset({"a", "an", "the"})
+_TURNS = frozenset(
+    "not no never neither nor none without except unlike cannot isn wasn aren weren don doesn didn or instead rather formerly false "
+    "wrong denied unknown".split()
+)
+"""Words that turn what stands beside them, or leave it open: "not Italy", "Italy or France"."""
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 
 
@@ -25,10 +30,15 @@ def says_something(answer: str | None) -> bool:
 
 
 def same_answer(first: str, second: str) -> bool:
-    """Whether two short answers say the same: equal words, or one within the other (Italy, the island belongs to Italy)."""
+    """Whether two short answers say the same: equal words, or one within the other (Italy, the island belongs to Italy).
+
+    Not where the longer one turns what it repeats, or gives an alternative to it (not Italy; Italy or France).
+    """
     shorter, longer = sorted((words_of(first), words_of(second)), key=len)
     if not shorter:
         return not longer
+    if _TURNS.intersection(longer) != _TURNS.intersection(shorter):
+        return False
     return any(longer[start : start + len(shorter)] == shorter for start in range(len(longer) - len(shorter) + 1))
 
 

@@ -273,6 +273,17 @@ class QuestionImageFeatures(Protocol):
 
 
 @runtime_checkable
+class PictureTextSimilarity(Protocol):
+    """Compares pictures with texts in one space."""
+
+    name: str
+
+    def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        """How well each text describes each picture: cosines, float32, shape (len(images), len(texts))."""
+        ...
+
+
+@runtime_checkable
 class DomainClassifier(Protocol):
     """Assigns questions about pictures to domains."""
 

@@ -23,6 +23,7 @@ from agents.models.base import (
     ImageEncoder,
     Label,
     ModelError,
+    PictureTextSimilarity,
     QuestionImageFeatures,
     Recogniser,
     TextEncoder,
@@ -44,12 +45,13 @@ class ZeroShotDomainClassifier:
     """Compares question and recognised class names with a description of each domain.
 
     A domain scores ``cos(question, description) + PICTURE_WEIGHT * sum_k p_k cos(class_k, description)`` over the likeliest classes
-    of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores. A turn without picture has
-    the first term alone.
+    of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores. A model that compares pictures
+    with texts itself says the sum instead, as ``cos(picture, description)``. A turn without picture has the first term alone.
 
     Args:
         encoder: Embeds questions, class names and descriptions.
-        recogniser: Names what a picture shows; None to go by the question alone.
+        recogniser: Names what a picture shows.
+        sight: Compares pictures with the descriptions; without both the question alone counts.
         domains: Domain to description.
 
     Raises:
@@ -57,13 +59,21 @@ class ZeroShotDomainClassifier:
     """
 
     def __init__(
-        self, encoder: TextEncoder, recogniser: Recogniser | None = None, *, domains: Mapping[str, str]
+        self,
+        encoder: TextEncoder,
+        recogniser: Recogniser | None = None,
+        sight: PictureTextSimilarity | None = None,
+        *,
+        domains: Mapping[str, str],
     ) -> None:
         if not domains:
             raise ModelError("A zero-shot domain classifier needs a description of each domain.")
-        self.name = f"zero-shot domains, {encoder.name}" + (f" + {recogniser.name}" if recogniser else "")
+        self.name = " + ".join(
+            [f"zero-shot domains, {encoder.name}", *(each.name for each in (recogniser, sight) if each)]
+        )
         self._encoder = encoder
         self._recogniser = recogniser
+        self._sight = sight
         self._descriptions = dict(domains)
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
@@ -72,7 +82,12 @@ class ZeroShotDomainClassifier:
         if not questions:
             return []
         scores = self._encoder.encode(questions) @ self._prototypes.T
-        if self._recogniser is not None:
+        if self._sight is not None:
+            seen = [row for row, image in enumerate(images) if image is not None]
+            pictures = [image for image in images if image is not None]
+            if seen:
+                scores[seen] += PICTURE_WEIGHT * self._sight.similarity(pictures, list(self._descriptions.values()))
+        elif self._recogniser is not None:
             scores = scores + PICTURE_WEIGHT * self._picture_scores(images, self._recogniser)
         return _ranked(tuple(self._descriptions), softmax(scores / TEMPERATURE))
 

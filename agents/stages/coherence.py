@@ -56,7 +56,6 @@ class CoherenceOptions(ChunkOptions, StageOptions):
     """
 
     k: int = Field(5, ge=1, description="chunks kept for each modality in stage 1, and altogether in stage 2")
-    candidates: int = Field(10, ge=1, description="chunks of a modality that stage 1 chooses from")
     metric: Literal["l1", "euclidean", "cosine"] = Field("cosine", description="likeness of two embeddings")
     second: Literal["none", "pairwise", "graph"] = Field(
         "pairwise", description="stage 2: none, mean pairwise likeness (algorithm 1), or the entity graph (algorithm 2)"
@@ -126,11 +125,12 @@ class CoherenceStage(Stage):
         return rounds
 
     def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Item], Matrix]]:
-        """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept."""
+        """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept.
+
+        All that was found is ranked before anything is cut: the attributes of an entity share one retrieval score.
+        """
         options = self.options
-        candidates = [
-            [item for modality in MODALITIES for item in pool.of(modality, options.candidates)] for pool in pools
-        ]
+        candidates = [pool.items for pool in pools]
         questions = [pool.turn.question for pool in pools]
         texts = [passage_of(item.chunk) for items in candidates for item in items]
         if not texts:

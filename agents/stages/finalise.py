@@ -119,7 +119,16 @@ def signals_of(turn: Turn) -> GateSignals:
         entity_score=turn.entity_score if turn.entity is not None else None,
         entity_margin=_entity_margin(turn),
         no_entity=float(turn.needs_image and turn.entity is None),
+        entity_named=_entity_named(turn),
     )
+
+
+def _entity_named(turn: Turn) -> float | None:
+    """Whether the entity's name stands in a query; None where nothing was asked of the web."""
+    if not turn.queries:
+        return None
+    name = (turn.entity_name or "").lower()
+    return float(bool(name) and any(name in query.lower() for query in turn.queries))
 
 
 def _entity_margin(turn: Turn) -> float | None:
@@ -136,12 +145,13 @@ def _gate(path: Path) -> Gate:
     return Gate.load(path)
 
 
-def doubt(candidate: Candidate, probability: float | None, gate: Gate | None, options: FinaliseOptions) -> str | None:
+def doubt(
+    turn: Turn, candidate: Candidate, probability: float | None, gate: Gate | None, options: FinaliseOptions
+) -> str | None:
     """Why a candidate that no rule forbids is not sure enough: by the gate, or where there is none by P(idk)."""
     if gate is not None and probability is not None:
-        if probability < gate.threshold:
-            return f"the gate holds it for right with {probability:.3f}, below {gate.threshold:.3f}"
-        return None
+        least = gate.least(egocentric=turn.egocentric)
+        return f"the gate holds it for right with {probability:.3f}, below {least:.3f}" if probability < least else None
     if options.most_idk is not None and candidate.idk is not None and candidate.idk > options.most_idk:
         return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {options.most_idk}"
     return None
@@ -171,7 +181,7 @@ class Finalise(Stage):
             forbidden = ruled_out(turn, options, context.stages)
             reason = forbidden
             if reason is None and candidate is not None:
-                reason = doubt(candidate, probability, gate, options)
+                reason = doubt(turn, candidate, probability, gate, options)
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None:
                 turn.answer = text or IDK
@@ -180,6 +190,7 @@ class Finalise(Stage):
                 signals={name: round(value, 6) for name, value in signals.known().items()},
                 probability=probability,
                 direct=turn.route == "direct",
+                egocentric=turn.egocentric,
                 ruled_out=forbidden,
                 decision="answered" if reason is None else f"abstained: {reason}",
             )

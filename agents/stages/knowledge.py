@@ -33,13 +33,17 @@ class KnowledgeStage(Stage):
     wanted_seconds = 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words."""
+        """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words.
+
+        So does an image document whose picture is not there: asked what a picture shows that it does not see, a model invents it.
+        """
         shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(MOST_DOCUMENTS)]
         distinct = {(chunk.title, chunk.text): chunk for _, chunk in shown}
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
         urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
         pictures = context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures else {}
+        distinct = {key: it for key, it in distinct.items() if modality_of(it) == "text" or it.url in pictures}
         prompt = context.prompts["knowledge_extraction"]
         requests = [
             prompt.request(image=pictures.get(chunk.url), document=chunk, modality=modality_of(chunk))
@@ -50,7 +54,7 @@ class KnowledgeStage(Stage):
         said = {key: extracted(reply) for key, reply in zip(distinct, replies, strict=True)}
         found: dict[int, dict[Evidence, str]] = {id(turn): {} for turn in turns}
         for turn, chunk in shown:
-            knowledge = said[chunk.title, chunk.text]
+            knowledge = said.get((chunk.title, chunk.text))
             if knowledge is not None:
                 found[id(turn)][chunk] = knowledge
         for turn in turns:

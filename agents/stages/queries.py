@@ -25,6 +25,12 @@ class Queries(Stage):
         fuse_entity: bool = Field(
             True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)"
         )
+        min_score: float = Field(
+            -1.0,
+            ge=-1,
+            le=1,
+            description="cosine of its picture from which an entity is sure enough to be named in a query",
+        )
         fuse_summary: bool = Field(False, description="put the summary of the picture into the query (CRUISE, eq. 2)")
         split: Literal["none", "rules", "model"] = Field(
             "none", description="who splits a question into its steps (section 3.5.1)"
@@ -55,9 +61,9 @@ class Queries(Stage):
         most = _QUERIES_WHEN_SHORT if context.short else options.most
         concerned = [turn for turn in turns if turn.tools.text]
         for turn in concerned:
-            main = turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary)
+            main = turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary, least=options.min_score)
             if split == "rules" and turn.needs_image:
-                shown = turn.entities or (turn.entity,)
+                shown = turn.shown_entities(options.min_score) or (None,)
                 turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
             turn.queries = _unique([main, *turn.hops], most)
         if split == "model":
@@ -75,7 +81,7 @@ class Queries(Stage):
                 image=turn.image,
                 question=turn.question,
                 reasoning=turn.draft.reasoning if turn.draft else "",
-                entity=turn.entity_name if options.fuse_entity else None,
+                entity=self._sure(turn),
                 names=self._recognised(turn),
                 most=options.most,
             )
@@ -90,6 +96,11 @@ class Queries(Stage):
             turn.queries = _unique(
                 [*turn.queries, *found] if options.keep_question else found or turn.queries, options.most
             )
+
+    def _sure(self, turn: Turn) -> str | None:
+        """The name of the entity, where it may stand in a query."""
+        named = self.options.fuse_entity and turn.entity_score >= self.options.min_score
+        return turn.entity_name if named else None
 
     def _recognised(self, turn: Turn) -> tuple[str, ...]:
         """Names of what the pictures found show, from the cosine ``names`` on, best first, each once."""

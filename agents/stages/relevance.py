@@ -14,8 +14,6 @@ from agents.texts.replies import yes_or_no
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 4
-EGOCENTRIC = (960, 1280)
-"""Pixels of the photos of smart glasses, by which the winner tells them."""
 
 
 class Relevance(Stage):
@@ -57,8 +55,7 @@ class Relevance(Stage):
         options = self.options
         best = sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
-        egocentric = turn.image is not None and turn.image.size == EGOCENTRIC
-        least = options.least_egocentric if egocentric else options.least
+        least = options.least_egocentric if turn.egocentric else options.least
         return tuple(best[: min(options.k, max(passing, least))])
 
 

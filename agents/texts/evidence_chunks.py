@@ -38,9 +38,6 @@ class ChunkOptions(BaseModel):
         "semantic",
         description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2)",
     )
-    attribute_words: tuple[str, ...] = Field(
-        (), description="only attributes whose name holds one of these words become evidence; none named: all of them"
-    )
     attribute_chunks: Literal["each", "joined"] = Field(
         "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
     )
@@ -49,11 +46,6 @@ class ChunkOptions(BaseModel):
 def cutter(options: ChunkOptions) -> Cut:
     """How the preset cuts texts."""
     return paragraphs if options.chunking == "paragraph" else TextSplitter(options.chunk_characters).chunks
-
-
-def wanted(key: str, words: Sequence[str]) -> bool:
-    """Whether the name of an attribute holds one of the words; any name will do where there are none."""
-    return not words or not {word.lower() for word in words}.isdisjoint(key.lower().split())
 
 
 def entities_of(turn: Turn, most: int, least: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
@@ -83,8 +75,7 @@ def entities_of(turn: Turn, most: int, least: float = -1.0) -> Iterator[tuple[En
 
 def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
     """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
-    pairs = [(key, value) for key, value in facts(entity.attributes) if wanted(key, options.attribute_words)]
-    sentences = [(key, attribute_sentence(key, entity.name, value)) for key, value in pairs]
+    sentences = [(key, attribute_sentence(key, entity.name, value)) for key, value in facts(entity.attributes)]
     if options.attribute_chunks == "each":
         for key, sentence in sentences:
             yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key)

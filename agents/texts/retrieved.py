@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -20,6 +21,9 @@ MOST_VALUES = 400
 
 MOST_CHARACTERS = 8_000
 """Characters of one raw value that are read."""
+
+KEPT_ENTITIES = 1_000
+"""Entities that are remembered as they were made safe, of a few kilobytes each."""
 
 MOST_OF_ENTITY = 200_000
 """Characters of all values of an entity that are read."""
@@ -59,8 +63,19 @@ def safe_picture(hit: ImageHit) -> ImageHit:
 
 def safe_entity(entity: Entity) -> Entity:
     """The entity with at most ``MOST_VALUES`` values and ``MOST_OF_ENTITY`` characters; cycles are cut where they close."""
-    attributes = _Bounded().mapping(entity.attributes, ())
-    return Entity(_name(entity.name), attributes)
+    try:
+        text = json.dumps(entity.attributes)
+    except (TypeError, ValueError, RecursionError):  # no JSON, a cycle, nested too deep
+        text = ""
+    if 0 < len(text) <= MOST_OF_ENTITY:
+        return _made_safe(entity.name, text)
+    return Entity(_name(entity.name), _Bounded().mapping(entity.attributes, ()))
+
+
+@lru_cache(maxsize=KEPT_ENTITIES)
+def _made_safe(name: str, attributes: str) -> Entity:
+    """The same of attributes as JSON: crops of a photo, and photos of a batch, find the same entities again and again."""
+    return Entity(_name(name), _Bounded().mapping(json.loads(attributes), ()))
 
 
 def _name(name: str) -> str:

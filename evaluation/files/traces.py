@@ -59,12 +59,14 @@ class FinalView:
         signals: What was known of it, by the names of ``agents.methods.gate.GateSignals``.
         direct: Whether the question was answered without looking at evidence.
         ruled_out: Whether a rule that has nothing to fit forbids the answer.
+        egocentric: Whether the agent took the photo for one of smart glasses; False in runs that do not say it.
     """
 
     candidate: str | None
     signals: dict[str, float]
     direct: bool
     ruled_out: bool
+    egocentric: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def _final(stage: Mapping[str, Any]) -> FinalView | None:
         signals={str(name): known for name, value in signals.items() if (known := _float(value)) is not None},
         direct=stage.get("direct") is True,
         ruled_out=stage.get("ruled_out") is not None,
+        egocentric=stage.get("egocentric") is True,
     )
 
 

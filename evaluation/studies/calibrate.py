@@ -34,6 +34,7 @@ from evaluation.studies.gate_fit import (
     decided_by,
     fit,
     gate_of,
+    given_by,
     held_out,
     signal_auroc,
     truthfulness,
@@ -111,31 +112,43 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     right = turns.right
     honest = held_out(turns, names, folds=options.folds, repeats=options.repeats, seed=options.seed)
-    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, options.seed)
-    at_half, at_fitted = (truthfulness(turns, points) for points in (honest.at_half, honest.at_fitted))
-    threshold = fitted.threshold if at_fitted.mean > at_half.mean else BREAK_EVEN
+    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, options.seed, turns.of_glasses)
+    at_half, at_fitted, at_both = (
+        truthfulness(turns, points) for points in (honest.at_half, honest.at_fitted, honest.at_both)
+    )
+    one = at_fitted.mean > at_half.mean
+    gain = truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
+    both = gain.low > 0  # a further parameter has to gain beyond chance
+    egocentric, threshold = fitted.of_each if both else (None, fitted.threshold if one else BREAK_EVEN)
     about = {"preset": options.preset, **material.about, "commit": commit(), "strength": fitted.strength}
-    gate = gate_of(fitted, names, threshold, about)
+    gate = gate_of(fitted, names, threshold, about, egocentric)
 
-    said = decided_by(turns, gate.probability)
     rows = {
         "every candidate is given": truthfulness(turns, turns.earned(np.ones_like(right))),
         "the preset as it is": truthfulness(turns, turns.earned(_given_now(turns, options.preset, material.profile))),
-        "gate, on the same turns": truthfulness(turns, turns.earned(said >= threshold)),
+        "gate, on the same turns": truthfulness(turns, turns.earned(given_by(turns, gate))),
         f"gate, cross-validated, threshold {BREAK_EVEN}": at_half,
         f"gate, cross-validated, threshold fitted (here {fitted.threshold:.3f})": at_fitted,
     }
+    if len(np.unique(turns.of_glasses)) == 2:
+        here = "{:.3f}, {:.3f}".format(*fitted.of_each)
+        rows[f"gate, cross-validated, thresholds of egocentric photos and of others (here {here})"] = at_both
     areas = {name: signal_auroc(turns, name) for name in names}
     areas["gate, cross-validated"] = (honest.auroc, len(right))
     _show(console, material, rows, areas)
     weights = zip(gate.features, gate.coefficients[0], strict=True)
     for name, weight in sorted(weights, key=lambda item: -abs(item[1])):
         console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
-    summary = {"threshold": threshold, "fitted_threshold": fitted.threshold, "gate": gate.model_dump()}
+    summary = {
+        "threshold": threshold,
+        "fitted_threshold": fitted.threshold,
+        "fitted_of_each": fitted.of_each,
+        "gate": gate.model_dump(),
+    }
     _write(options.to or options.runs[0], "calibration", material, rows, areas, honest.probability, summary, console)
     if options.dry_run:
         return
-    if max(at_half.mean, at_fitted.mean) <= rows["every candidate is given"].mean:
+    if max(at_half.mean, at_fitted.mean, at_both.mean) <= rows["every candidate is given"].mean:
         console.print("no gate is written: on sessions it has not seen it is no better than giving every candidate")
         return
     path = PRESETS / "gates" / f"{options.preset}_{material.profile}.json"
@@ -153,13 +166,18 @@ def _measure(options: argparse.Namespace, console: Console) -> None:
     rows = {
         "every candidate is given": truthfulness(turns, turns.earned(np.ones_like(turns.right))),
         f"gate, threshold {BREAK_EVEN}": truthfulness(turns, turns.earned(said >= BREAK_EVEN)),
-        f"gate, its threshold ({gate.threshold:.3f})": truthfulness(turns, turns.earned(said >= gate.threshold)),
+        f"gate, its threshold ({_thresholds(gate)})": truthfulness(turns, turns.earned(given_by(turns, gate))),
     }
     areas = {name: signal_auroc(turns, name) for name in usable(turns)}
     areas["gate"] = auroc(turns, said)
     _show(console, material, rows, areas)
     where = options.to or options.measure[0]
     _write(where, "gate_measured", material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
+
+
+def _thresholds(gate: Gate) -> str:
+    own = gate.threshold_egocentric
+    return f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
 
 
 def _fit_white_box(options: argparse.Namespace, console: Console) -> None:
@@ -216,8 +234,7 @@ def _given_now(turns: Turns, preset: str, profile: str) -> BoolArray:
     """The free candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
     finalise = settings_table(preset, profile)["finalise"]
     if finalise["gate"] is not None:
-        gate = Gate.load(ROOT / finalise["gate"])
-        return decided_by(turns, gate.probability) >= gate.threshold
+        return given_by(turns, Gate.load(ROOT / finalise["gate"]))
     if finalise["most_idk"] is not None:
         given: BoolArray = ~(turns.signals["p_idk"][turns.free] > finalise["most_idk"])  # unknown is given
         return given

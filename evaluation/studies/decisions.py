@@ -36,6 +36,7 @@ class Decision:
         given: Whether the run gave the answer.
         signals: What was known of the candidate, by the names of ``agents.methods.gate.GateSignals``.
         direct: Answered without evidence, so that the white-box line does not apply.
+        egocentric: About a photo of smart glasses, as the agent tells them.
     """
 
     session: str
@@ -44,6 +45,7 @@ class Decision:
     given: bool
     signals: Mapping[str, float]
     direct: bool
+    egocentric: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Turns:
         points: What answering would bring, -1, 0 or 1.
         free: Whether the gate decides.
         direct: Answered without evidence.
+        egocentric: About a photo of smart glasses.
         signals: Values by name, NaN where nothing is known.
     """
 
@@ -62,6 +65,7 @@ class Turns:
     points: FloatArray
     free: BoolArray
     direct: BoolArray
+    egocentric: BoolArray
     signals: dict[str, FloatArray]
 
     @classmethod
@@ -73,6 +77,7 @@ class Turns:
             np.array([turn.points for turn in decisions], dtype=np.float64),
             np.array([turn.free for turn in decisions], dtype=np.bool_),
             np.array([turn.direct for turn in decisions], dtype=np.bool_),
+            np.array([turn.egocentric for turn in decisions], dtype=np.bool_),
             {
                 name: np.array([turn.signals.get(name, np.nan) for turn in decisions], dtype=np.float64)
                 for name in SIGNALS
@@ -83,6 +88,11 @@ class Turns:
     def right(self) -> BoolArray:
         """Whether each free candidate is right, shape (free turns,)."""
         return self.points[self.free] > 0
+
+    @property
+    def of_glasses(self) -> BoolArray:
+        """Whether each free candidate is about a photo of smart glasses."""
+        return self.egocentric[self.free]
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
@@ -174,4 +184,4 @@ def _decision(judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, st
     points = truthfulness_points(verdict) if free and verdict is not None else 0.0
     if free and is_miss(judged.turn.ground_truth):
         points = -1.0  # whatever the judge made of it
-    return Decision(judged.turn.session_id, points, free, given, final.signals, final.direct)
+    return Decision(judged.turn.session_id, points, free, given, final.signals, final.direct, final.egocentric)

@@ -50,12 +50,14 @@ class HeldOut:
         auroc: Mean over the divisions.
         at_half: Points of every turn with the threshold at one half.
         at_fitted: Points of every turn with a threshold that was fitted on the other sessions too.
+        at_both: The same with two such thresholds, one for photos of smart glasses and one for all others.
     """
 
     probability: FloatArray
     auroc: float
     at_half: FloatArray
     at_fitted: FloatArray
+    at_both: FloatArray
 
 
 def truthfulness(turns: Turns, points: FloatArray, *, resamples: int = RESAMPLES, seed: int = 0) -> Truthfulness:
@@ -133,11 +135,17 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
 
 @dataclass(frozen=True)
 class Fit:
-    """A regression with the strength and threshold that cross-validation over the same sessions chose."""
+    """A regression with the strength and the thresholds that cross-validation over the same sessions chose.
+
+    Attributes:
+        threshold: For all candidates.
+        of_each: For those about photos of smart glasses, and for the others.
+    """
 
     model: Pipeline
     strength: float
     threshold: float
+    of_each: tuple[float, float]
 
 
 def fit(
@@ -147,8 +155,12 @@ def fit(
     names: Sequence[str],
     folds: int,
     seed: int,
+    of_glasses: BoolArray | None = None,
 ) -> Fit:
-    """The regression with the strength of the lowest held-out log loss, and the threshold that is best on its held-out probabilities.
+    """The regression with the strength of the lowest held-out log loss, and the thresholds that are best on its held-out probabilities.
+
+    Args:
+        of_glasses: Which candidates are about photos of smart glasses, shape (free turns,); None: none is.
 
     Raises:
         EvaluationError: Right or wrong candidates stand in fewer than two sessions.
@@ -166,8 +178,11 @@ def fit(
     except ValueError as error:  # a part without which the others are all right or all wrong
         raise EvaluationError(_TOO_FEW) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
-    threshold = best_threshold(tried[strength], np.where(right, 1.0, -1.0))
-    return Fit(_model(strength, names).fit(matrix, right), strength, threshold)
+    points = np.where(right, 1.0, -1.0)
+    glasses = np.zeros_like(right) if of_glasses is None else of_glasses
+    of_each = tuple(best_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
+    threshold = best_threshold(tried[strength], points)
+    return Fit(_model(strength, names).fit(matrix, right), strength, threshold, (of_each[0], of_each[1]))
 
 
 def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5, seed: int = 0) -> HeldOut:
@@ -176,24 +191,32 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
     Raises:
         EvaluationError: Right or wrong candidates stand in too few sessions.
     """
-    matrix, right, groups = turns.matrix(names), turns.right, turns.groups
+    matrix, right, groups, glasses = turns.matrix(names), turns.right, turns.groups, turns.of_glasses
     probability, areas = np.zeros(len(right)), []
-    at_half, at_fitted = np.zeros(len(turns.points)), np.zeros(len(turns.points))
+    at_half, at_fitted, at_both = (np.zeros(len(turns.points)) for _ in range(3))
     for repeat in range(repeats):
-        once, threshold = np.zeros(len(right)), np.full(len(right), BREAK_EVEN)
+        once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
         for others, held in _splitter(right, groups, folds, seed + repeat).split(matrix, right, groups):
-            fitted = fit(matrix[others], right[others], groups[others], names, folds, seed + repeat)
+            fitted = fit(matrix[others], right[others], groups[others], names, folds, seed + repeat, glasses[others])
             once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
             threshold[held] = fitted.threshold
+            of_each[held] = np.where(glasses[held], *fitted.of_each)
         probability += once / repeats
         areas.append(float(roc_auc_score(right, once)))
         at_half += turns.earned(once >= BREAK_EVEN) / repeats
         at_fitted += turns.earned(once >= threshold) / repeats
-    return HeldOut(probability, float(np.mean(areas)), at_half, at_fitted)
+        at_both += turns.earned(once >= of_each) / repeats
+    return HeldOut(probability, float(np.mean(areas)), at_half, at_fitted, at_both)
 
 
-def gate_of(fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object]) -> Gate:
-    """The gate that a fit makes, as it is written."""
+def gate_of(
+    fitted: Fit,
+    names: Sequence[str],
+    threshold: float,
+    about: dict[str, object],
+    egocentric: float | None = None,
+) -> Gate:
+    """The gate that a fit makes, as it is written; ``egocentric`` is the threshold of photos of smart glasses, None for no other one."""
     scaler, regression = fitted.model["scale"], fitted.model["regress"]
     return Gate(
         classes=("wrong", "right"),
@@ -203,6 +226,7 @@ def gate_of(fitted: Fit, names: Sequence[str], threshold: float, about: dict[str
         mean=rows_of(scaler.mean_[None])[0],
         scale=rows_of(scaler.scale_[None])[0],
         threshold=threshold,
+        threshold_egocentric=egocentric,
         fitted_on=about,
     )
 
@@ -211,6 +235,13 @@ def decided_by(turns: Turns, probability: Callable[[dict[str, float]], float]) -
     """What a gate says of each free candidate, shape (free turns,)."""
     rows = zip(*(turns.signals[name][turns.free] for name in SIGNALS), strict=True)
     return np.array([probability(dict(zip(SIGNALS, map(float, row), strict=True))) for row in rows])
+
+
+def given_by(turns: Turns, gate: Gate) -> BoolArray:
+    """Which free candidates a gate gives, shape (free turns,)."""
+    least = np.where(turns.of_glasses, gate.least(egocentric=True), gate.least(egocentric=False))
+    given: BoolArray = decided_by(turns, gate.probability) >= least
+    return given
 
 
 def white_box_line(turns: Turns) -> dict[str, float]:

@@ -206,10 +206,18 @@ def test_stage_1_keeps_the_best_of_each_modality_and_one_call_serves_the_batch()
         Evidence("far d", "kg", "t", key="k"), Evidence("near e", "kg", "t", key="k"),
     )  # fmt: skip
     batch = [turn("q", None, evidence=evidence), turn("q", None), turn("q", None, evidence=evidence[:1])]
-    run(CoherenceStage, batch, context(settings(k=1, candidates=3, second="none"), text_encoder=encoder))
+    run(CoherenceStage, batch, context(settings(k=1, second="none"), text_encoder=encoder))
     assert sorted(texts(batch[0])) == ["near a", "near e"]
     assert (texts(batch[1]), texts(batch[2])) == ([], ["near a"])
     assert encoder.calls == 1
+
+
+def test_the_row_that_answers_is_found_however_late_it_stands_in_the_infobox() -> None:
+    encoder = Axes(q=(1.0, 0.0), near=(1.0, 0.1), far=(0.0, 1.0))
+    rows = [Evidence(f"far {number}", "kg", "t", retrieval=0.9, key="k") for number in range(30)]
+    asked = turn("q", None, evidence=(*rows, Evidence("near the answer", "kg", "t", retrieval=0.9, key="k")))
+    run(CoherenceStage, [asked], context(settings(k=1, second="none"), text_encoder=encoder))
+    assert texts(asked) == ["near the answer"]
 
 
 def test_the_graph_drops_what_no_other_source_names() -> None:

@@ -131,7 +131,8 @@ def test_query_and_summary_are_searched_and_reranked_together(
     assert expanded in pipeline.queries
     assert {query for query, _ in reranker.pairs if query.startswith("How high is the tower? ")} == {expanded}
     assert {chunk.text for chunk in turns["How high is the tower?"].evidence} == {
-        "The image caption of Eiffel Tower is The tower seen from the river.",  # the height is none of the three fields
+        "The image caption of Eiffel Tower is The tower seen from the river.",
+        "The height of Eiffel Tower is 330 m.",
         "the tower is 330 m high",
         "it is repainted every seven years",
         PAGES["Price"],
@@ -143,9 +144,11 @@ def test_the_context_is_numbered(
 ) -> None:
     informed = [request for request in ran[2].requests if "[Info 1]" in request.messages[-1].content]
     assert informed
-    assert all(
-        "[Info 1] Eiffel: the tower is 330 m high" in request.messages[-1].content for request in informed
-    )  # eq. 7
+    first, second = (
+        "[Info 1] Eiffel Tower: The height of Eiffel Tower is 330 m.",
+        "[Info 2] Eiffel: the tower is 330 m high",
+    )
+    assert all(f"{first}\n{second}" in request.messages[-1].content for request in informed)  # eq. 7
 
 
 def test_both_answers_differ_by_the_evidence_alone_and_the_second_is_sampled_where_there_is_none() -> None:

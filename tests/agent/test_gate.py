@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +73,7 @@ def _with(**fields: Any) -> str:
         (_with(classes=["a", "b", "c"]), "3 classes"),
         (_with(intercept=[math.inf]), "malformed"),
         (_with(threshold=2), "malformed"),
+        (_with(threshold_egocentric=2), "malformed"),
     ],
 )
 def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
@@ -103,10 +103,14 @@ def test_the_signals_of_a_turn() -> None:
         entity_score=0.6,
         image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),
     )
-    assert {name: round(value, 6) for name, value in asdict(signals_of(asked)).items()} == {
+    assert {name: round(value, 6) for name, value in signals_of(asked).known().items()} == {
         "p_idk": 0.1, "p_yes": 0.7, "least_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
         "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
     }  # fmt: skip
+    asked.queries = ("How tall?", "How tall? (Eiffel Tower)")
+    assert signals_of(asked).entity_named == 1.0
+    asked.queries = ("How tall?",)
+    assert signals_of(asked).entity_named == 0.0
     assert signals_of(turn("Who?")).known() == {"no_evidence": 1.0, "no_entity": 1.0}
     assert signals_of(turn("Who?", needs_image=False)).no_entity == 0.0
 
@@ -123,3 +127,20 @@ def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: fl
     assert asked.trace[0]["probability"] == pytest.approx(GATE.probability({"p_idk": idk}))
     assert asked.trace[0]["candidate"] == "330 m"
     assert ("the gate" in asked.trace[0]["decision"]) == (given == IDK)
+
+
+@pytest.mark.parametrize(
+    ("size", "own", "given"),
+    [((960, 1280), 0.7, IDK), ((960, 1280), 0.6, "330 m"), ((960, 1280), None, "330 m"), ((1280, 960), 0.7, "330 m")],
+)
+def test_photos_of_glasses_may_have_a_threshold_of_their_own(
+    tmp_path: Path, size: tuple[int, int], own: float | None, given: str
+) -> None:
+    """The probability is 0.62 and the threshold of other photos 0.6."""
+    GATE.model_copy(update={"threshold_egocentric": own}).save(tmp_path / "gate.json")
+    settings = FinaliseOptions(gate=str(tmp_path / "gate.json"))
+    asked = turn("How tall?", size, candidate=Candidate("330 m", None, idk=0.2))
+    run(Finalise, [asked], context(settings_from({"stages": ("finalise",), "finalise": settings})))
+    asked.close_stage("finalise", 0.0)
+    assert asked.answer == given
+    assert asked.trace[0]["egocentric"] is (size == (960, 1280))

@@ -107,7 +107,7 @@ def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None
     )
     slow = load_settings("p", "slow", tmp_path / "presets", tmp_path / "profiles", ["limits.margin_seconds=0.5"]).limits
     assert (slow.batch_size, slow.seconds_per_turn, slow.seconds_per_dialog) == (2, 20.0, 100.0)
-    assert (slow.margin_seconds, slow.answer_tokens) == (0.5, 75)
+    assert (slow.margin_seconds, slow.answer_tokens) == (0.5, 74)
     assert slow.reply_tokens == {"answer_verdict": 4}
     other = load_settings("p", "other", tmp_path / "presets", tmp_path / "profiles").limits
     assert (other.batch_size, other.seconds_per_turn, other.seconds_per_dialog) == (8, 20.0, 90.0)

@@ -148,6 +148,18 @@ def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -
     assert asked.entity.name == name
 
 
+@pytest.mark.parametrize(("least", "name"), [(0.725, "lion"), (0.9, None)])
+def test_none_is_an_answer_of_the_rules_too(least: float, name: str | None) -> None:
+    """However well words and place speak for a candidate, a picture that is too unlike shows something else."""
+    asked = turn("Which lion is on the left?", views=views(), target=Target(("lion",), "lion", "left"))
+    asked.entity, asked.entity_score, asked.image_hits = Entity("scene"), 0.5, views()[0].hits
+    run(SelectEntity, [asked], context(settings(select_entity={"min_score": least}), text_encoder=LetterEncoder()))
+    assert asked.entity_name == name
+    assert asked.entity_score == (0.8 if name else 0.0)
+    run(EvidenceStage, [asked], context(settings()))
+    assert bool(asked.evidence) is (name is not None)  # and nothing of it becomes evidence
+
+
 @pytest.mark.parametrize(
     ("reply", "name"), [('{"entity": 2}', "violin"), ('{"entity": 0}', None), ('{"entity": 9}', None), ("eh", None)]
 )
@@ -221,6 +233,29 @@ def test_queries_are_fused_split_and_unique() -> None:
     run(Queries, batch, context(settings(queries={"split": "model", "most": 3}), chat=chat))
     assert chat.batches == [3]
     assert batch[0].queries[1:] == ("architect of Eiffel Tower", "death of Stephen Sauvestre")
+
+
+@pytest.mark.parametrize(("cosine", "named"), [(0.81, True), (0.8, True), (0.79, False)])
+def test_an_entity_is_named_in_queries_from_a_cosine_on(cosine: float, named: bool) -> None:
+    """Below it the entity is evidence all the same, and the question is searched as it stands."""
+    tower = Entity("Eiffel Tower", {"architect": "Stephen Sauvestre"})
+    asked = turn("When did the architect of this die?", entity=tower, entity_score=cosine)
+    run(Queries, [asked], context(settings(queries={"split": "rules", "min_score": 0.8})))
+    plain = ("When did the architect of this die?",)
+    assert asked.queries == ((f"{plain[0]} (Eiffel Tower)", "When did Stephen Sauvestre die?") if named else plain)
+    chat = ScriptedChat(lambda _: '{"queries": ["death of its architect"]}')
+    run(Queries, [asked], context(settings(queries={"split": "model", "min_score": 0.8}), chat=chat))
+    assert ("Eiffel Tower" in "".join(message.content for message in chat.requests[0].messages)) is named
+    assert asked.grounded_question == "When did the architect of this die? (Eiffel Tower)"
+
+
+def test_of_several_entities_only_the_sure_ones_are_named_in_queries() -> None:
+    pictures = (hit("Lion", 0.85), hit("Tiger", 0.75))
+    lion, tiger = (picture.entities[0] for picture in pictures)
+    asked = turn("Which of these two is heavier?", entity=lion, entity_score=0.85, entities=(lion, tiger))
+    asked.views = (View(None, pictures),)
+    run(Queries, [asked], context(settings(queries={"min_score": 0.8})))
+    assert asked.queries == ("Which of these two is heavier? (Lion)",)
 
 
 def test_web_search_merges_the_pages_of_all_queries() -> None:

@@ -27,6 +27,7 @@ from evaluation.studies.gate_fit import (
     decided_by,
     fit,
     gate_of,
+    given_by,
     held_out,
     signal_auroc,
     truthfulness,
@@ -38,9 +39,15 @@ from tests.evaluation.worlds import judged
 
 
 def decision(
-    points: float, session: str = "s", *, free: bool = True, direct: bool = False, **signals: float
+    points: float,
+    session: str = "s",
+    *,
+    free: bool = True,
+    direct: bool = False,
+    egocentric: bool = False,
+    **signals: float,
 ) -> Decision:
-    return Decision(session, points, free, given=True, signals=signals, direct=direct)
+    return Decision(session, points, free, given=True, signals=signals, direct=direct, egocentric=egocentric)
 
 
 def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
@@ -116,6 +123,38 @@ def test_the_threshold_earns_most_and_stays_near_one_half() -> None:
         best_threshold(probability, np.array([-1.0, -1.0, -1.0, 1.0])) == 0.5
     )  # anything from 0.45 to 0.9 does as well
     assert best_threshold(probability, np.full(4, -1.0)) == 1.0
+
+
+def _photos(sessions: int, *, differ: bool) -> Turns:
+    """P(yes) is spread evenly; of photos of glasses nine in ten are right from 0.7 on, of others from 0.3 on where they differ."""
+    random = np.random.default_rng(5)
+    rows = []
+    for number in range(sessions):
+        egocentric = number % 2 == 0
+        p_yes = float(random.random())
+        right = (p_yes >= (0.7 if egocentric or not differ else 0.3)) == (random.random() < 0.9)
+        rows.append(decision(1.0 if right else -1.0, f"s{number}", p_yes=p_yes, egocentric=egocentric))
+    return Turns.of(rows)
+
+
+def test_photos_of_glasses_and_others_get_their_own_thresholds_where_they_differ() -> None:
+    turns = _photos(120, differ=True)
+    fitted = fit(turns.matrix(["p_yes"]), turns.right, turns.groups, ["p_yes"], 5, 0, turns.of_glasses)
+    assert fitted.of_each[0] > fitted.of_each[1] + 0.1
+    honest = held_out(turns, ["p_yes"], repeats=1)
+    assert honest.at_both.mean() > max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.05
+    gate = gate_of(fitted, ["p_yes"], fitted.of_each[1], {}, fitted.of_each[0])
+    given = given_by(turns, gate)
+    p_yes = turns.signals["p_yes"]
+    assert not given[turns.egocentric & (p_yes < 0.5)].any()
+    assert given[~turns.egocentric & (p_yes > 0.5)].all()
+
+
+def test_a_division_that_tells_nothing_gains_nothing() -> None:
+    honest = held_out(_photos(120, differ=False), ["p_yes"], repeats=1)
+    assert honest.at_both.mean() <= max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.01
+    nothing_to_divide = held_out(_world(20, informative=True), ["p_yes"], repeats=1)
+    assert (nothing_to_divide.at_both == nothing_to_divide.at_fitted).all()
 
 
 def test_what_a_rule_forbids_is_never_given() -> None:
@@ -229,7 +268,7 @@ def _write_run(folder: Path, preset: str = "best", split: str = "validation", no
             turns.append(found)
             final = {
                 "stage": "finalise", "candidate": candidate, "signals": {"p_yes": p_yes + number / 1000, "evidence_score": number % 3},
-                "direct": False, "ruled_out": None,
+                "direct": False, "ruled_out": None, "egocentric": number == 1,
             }  # fmt: skip
             key = {"session_id": found.turn.session_id, "interaction_id": found.turn.interaction_id}
             line = {"batch": number, "turn": position, "query": found.turn.query, "answer": found.turn.agent_response}
@@ -250,6 +289,7 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     assert len(decisions) == 24
     assert [(made.points, made.given) for made in decisions[:4]] == [(1, True), (1, False), (1, True), (-1, False)]
     assert decisions[0].signals == {"p_yes": 0.8, "evidence_score": 0.0}
+    assert [made.egocentric for made in decisions[:6]] == [False, False, True, True, False, False]
     assert run_folders([tmp_path]) == [tmp_path / "run"]
     trace = tmp_path / "run" / "trace.jsonl"
     late = {"stage": "rerank", "seconds": 0.0, "skipped": "0.00 s left, needs 1.0 s"}
@@ -309,6 +349,21 @@ def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.Ca
     assert (tmp_path / "run" / "calibration.png").stat().st_size > 1000
     printed = capsys.readouterr().out
     assert "gate, cross-validated" in printed
+
+
+@pytest.mark.parametrize("differ", [True, False])
+def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
+    tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
+) -> None:
+    made = calibrate.Material(_photos(120, differ=differ), "embedded", ("validation",), ("run",), ("rule",))
+    monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
+    assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
+    gate = Gate.load(presets / "gates" / "best_embedded.json")
+    assert (gate.threshold_egocentric is not None and gate.threshold_egocentric > gate.threshold) is differ
+    policies = json.loads((tmp_path / "calibration.json").read_text())["truthfulness"]
+    (both,) = (found for policy, found in policies.items() if "of egocentric photos and of others" in policy)
+    (one,) = (found for policy, found in policies.items() if "threshold fitted" in policy)
+    assert (both["mean"] > one["mean"] + 0.05) is differ
 
 
 def test_public_test_is_measured_and_never_fitted(

@@ -104,6 +104,15 @@ def test_honest_entities_stay_as_they_are() -> None:
         assert safe_entity(Entity(raw["entity_name"], raw["entity_attributes"])).attributes == raw["entity_attributes"]
 
 
+def test_entities_are_told_apart_by_their_attributes_and_what_is_no_json_is_made_safe_too() -> None:
+    first, second = (safe_entity(Entity("x", {"height": height})) for height in ("1 m", "2 m"))
+    assert (first.attributes, second.attributes) == ({"height": "1 m"}, {"height": "2 m"})
+    assert safe_entity(Entity("x", {"parts": ({"a"}, ("b", 3))})).attributes == {"parts": [None, ["b", 3]]}
+    cycle: dict[str, Any] = {"height": "1 m"}
+    cycle["self"] = cycle
+    assert safe_entity(Entity("x", cycle)).attributes["height"] == "1 m"
+
+
 def test_an_endless_entity_is_cut() -> None:
     entity = safe_entity(Entity("x", {str(n): "a long value " * 1_000 for n in range(300)}))
     assert MOST_OF_ENTITY - 300 <= sum(map(len, entity.attributes.values())) <= MOST_OF_ENTITY

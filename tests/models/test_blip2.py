@@ -9,7 +9,13 @@ import torch
 from PIL import Image
 from transformers import Blip2ForImageTextRetrieval, Blip2Processor
 
-from agents.models.base import ModelError, MultimodalPair, MultimodalReranker, QuestionImageFeatures
+from agents.models.base import (
+    ModelError,
+    MultimodalPair,
+    MultimodalReranker,
+    PictureTextSimilarity,
+    QuestionImageFeatures,
+)
 from agents.models.encoders.blip2 import Blip2QFormer
 from agents.models.rerankers.blip2_coarse import Blip2CoarseReranker
 from tests.models.tiny_rankers import save_blip2
@@ -75,6 +81,22 @@ def test_the_text_side_is_that_of_the_contrastive_head(checkpoint: Path, qformer
     with torch.no_grad():
         output = model(pixel_values=pixels, input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
     np.testing.assert_allclose(qformer.text_tokens(PASSAGES[:1]), output.text_embeds, atol=1e-5)
+
+
+def test_likeness_of_pictures_and_texts_is_the_models_own(checkpoint: Path, qformer: Blip2QFormer) -> None:
+    model = Blip2ForImageTextRetrieval.from_pretrained(checkpoint).eval()
+    processor = Blip2Processor.from_pretrained(checkpoint)
+    pictures = [_picture(seed, (40, 30 + 10 * seed)) for seed in range(3)]  # in two passes
+    assert isinstance(qformer, PictureTextSimilarity)
+    found = qformer.similarity(pictures, PASSAGES)
+    for row, image in enumerate(pictures):
+        pixels = processor.image_processor(image, return_tensors="pt")["pixel_values"]
+        for column, text in enumerate(PASSAGES):
+            asked = processor.tokenizer(text, return_tensors="pt")["input_ids"]
+            with torch.no_grad():
+                output = model(pixel_values=pixels, input_ids=asked, use_image_text_matching_head=False)
+            assert found[row, column] == pytest.approx(float(output.logits_per_image), abs=1e-5)
+    assert qformer.similarity([], PASSAGES).shape == (0, len(PASSAGES))
 
 
 def test_repeated_pictures_and_passages_are_encoded_once(

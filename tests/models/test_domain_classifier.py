@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,13 @@ from PIL import Image
 from agents.linear_head import HeadError, LinearHead
 from agents.methods.domains import load_domains
 from agents.models.base import DomainClassifier, Label, ModelError, QuestionImageFeatures
-from agents.models.domain_classifiers import EmbeddedFeatures, HeadDomainClassifier, ZeroShotDomainClassifier
+from agents.models.domain_classifiers import (
+    PICTURE_WEIGHT,
+    TEMPERATURE,
+    EmbeddedFeatures,
+    HeadDomainClassifier,
+    ZeroShotDomainClassifier,
+)
 from agents.models.encoders.minilm import load_minilm
 from agents.models.encoders.text_encoder import TransformerTextEncoder
 from agents.models.registry import ModelRegistry
@@ -99,6 +105,42 @@ def test_zero_shot_looks_at_the_picture_where_the_question_says_nothing(
     assert [labels[0].name for labels in scored[:2]] == ["vehicle", "nature (animal)"]
     alone = ZeroShotDomainClassifier(minilm, domains=descriptions).classify([None], ["What is this?"])[0]
     assert [label.name for label in scored[2]] == [label.name for label in alone]
+
+
+class _Sight:
+    """Sees what the colour of a picture's first pixel says: a row of cosines."""
+
+    name = "sight"
+
+    def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Any:
+        seen = [image.getpixel((0, 0))[0] for image in images]
+        return np.array([[0.4 if place == index else 0.1 for place in range(len(texts))] for index in seen], np.float32)
+
+
+class _Blind:
+    """All texts are alike."""
+
+    name = "blind"
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+
+def test_a_model_that_compares_pictures_with_texts_says_what_the_picture_is_about() -> None:
+    classifier = ZeroShotDomainClassifier(_Blind(), sight=_Sight(), domains={"a": "1", "b": "2", "c": "3"})
+    pictures = [Image.new("RGB", (4, 4), (index, 0, 0)) for index in (2, 1)]
+    second, none, first = classifier.classify([pictures[0], None, pictures[1]], ["What is this?"] * 3)
+    assert (second[0].name, first[0].name) == ("c", "b")
+    # the others are 0.3 x 0.75 behind, over a temperature of 0.07
+    assert second[0].probability == pytest.approx(1 / (1 + 2 * math.exp(-0.3 * PICTURE_WEIGHT / TEMPERATURE)), rel=1e-4)
+    assert [label.probability for label in none] == pytest.approx([1 / 3] * 3)
+
+
+def test_under_gpu_the_picture_counts_before_a_head_is_fitted() -> None:
+    from agents.profiles import load_profile
+
+    spec = load_profile("gpu").models["domain_classifier"]
+    assert spec["fallback"]["sight"] == spec["features"], "one model in memory"
 
 
 def test_an_empty_batch_is_empty_and_a_crooked_one_is_an_error(

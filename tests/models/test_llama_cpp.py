@@ -87,6 +87,17 @@ def test_a_prompt_is_not_read_to_its_end_after_the_deadline(gguf: Path) -> None:
     assert clock.now < 9, "the engine was let to read all twelve batches of the prompt"
 
 
+def test_an_engine_that_an_abandoned_call_still_holds_is_not_waited_for(model: LlamaCppChat) -> None:
+    model._lock.acquire()
+    try:
+        deadline = Deadline(0.2)
+        (reply,) = model.chat([asked("Hello")], deadline)
+    finally:
+        model._lock.release()
+    assert (reply.text, reply.finish_reason) == ("", "abort")
+    assert -5.0 < deadline.left() <= 0.0
+
+
 def test_no_time_left_asks_nothing(model: LlamaCppChat) -> None:
     assert [reply.finish_reason for reply in model.chat([asked("Hello")] * 2, Deadline(0))] == ["abort", "abort"]
 

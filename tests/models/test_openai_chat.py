@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import openai
 import pytest
 from PIL import Image
 from pytest_httpserver import HTTPServer
@@ -20,9 +21,11 @@ from werkzeug import Request, Response
 from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
+from agents.models.chat.openai_protocol import StreamedReply
 
 KEY = "sk-secret-0123456789"
 PATH = "/v1/chat/completions"
+SLACK = 5.0  # seconds, for a busy machine; what is waited for in these tests takes 30
 Handler = Callable[[Request], Response]
 
 
@@ -203,6 +206,73 @@ def test_the_deadline_keeps_what_has_come(httpserver: HTTPServer, hang: threadin
     reply = client(httpserver).chat([ask(logprobs=True)], Deadline(2.0))[0]
     assert (reply.text, reply.finish_reason, reply.logprobs) == ("Hello", "abort", (-0.5, -0.5))
     assert time.monotonic() - started < 10
+
+
+def test_a_server_that_trickles_is_left_with_what_has_come(httpserver: HTTPServer, hang: threading.Event) -> None:
+    """No read ever times out: a word comes every hundredth of a second, and the last one never."""
+
+    def trickle(request: Request) -> Response:
+        def body() -> Iterator[bytes]:
+            while not hang.wait(0.01):
+                yield chunk("word ")
+
+        return Response(body(), content_type="text/event-stream")
+
+    script(httpserver, trickle)
+    deadline = Deadline(1.0)
+    reply = client(httpserver).chat([ask()], deadline)[0]
+    assert deadline.left() > -SLACK
+    assert reply.finish_reason == "abort" and set(reply.text.split()) == {"word"}
+
+
+def test_a_server_that_answers_late_finds_nobody_waiting(httpserver: HTTPServer, hang: threading.Event) -> None:
+    def late(request: Request) -> Response:
+        hang.wait(30)
+        return stream("too late")
+
+    script(httpserver, late)
+    deadline = Deadline(0.5)
+    replies = client(httpserver, concurrency=1).chat([ask(), ask()], deadline)  # the second waits for the first
+    assert deadline.left() > -SLACK
+    assert [(reply.text, reply.finish_reason) for reply in replies] == [("", "abort")] * 2
+
+
+@pytest.mark.parametrize("where", ["the stream", "the end of the client", "a picture"])
+def test_a_held_up_event_loop_holds_up_nobody_and_loses_nothing(
+    httpserver: HTTPServer, hang: threading.Event, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Whatever holds up the loop, the call ends in time with what has come; another call has a loop of its own."""
+    script(httpserver, stream("Hel", "lo", "!"))
+    held = threading.Event()
+
+    def hold(*_: object, **__: object) -> None:
+        held.set()
+        hang.wait(30)
+
+    if where == "the stream":
+        whole = StreamedReply.take
+
+        def take(self: StreamedReply, choice: Mapping[str, Any]) -> None:
+            whole(self, choice) if len(self.texts) < 2 else hold()
+
+        monkeypatch.setattr(StreamedReply, "take", take)
+    elif where == "the end of the client":
+
+        async def close(self: openai.AsyncOpenAI) -> None:
+            hold()
+
+        monkeypatch.setattr(openai.AsyncOpenAI, "close", close)
+    else:
+        monkeypatch.setattr("agents.models.chat.openai_protocol.jpeg_data_url", hold)
+    pictures = [Image.new("RGB", (8, 8))] * (where == "a picture")
+    deadline = Deadline(1.5)
+    reply = client(httpserver).chat([ask("Hi", *pictures)], deadline)[0]
+    assert held.is_set() and deadline.left() > -SLACK
+    came = {"the stream": ("Hello", "abort"), "the end of the client": ("Hello!", "stop"), "a picture": ("", "abort")}
+    assert (reply.text, reply.finish_reason) == came[where]
+    monkeypatch.undo()
+    monkeypatch.setenv("TEST_KEY", KEY)
+    assert client(httpserver).chat([ask()], Deadline(30.0))[0].text == "Hello!"
 
 
 def test_a_server_that_hangs_costs_its_request_alone(httpserver: HTTPServer, hang: threading.Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -15,7 +16,7 @@ from agents.models.architecture import Architecture, Decoder, Vision, architectu
 from agents.models.base import ModelError
 from agents.profiles import PROMPTS, Profile
 from agents.prompts import PromptLibrary
-from agents.settings import Settings, load_settings
+from agents.settings import Settings, load_settings, settings_from
 from agents.turn import Turn
 from benchmarks.latency.cost import (
     Machine,
@@ -165,6 +166,22 @@ def test_pictures_of_the_graph_are_counted_as_if_all_were_in_the_cache() -> None
         made = load_settings("core_mmrag", profile)
         (calls,) = record([Turn("How tall is this?", Image.new("RGB", (64, 48)))], made, pipeline, models())
         assert [call.pictures for call in calls if call.method == "chat"] == [pictures]
+
+
+class _Unlike(ScriptedPipeline):
+    """Finds pictures with the cosines of a network that is not CLIP."""
+
+    def __call__(self, query: Any, k: int = 5) -> list[dict[str, Any]]:
+        return [{**hit, "score": 0.4} for hit in super().__call__(query, k)]
+
+
+@pytest.mark.parametrize("least", [0.0, 0.725])
+def test_cut_offs_of_the_gpu_leave_no_evidence_out_of_what_is_timed(least: float) -> None:
+    pipeline = _Unlike({(64, 48): ("Tower", {"height": "330 m"})}, {})
+    stages = ("image_search", "evidence", "rerank", "answer")
+    settings = settings_from({"stages": stages, "image_search": {"min_score": least}})
+    (calls,) = record([Turn("How tall is this?", Image.new("RGB", (64, 48)))], settings, pipeline, models())
+    assert [call.items for call in calls if call.method == "score"] == [1]
 
 
 def test_a_stage_that_fails_spoils_no_figures() -> None:

@@ -141,13 +141,15 @@ class LlamaCppChat:
         partial = _Partial(deadline)
         if deadline.passed():
             return ChatReply("", "abort")
-        with self._lock:  # one slot: a second caller would only wait inside the engine, where no deadline is seen
-            if deadline.passed():
-                return ChatReply("", "abort")
-            try:
-                self._server.handle_chat_completions(body, partial.take)
-            except (RuntimeError, ValueError) as error:
-                return ChatReply("", "error", error=str(error)[:300])
+        # One slot: a second caller would only wait inside the engine, where no deadline is seen.
+        if not self._lock.acquire(timeout=min(max(deadline.left(), 0.0), threading.TIMEOUT_MAX)):
+            return ChatReply("", "abort")
+        try:
+            self._server.handle_chat_completions(body, partial.take)
+        except (RuntimeError, ValueError) as error:
+            return ChatReply("", "error", error=str(error)[:300])
+        finally:
+            self._lock.release()
         return partial.reply(request.logprobs)
 
 

@@ -1,13 +1,39 @@
-"""An event loop in a thread of its own, for what is asynchronous inside and synchronous to its callers."""
+"""Event loops in threads of their own, for what is asynchronous inside and synchronous to its callers."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+GRACE_SECONDS = 0.25
+"""After a deadline, for requests to end in an orderly way; then what has come is taken as it is, before the pipeline gives the stage up
+(half of ``limits.margin_seconds``)."""
+
+
+def within(work: Coroutine[Any, Any, T], seconds: float, name: str) -> T:
+    """The result of a coroutine that runs in a loop and a thread of its own; what is late is left behind there, to end when it may.
+
+    Args:
+        name: Name of the thread.
+
+    Raises:
+        TimeoutError: It is not done within ``seconds``, even where it holds up its loop.
+    """
+    result: Future[T] = Future()
+
+    async def told() -> None:  # before the loop is closed, which waits for threads that look up addresses
+        try:
+            result.set_result(await work)
+        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
+            result.set_exception(error)
+
+    threading.Thread(target=asyncio.run, args=(told(),), name=name, daemon=True).start()
+    return result.result(seconds)
 
 
 class LoopThread:

@@ -1,26 +1,27 @@
 """Chat with any server that speaks the OpenAI chat-completions protocol: OpenAI, vLLM, llama.cpp, Ollama ...
 
-Replies are streamed, so that at the deadline the text that has come is kept.
+Replies are streamed, so that at the deadline the text that has come is kept. A call returns then whatever the server, the client or its
+event loop does: what still runs is left behind in a thread of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import openai
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatReply, ChatRequest, ModelError
+from agents.models.chat.loop_thread import GRACE_SECONDS, within
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
 from agents.secrets import remember, scrubbed
-
-T = TypeVar("T")
 
 OPTIONAL_FEATURES = ("top_logprobs", "response_format", "logprobs", "seed")  # in the order in which they are given up
 SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none
@@ -33,6 +34,19 @@ class _TransientError(Exception):
 
 class _RefusedError(Exception):
     """The server refuses the request as it is (400, 422)."""
+
+
+@dataclass
+class _Job:
+    """One request on its way: what has come of its reply, and the reply once it is there."""
+
+    request: ChatRequest
+    partial: StreamedReply = field(default_factory=StreamedReply)
+    done: ChatReply | None = None
+
+    def reply(self) -> ChatReply:
+        """The reply, or as much of it as has come."""
+        return self.done or self.partial.reply(self.partial.finish or "abort", self.request.logprobs)
 
 
 class OpenAIChat:
@@ -76,9 +90,14 @@ class OpenAIChat:
         Raises:
             ModelError: The server refuses the key, or does not know the model or the address.
         """
-        return _run(self._chat(requests, deadline)) if requests else []
+        jobs = [_Job(request) for request in requests]
+        left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
+        if jobs and left > 0:
+            with contextlib.suppress(TimeoutError):
+                within(self._answer_all(jobs, deadline), left + GRACE_SECONDS, "openai-chat")
+        return [job.reply() for job in jobs]
 
-    async def _chat(self, requests: Sequence[ChatRequest], deadline: Deadline) -> list[ChatReply]:
+    async def _answer_all(self, jobs: Sequence[_Job], deadline: Deadline) -> None:
         gate = asyncio.Semaphore(self._concurrency)
         try:
             client = openai.AsyncOpenAI(
@@ -91,9 +110,9 @@ class OpenAIChat:
         except (openai.OpenAIError, ValueError, TypeError) as error:
             raise ModelError(f"Cannot set up a client for {self._address}: {self._clean(error)}") from None
         async with client:
-            tasks = [asyncio.ensure_future(self._one(client, gate, request, deadline)) for request in requests]
+            tasks = [asyncio.ensure_future(self._answer(client, gate, job, deadline)) for job in jobs]
             try:
-                return list(await asyncio.gather(*tasks))
+                await asyncio.gather(*tasks)
             except ModelError:
                 for task in tasks:
                     task.cancel()
@@ -110,19 +129,16 @@ class OpenAIChat:
         remember(key)
         return key
 
-    async def _one(
-        self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, request: ChatRequest, deadline: Deadline
-    ) -> ChatReply:
-        partial = StreamedReply()
+    async def _answer(self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, job: _Job, deadline: Deadline) -> None:
+        request, partial = job.request, job.partial
         try:
             messages = [
                 message_body(message) for message in checked_messages(request, self.name, True, self._max_image_side)
             ]
         except ModelError as error:
-            return ChatReply("", "error", error=str(error))
+            job.done = ChatReply("", "error", error=str(error))
+            return
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
-        if left <= 0:
-            return ChatReply("", "abort")
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(_TransientError),
             stop=stop_after_attempt(self._attempts),
@@ -133,10 +149,11 @@ class OpenAIChat:
             async with asyncio.timeout(left), gate:
                 await retrying(self._with_fallbacks, client, request, messages, partial)
         except TimeoutError:
-            return partial.reply("abort", request.logprobs)
+            job.done = partial.reply("abort", request.logprobs)
         except (_TransientError, _RefusedError) as error:
-            return ChatReply("", "error", error=str(error))
-        return partial.reply(partial.finish or "stop", request.logprobs)
+            job.done = ChatReply("", "error", error=str(error))
+        else:
+            job.done = partial.reply(partial.finish or "stop", request.logprobs)
 
     async def _with_fallbacks(
         self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply
@@ -199,13 +216,3 @@ class OpenAIChat:
     def _clean(self, error: BaseException) -> str:
         """The complaint, short and without the key, which some servers repeat."""
         return scrubbed(str(error))[:MESSAGE_CHARACTERS]
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also from within a running loop (a notebook), where it gets a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(asyncio.run, work).result()

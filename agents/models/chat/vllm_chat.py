@@ -19,13 +19,12 @@ from PIL import Image
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, opening_of
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
-from agents.models.chat.loop_thread import LoopThread
+from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.vllm_compat import EngineOptions, VllmEngine, is_dead, lora_rank, lora_request
 
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
-GRACE_SECONDS = 0.5  # for aborting requests in an orderly way; then the texts are taken as they are
 CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed
 DEAD = "The vLLM engine has died; its own log above says why (often memory: see gpu_memory_utilization, context, max_batch)."
 

@@ -87,6 +87,30 @@ class Blip2QFormer(Pretrained):
             found[rows] = vectors
         return found[places]
 
+    def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        """How well each text describes each picture, as the contrastive head was trained to say it, shape (len(images), len(texts)).
+
+        The largest cosine of a text's [CLS] token and any query token of a picture; the query tokens see the picture alone.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
+        """
+        _, model = self._loaded
+        sights = self._sights(images)
+        seen = np.zeros((len(images), *self._query_shape), dtype=np.float32)
+        for start in range(0, len(images), self.batch_size):
+            sight = sights[start : start + self.batch_size].to(self.device)
+            with torch.inference_mode():
+                states = model.qformer(
+                    query_embeds=model.query_tokens.expand(len(sight), -1, -1),
+                    encoder_hidden_states=sight,
+                    encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
+                ).last_hidden_state
+                seen[start : start + len(sight)] = _projected(model.vision_projection, states).cpu().numpy()
+        best: FloatArray = np.einsum("nqd,td->nqt", seen, self.text_tokens(texts)).max(axis=1)
+        return best
+
     def text_tokens(self, texts: Sequence[str]) -> FloatArray:
         """z_t of QA-Dragon eq. 2: the projected [CLS] token of each text, float32, shape (len(texts), projection size), length 1.
 

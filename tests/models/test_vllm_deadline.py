@@ -1,0 +1,76 @@
+"""The vLLM adapter around an engine that holds up its event loop; the real engines are in tests/vllm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agents.deadline import Deadline
+from agents.models.base import ChatMessage, ChatRequest
+from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
+from agents.models.chat.vllm_chat import VllmChat
+from agents.profiles import Limits
+
+SLACK = 5.0  # seconds, for a busy machine; the engine holds its loop for 30
+
+
+class Engine:
+    """Says "quick" at once; of another prompt a first word, and then nothing but holding up the loop."""
+
+    context, dead = 100, False
+
+    def __init__(self, release: threading.Event) -> None:
+        self._release = release
+
+    def sampling(self, request: ChatRequest) -> None:
+        return None
+
+    def shutdown(self) -> None:
+        self._release.set()
+
+    async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
+        quick = len(prompt["prompt_token_ids"]) == 1
+        ends = "stop" if quick else None
+        said = SimpleNamespace(text="quick" if quick else "first", finish_reason=ends, stop_reason=None, logprobs=None)
+        yield SimpleNamespace(outputs=[said])
+        if not quick:
+            self._release.wait(30)
+
+
+class Template:
+    """A token a word."""
+
+    sees = False
+
+    def render(self, messages: Sequence[ChatMessage]) -> str:
+        return messages[-1].content
+
+    def encode(self, text: str) -> list[int]:
+        return [0] * len(text.split())
+
+
+@pytest.fixture
+def chat() -> Iterator[VllmChat]:
+    engine: Any = Engine(threading.Event())
+    template: Any = Template()
+    model = VllmChat(engine, LoopThread("test"), template, "m")
+    yield model
+    engine.shutdown()
+    model.close()
+
+
+def test_an_engine_that_holds_up_its_loop_is_left_with_what_has_come(chat: VllmChat) -> None:
+    asked = [ChatRequest((ChatMessage("user", text),), max_tokens=5) for text in ("quick", "a long one")]
+    deadline = Deadline(0.3)
+    replies = chat.chat(asked, deadline)
+    assert deadline.left() > -SLACK
+    assert [(reply.text, reply.finish_reason) for reply in replies] == [("quick", "stop"), ("first", "abort")]
+
+
+def test_an_adapter_gives_up_before_the_pipeline_gives_its_stage_up() -> None:
+    """Else what has come would be lost: the pipeline waits for half of the margin, then goes on without the stage."""
+    assert Limits().margin_seconds / 2 >= 2 * GRACE_SECONDS
