@@ -16,11 +16,11 @@ from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
 from evaluation.judge import judging
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, JudgeItem, RunLogLine, Verdict
+from evaluation.scores.slices import group_sizes, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
 from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
 from evaluation.studies.ranking import boards
-from evaluation.studies.slices import group_sizes, mean_points, weighted_total
 from tests.evaluation.worlds import judged
 
 REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
