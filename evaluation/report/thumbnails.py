@@ -15,7 +15,7 @@ SIZE = 300
 """Longest side in pixels."""
 
 CROP_SIZE = 90
-_QUALITY = 60
+_QUALITY = 55
 COLOURS = ("#e5484d", "#0e9888", "#d9820a", "#7c4dd6", "#3b82d6")
 """Of the boxes and of the crops cut out by them, over and over; each bears white text."""
 
@@ -23,7 +23,7 @@ COLOURS = ("#e5484d", "#0e9888", "#d9820a", "#7c4dd6", "#3b82d6")
 def data_url(image: Image.Image) -> str:
     """An image as a WebP data URL."""
     buffer = io.BytesIO()
-    image.save(buffer, "WEBP", quality=_QUALITY)
+    image.save(buffer, "WEBP", quality=_QUALITY, method=6)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
