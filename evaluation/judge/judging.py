@@ -119,7 +119,7 @@ def judge_turns(
 
 
 def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: bool) -> dict[int, Verdict]:
-    verdicts = {}
+    verdicts: dict[int, Verdict] = {}
     with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
         if isinstance(judge, BatchJudge):
             places = list(items)

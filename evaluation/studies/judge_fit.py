@@ -61,14 +61,17 @@ def asked(
     model: YesModel, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
 ) -> tuple[dict[Key, bool], dict[Key, float]]:
     """What the rule is sure of, and the model's P(yes) of the other answers; those on which it says neither are left out."""
-    rule, sure, unsure = RuleJudge(), {}, {}
+    rule = RuleJudge()
+    sure: dict[Key, bool] = {}
+    unsure: dict[Key, JudgeItem] = {}
+    said: dict[Key, float] = {}
     for turn in turns:
         verdict = sure_verdict(rule, item_of(turn))
         if verdict is None:
             unsure[turn.key] = item_of(turn)
         else:
             sure[turn.key] = verdict.correct
-    keys, said = list(unsure), {}
+    keys = list(unsure)
     for start in tqdm(range(0, len(keys), model.batch), desc="asking", unit="call", disable=not progress):
         some = keys[start : start + model.batch]
         replies = model.probabilities([unsure[key] for key in some])
