@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agents.models.base import ChatReply
+from agents.texts.replies import yes_or_no
 from agents.turn import IDK
 
 _AROUND = " \t\r\n\"'`*“”‘’"
@@ -39,6 +41,15 @@ def yes_probability(opening: Mapping[str, float] | None) -> float | None:
     words = _words(opening)
     yes, no = (sum(words[word] for word in words if word.lower() == said) for said in ("yes", "no"))
     return yes / (yes + no) if yes + no > 0 else None
+
+
+def said_yes(reply: ChatReply) -> float | None:
+    """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
+    probability = yes_probability(reply.opening)
+    if probability is None and reply.finish_reason != "error":
+        said = yes_or_no(reply.text)
+        return None if said is None else float(said)
+    return probability
 
 
 def _words(opening: Mapping[str, float]) -> dict[str, float]:

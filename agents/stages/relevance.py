@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.first_token import yes_probability
-from agents.models.base import ChatReply
+from agents.methods.first_token import said_yes
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import evidence_for_trace
-from agents.texts.replies import yes_or_no
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 4
@@ -43,7 +41,7 @@ class Relevance(Stage):
         requests = [prompt.request(image=turn.image, question=turn.question, chunk=chunk) for turn, chunk in shown]
         judged: dict[int, list[Evidence]] = {}
         for (turn, chunk), reply in zip(shown, context.ask(prompt, requests), strict=True):
-            probability = relevant(reply)
+            probability = said_yes(reply)
             if probability is not None:
                 judged.setdefault(id(turn), []).append(chunk.scored(probability))
         for turn in turns:
@@ -57,12 +55,3 @@ class Relevance(Stage):
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
         least = options.least_egocentric if turn.egocentric else options.least
         return tuple(best[: min(options.k, max(passing, least))])
-
-
-def relevant(reply: ChatReply) -> float | None:
-    """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
-    probability = yes_probability(reply.opening)
-    if probability is None and reply.finish_reason != "error":
-        said = yes_or_no(reply.text)
-        return None if said is None else float(said)
-    return probability

@@ -60,6 +60,7 @@ class FinalView:
         direct: Whether the question was answered without looking at evidence.
         ruled_out: Whether a rule that has nothing to fit forbids the answer.
         egocentric: Whether the agent took the photo for one of smart glasses; False in runs that do not say it.
+        probability: Of being right, by the gate; None without one.
     """
 
     candidate: str | None
@@ -67,11 +68,17 @@ class FinalView:
     direct: bool
     ruled_out: bool
     egocentric: bool = False
+    probability: float | None = None
 
 
 @dataclass(frozen=True)
 class TraceView:
-    """What a trace line holds, as far as it could be read."""
+    """What a trace line holds, as far as it could be read.
+
+    Attributes:
+        answers: Answers that stages had, by what they rest on; see ``_ANSWERS``.
+        checks: What the verifiers and the last stage said, in words.
+    """
 
     query: str
     question: str
@@ -86,12 +93,46 @@ class TraceView:
     boxes: tuple[BoxView, ...]
     final: FinalView | None = None
     conflicts: dict[str, bool] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def other_answers(self) -> dict[str, str]:
+        """The answers that are not the one that was given, each once."""
+        seen, found = {_plain(self.answer)}, {}
+        for name, said in self.answers.items():
+            if _plain(said) not in seen:
+                seen.add(_plain(said))
+                found[name] = said
+        return found
 
     @property
     def cut_short(self) -> bool:
         """Whether a stage was skipped because the time was up: on a slow or busy machine that is no fault of the method."""
         return any(stage.skipped is not None and _NO_TIME.match(stage.skipped) for stage in self.stages)
 
+
+_ANSWERS = {
+    "draft": "draft",
+    "parametric": "own answer",
+    "without_evidence": "own answer",
+    "retrieved": "from evidence",
+    "from_evidence": "from evidence",
+    "reconciled": "reconciled",
+    "candidate": "candidate",
+}
+"""Notes of stages that hold an answer, and what it rests on."""
+
+_CHECKS = {
+    ("consistency", "consistent"): "own answer agrees",
+    ("chain_of_verification", "cov_confidence"): "chain of verification",
+    ("verify", "white_box"): "token probabilities",
+    ("verify", "model"): "verifier",
+    ("verify", "p_yes"): "verifier's P(yes)",
+    ("finalise", "probability"): "gate",
+    ("finalise", "decision"): "decision",
+}
+"""Notes of stages that say whether an answer holds."""
 
 _OWN_FIELDS = frozenset({"stage", "seconds", "skipped", "evidence", "boxes"})
 _LONGEST_NOTE = 400
@@ -145,6 +186,13 @@ def to_view(record: Mapping[str, Any]) -> TraceView:
         evidence=evidence,
         boxes=boxes,
         conflicts={name: stage[name] for stage in stages for name in CONFLICTS if isinstance(stage.get(name), bool)},
+        answers={said: text for stage in stages for name, said in _ANSWERS.items() if (text := _text(stage.get(name)))},
+        checks={
+            said: _check(value)
+            for (name, note), said in _CHECKS.items()
+            for stage in stages
+            if stage.get("stage") == name and (value := stage.get(note)) is not None
+        },
         final=next((_final(stage) for stage in reversed(stages) if stage.get("stage") == "finalise"), None),
     )
 
@@ -159,7 +207,18 @@ def _final(stage: Mapping[str, Any]) -> FinalView | None:
         direct=stage.get("direct") is True,
         ruled_out=stage.get("ruled_out") is not None,
         egocentric=stage.get("egocentric") is True,
+        probability=_float(stage.get("probability")),
     )
+
+
+def _check(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _plain(text: str) -> str:
+    return text.strip().rstrip(".").casefold()
 
 
 def _stage(stage: Mapping[str, Any]) -> StageView:
@@ -174,6 +233,10 @@ def _stage(stage: Mapping[str, Any]) -> StageView:
 def _short(value: Any) -> str:
     if isinstance(value, str):
         text = value
+    elif isinstance(value, float):
+        text = f"{value:.3g}"
+    elif isinstance(value, dict) and all(isinstance(item, str | int | float) for item in value.values()):
+        text = "; ".join(f"{name} {_short(item)}" for name, item in value.items() if item != 0)  # zeros say little
     elif isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value):
         text = ", ".join(
             f"{item['name']} {score:.2f}" if (score := _float(item.get("score"))) is not None else str(item["name"])

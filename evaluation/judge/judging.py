@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
-from evaluation.records import AnsweredTurn, JudgedTurn, JudgeItem, TurnFacts, Verdict
+from evaluation.records import AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
 from evaluation.rules import OURS, Reply, Rules
 from evaluation.scores.scoring import is_exact, is_miss
 
@@ -31,6 +31,30 @@ class Judge(Protocol):
             JudgeError: The judge is not available.
         """
         ...
+
+
+@runtime_checkable
+class BatchJudge(Protocol):
+    """A judge that decides several items in one call of its model."""
+
+    batch: int
+
+    def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
+        """A verdict of each item, in their order; at most ``batch`` items.
+
+        Raises:
+            JudgeError: The judge is not available.
+        """
+        ...
+
+
+LOCAL = "local"
+"""Names, as ``local`` or ``local:PROFILE``, the judge that needs no server: the chat model of a profile."""
+
+LocalJudges = Callable[[str, Path], Judge]
+"""Makes that judge of a profile's name and the cache folder; whoever chooses a judge brings it, since judges know no agent."""
+
+LOCAL_PROFILE = "embedded"
 
 
 class NoJudge:
@@ -95,8 +119,16 @@ def judge_turns(
 
 
 def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: bool) -> dict[int, Verdict]:
-    verdicts = {}
+    verdicts: dict[int, Verdict] = {}
     with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
+        if isinstance(judge, BatchJudge):
+            places = list(items)
+            for start in range(0, len(places), judge.batch):
+                some = places[start : start + judge.batch]
+                found = judge.judge_batch([items[position] for position in some])
+                verdicts |= dict(zip(some, found, strict=True))
+                bar.update(len(some))
+            return verdicts
         if workers <= 1:
             for position, item in items.items():
                 verdicts[position] = judge.judge(item)
@@ -130,16 +162,19 @@ def choose_judge(
     organiser: Path | None = None,
     max_cost: float | None = None,
     price: Price | None = None,
+    local: LocalJudges | None = None,
 ) -> Judge:
     """The judge named by ``--eval-model``.
 
     Args:
-        eval_model: A model name; "rule" for the rule judge; "None" for that or for none at all, as the rules have it; None
-            for the model of the rules where OPENAI_API_KEY is set and the rule judge elsewhere.
+        eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "None" for
+            the rule judge or for none at all, as the rules have it; None for the model of the rules where OPENAI_API_KEY is set
+            and the rule judge elsewhere.
         cache: Folder under which judgements are kept.
         style: The form of its reply; that of the organiser's words, else of the rules, where None.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
+        local: Makes the judges called ``local``; None where there are none.
         price: Of the model; that of prices.toml where None.
 
     Raises:
@@ -152,6 +187,13 @@ def choose_judge(
         return NoJudge()
     if eval_model.lower() in {"none", "rule", ""}:
         return RuleJudge()
+    name, _, profile = eval_model.partition(":")
+    if name == LOCAL:
+        if local is None:
+            raise JudgeError(
+                f"--eval-model {eval_model} is for local_evaluation.py and evaluation.studies; judge there"
+            )
+        return local(profile or LOCAL_PROFILE, cache)
     from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
 
     spending = Spending(price or price_of(eval_model), max_cost)

@@ -57,6 +57,16 @@ _OPPOSITES = (
 _PAIRS = [pair for text in _OPPOSITES.split(", ") for pair in (text.split(), text.split()[::-1])]
 
 
+_SAME_WORDS, _NOTHING_ANSWERS, _ITS_FIGURES = (
+    "the same words",
+    "an answer to what nothing answers",
+    "the figures of the ground truth",
+)
+_EMPTY, _MISS = "empty answer", "miss"
+SURE = frozenset({_EMPTY, _MISS, _NOTHING_ANSWERS, _SAME_WORDS, _ITS_FIGURES})
+"""Reasons of verdicts that hold without accept forms too; the others rest on how many words of the ground truth an answer repeats."""
+
+
 class RuleJudge:
     """See the module's text for the rule."""
 
@@ -66,12 +76,12 @@ class RuleJudge:
     def judge(self, item: JudgeItem) -> Verdict:
         """Whether the response is right by the rule; the reason names what decided."""
         if not item.response.strip() or is_miss(item.response):
-            return Verdict(False, "miss" if item.response.strip() else "empty answer")
+            return Verdict(False, _MISS if item.response.strip() else _EMPTY)
         if is_miss(item.ground_truth):
-            return Verdict(False, "an answer to what nothing answers")
+            return Verdict(False, _NOTHING_ANSWERS)
         case = _Case(item)
         if case.response.bare[0] and case.response.bare in [text.bare for text in case.right]:
-            return Verdict(True, "the same words")
+            return Verdict(True, _SAME_WORDS)
         if _YES_OR_NO_QUESTION.match(case.query.plain) and (verdict := case.yes_or_no()):
             return verdict
         right, reason, key = case.by_accept() if case.accept else case.by_truth()
@@ -122,7 +132,7 @@ class _Case:
         if figures and _NUMERIC_QUESTION.search(self.query.plain):
             years = [one for one in figures if one.dimension == "year"]
             right = self.has_figures(years if years and "year" in self.query.words else figures)
-            return right, "the figures of the ground truth" if right else "a figure is missing", []
+            return right, _ITS_FIGURES if right else "a figure is missing", []
         text = " ".join(clause.text for clause in self.truth.clauses if not clause.compared)
         about_it = _POINTING.search(self.query.plain) and not _WHICH_QUESTION.match(self.query.plain)
         if about_it and (sentence := _SUBJECT.match(text)) and set(content(sentence[1])) - self.query.words:

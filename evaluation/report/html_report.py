@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from PIL import Image
 
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, costs_of, latency
-from evaluation.files.traces import TraceView, match_traces
+from evaluation.files.traces import StageView, TraceView, match_traces
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
-from evaluation.report.thumbnails import crops, data_url, thumbnail
+from evaluation.report.run_plots import RiskCurve, SliceRow, StageTime, risk_curves, slice_rows, stage_times
+from evaluation.report.thumbnails import COLOURS, crops, data_url, thumbnail
 from evaluation.rules import OURS, Rules
-from evaluation.scores.scoring import Scores, by_session, score, scores_dictionary
+from evaluation.scores.scoring import Scores, by_session, counted, score, scores_dictionary
 
 REPORT = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -78,9 +80,33 @@ class ReportPart:
         return trace.conflicts.get(name) if trace is not None else None
 
     @cached_property
+    def slices(self) -> dict[str, list[SliceRow]]:
+        """Groups of turns as the rules count them."""
+        return slice_rows(counted(self.turns, self.rules))
+
+    @cached_property
+    def risk(self) -> list[RiskCurve]:
+        """Risk against coverage, by signal."""
+        return risk_curves(self.turns, self.matched)
+
+    @cached_property
+    def times(self) -> list[StageTime]:
+        """Time by stage; empty without traces."""
+        return stage_times(self.matched, self.costs or {})
+
+    @cached_property
     def latency(self) -> Latency | None:
         """Times of this part, or None."""
         return latency(costs_of([judged.turn for judged in self.turns], self.costs or {}))
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stage on the timeline of its turn: where it begins and how wide it is, in percent of the time of all stages."""
+
+    stage: StageView
+    start: float
+    width: float
 
 
 @dataclass(frozen=True)
@@ -93,14 +119,25 @@ class TurnView:
     note: str | None
     trace: TraceView | None
 
+    @property
+    def timeline(self) -> list[Span]:
+        """The stages one after the other."""
+        stages = self.trace.stages if self.trace is not None else ()
+        total = sum(stage.seconds or 0.0 for stage in stages) or 1.0
+        ends = accumulate((stage.seconds or 0.0 for stage in stages), initial=0.0)
+        return [
+            Span(stage, round(100 * start / total, 2), round(100 * (stage.seconds or 0.0) / total, 2))
+            for stage, start in zip(stages, ends, strict=False)
+        ]
+
 
 @dataclass(frozen=True)
 class SessionView:
-    """A dialog with its photo and the regions cut out of it, as data URLs."""
+    """A dialog with its photo and the regions cut out of it, as data URLs; a region comes with the colour of its box."""
 
     session_id: str
     photo: str | None
-    crops: list[str]
+    crops: list[tuple[str, str]]
     turns: list[TurnView]
 
     @property
@@ -136,6 +173,7 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
     )
     environment.filters["percent"] = percent
     environment.filters["bar"] = _bar
+    environment.globals["filter_values"] = lambda judged: {name: of(judged) for name, of in _FILTERS.items()}
     turns = [judged for part in parts for judged in part.turns]
     html = environment.get_template("report.html.j2").render(
         title=title,
@@ -145,13 +183,29 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
             for part in parts
             if part.turns
         ],
-        categories=sorted({judged.turn.query_category for judged in turns if judged.turn.query_category}),
-        domains=sorted({judged.turn.domain for judged in turns if judged.turn.domain}),
+        filters=_filters(turns),
         total=len(turns),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html, encoding="utf-8")
     return path
+
+
+_FILTERS: Mapping[str, Callable[[JudgedTurn], str]] = {
+    "verdict": lambda judged: judged.verdict,
+    "category": lambda judged: judged.turn.query_category,
+    "domain": lambda judged: judged.turn.domain,
+    "dynamism": lambda judged: judged.turn.dynamism,
+    "quality": lambda judged: judged.turn.image_quality or "",
+    "picture": lambda judged: "egocentric" if judged.turn.is_ego else "other",
+}
+"""What turns are filtered by: the name in the page, and a turn's value."""
+
+
+def _filters(turns: Sequence[JudgedTurn]) -> dict[str, list[str]]:
+    """The values to choose from by filter; those in which all turns are alike are left out, but for the verdict."""
+    values = {name: sorted({value for turn in turns if (value := of(turn))}) for name, of in _FILTERS.items()}
+    return {name: found for name, found in values.items() if len(found) > 1 or name == "verdict"}
 
 
 def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
@@ -175,9 +229,8 @@ def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     image = photo() if photo is not None else None
     if image is None:
         return SessionView(session_id, None, [], turns)
-    return SessionView(
-        session_id, data_url(thumbnail(image, boxes)), [data_url(crop) for crop in crops(image, boxes)], turns
-    )
+    shown = [(data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in crops(image, boxes)]
+    return SessionView(session_id, data_url(thumbnail(image, boxes)), shown, turns)
 
 
 def _bar(scores: Scores | Mapping[str, Any]) -> list[tuple[str, float, float]]:

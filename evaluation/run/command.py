@@ -101,14 +101,15 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
 def _judging(options: argparse.Namespace) -> Judging:
     from evaluation.judge.judge_options import judge_settings
     from evaluation.judge.judging import choose_judge
+    from evaluation.run.launching import local_judge
     from evaluation.run.steps import Judging
 
     return Judging(
         choose_judge(
             options.eval_model,
             cache=options.cache,
-            style=options.judge_style,
             rules=options.rules,
+            local=local_judge,
             **judge_settings(options),
         ),
         options.rules,

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.launch import Launch, preset_names
-from agents.profiles import PRESETS, ROOT, SettingsError
-from evaluation.records import EvaluationError
+from agents.profiles import PRESETS, PROMPTS, ROOT, SettingsError
+from evaluation.judge.local_judge import LocalJudge, load_cut
+from evaluation.records import EvaluationError, JudgeItem
 from evaluation.run.options import reply_cache
 
-__all__ = ["PRESETS", "ROOT", "LaunchedAgent", "launched", "prepare", "presets", "settings_table"]
+if TYPE_CHECKING:
+    from agents.models.base import ChatModel
+
+__all__ = [
+    "PRESETS", "ROOT", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "presets", "settings_table",
+]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
 """Takes what ``CragAgent.from_launch`` takes."""
@@ -94,6 +101,68 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
         "settings": launch.digest,
         **({"model_name": options.model_name} if options.model_name else {}),
     }
+
+
+_JUDGE_PROMPT = "judge/yes_or_no"
+_JUDGE_REPLIES = "judge_replies"
+"""Folder below the cache: a model that judged an answer once is not asked again, also where the cut has changed since."""
+
+
+class LocalModel:
+    """The chat model of a profile as a ``YesModel``; see there.
+
+    Args:
+        cache: Folder of the models and of their replies.
+
+    Raises:
+        EvaluationError: There is no such profile, or it is malformed.
+    """
+
+    def __init__(self, profile: str, cache: Path) -> None:
+        with _as_evaluation_errors():
+            # Any preset does: what is read of it here is the profile's batch size.
+            self._launch = Launch.read("vlm_only", profile, cache=cache)
+        self.profile = profile
+        self.prompt = hashlib.sha256((PROMPTS / f"{_JUDGE_PROMPT}.j2").read_bytes()).hexdigest()[:12]
+        self.batch = self._launch.settings.limits.batch_size
+
+    @property
+    def name(self) -> str:
+        """Of the chat model, which is loaded for it."""
+        return self._chat.name
+
+    @cached_property
+    def _chat(self) -> ChatModel:
+        from agents.models.chat.reply_cache import ReplyStore
+
+        prompt = self._launch.prompts[_JUDGE_PROMPT]
+        with _as_evaluation_errors():
+            store = ReplyStore(self._launch.cache / _JUDGE_REPLIES)
+            return self._launch.models(replies=store).chat(prompt.settings.model)
+
+    def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
+        """P(yes) of each item, in one call; None where the model said neither yes nor no.
+
+        Raises:
+            EvaluationError: The model cannot be loaded or fails as a whole.
+        """
+        from agents.methods.first_token import said_yes
+
+        prompt = self._launch.prompts[_JUDGE_PROMPT]
+        requests = [
+            prompt.request(query=item.query, ground_truth=item.ground_truth, response=item.response) for item in items
+        ]
+        with _as_evaluation_errors():
+            return [said_yes(reply) for reply in self._chat.chat(requests)]
+
+
+def local_judge(profile: str, cache: Path) -> LocalJudge:
+    """The judge called ``local:PROFILE``.
+
+    Raises:
+        EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
+    """
+    return LocalJudge(LocalModel(profile, cache), load_cut(profile))
 
 
 def presets() -> list[str]:

@@ -183,13 +183,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's (docs/evaluation.md)",
     )
     judge.add_argument("--eval-model", metavar="MODEL", help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
-                       '"rule": the rule judge; "None": as well, or by the rules of a release exact answers alone; not given: gpt-4o-mini '
+                       '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
+                       '"None": the rule judge, or by the rules of a release exact answers alone; not given: gpt-4o-mini '
                        "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge")  # fmt: skip
-    judge.add_argument(
-        "--judge-style",
-        choices=["structured", "explained"],
-        help="the challenge's prompt or the research release's; None: by rules, or by model",
-    )
     add_judge_options(judge)
     judge.add_argument(
         "--num-workers",

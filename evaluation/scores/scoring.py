@@ -71,11 +71,11 @@ class Scores:
 
 def score(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> Scores:
     """Scores over all turns of some sessions."""
-    return _tally(_counted(turns, rules), rules)
+    return _tally(counted(turns, rules), rules)
 
 
-def _counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
-    """The turns that the totals are taken of: as they were judged, or after the early stop of their dialogs."""
+def counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
+    """The turns that the totals are taken of: as they were judged, or after the early stop of their dialogs (counted once or twice)."""
     if not rules.totals_after_stop:
         return list(turns)
     return [turn for dialog in by_session(turns).values() for turn in stop_early(dialog)]
@@ -166,7 +166,7 @@ def group_scores(
 ) -> dict[str, Scores]:
     """Scores of each group (domain, category, ...), by name in alphabetical order; no release has any."""
     groups: dict[str, list[JudgedTurn]] = {}
-    for turn in _counted(turns, rules):
+    for turn in counted(turns, rules):
         groups.setdefault(key(turn.turn) or "(none)", []).append(turn)
     return {name: _tally(groups[name], rules) for name in sorted(groups)}
 
@@ -224,7 +224,7 @@ def bootstrap_intervals(
     turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0, rules: Rules = OURS
 ) -> dict[str, Interval]:
     """Intervals of the rates by the name of the score; empty where there are fewer than two sessions."""
-    dialogs = list(by_session(_counted(turns, rules)).values())
+    dialogs = list(by_session(counted(turns, rules)).values())
     if len(dialogs) < 2:
         return {}
     sums = np.array(
@@ -288,11 +288,11 @@ def scores_dictionary(
         about: What the scores were made with (judge, tokenizer, preset, ...), written under ``about``.
     """
     ego = ego_subset(turns)
-    counted = _counted(turns, rules)
+    totals = counted(turns, rules)
     points: dict[str, list[float]] = {}
-    for turn in counted:
+    for turn in totals:
         points.setdefault(turn.turn.domain, []).append(truthfulness_points(turn))
-    splits = {split.key: groups for split in SPLITS if (groups := split.groups(counted))}
+    splits = {split.key: groups for split in SPLITS if (groups := split.groups(totals))}
 
     def by(key: Callable[[AnsweredTurn], str]) -> dict[str, Any]:
         return {name: scores.to_dict() for name, scores in group_scores(turns, key, rules).items()}

@@ -19,6 +19,8 @@ from agents.secrets import keep_out_of_logs
 from evaluation.judge.judge_options import judge_settings
 from evaluation.judge.judging import choose_judge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
+from evaluation.rules import RULES
+from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import Interval, session_interval
 from evaluation.studies.hand_labels import read_labels
 from evaluation.studies.judged_entries import (
@@ -136,16 +138,16 @@ def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict
     found: dict[str, Verdicts] = {}
     for name in names:
         if name == OWN:
-            own = as_judged([saved])
+            own = as_judged([saved], RULES[options.rules])
             if own is None:
-                raise EvaluationError(f"{saved.label} has no table of judged turns for these answers")
+                raise EvaluationError(f"{saved.label} has no table of judged turns for these answers and rules")
             found[f"{OWN}: {own.judge}"] = decided(own.entries[0].turns)
             continue
         model, _, words = name.partition("@")
         if words and (words != "organiser" or options.organiser is None):
             raise EvaluationError(f"{name}: write MODEL@organiser, and name the checkout with --organiser")
-        given = judge_settings(options) | {"organiser": options.organiser if words else None}
-        judge = choose_judge(model, cache=options.cache, style=None if words else options.judge_style, **given)
+        given = judge_settings(options) | ({"style": None} if words else {"organiser": None})
+        judge = choose_judge(model, cache=options.cache, rules=RULES[options.rules], local=local_judge, **given)
         entry = judged_entry(saved, judge, options, sets)
         found[judge.name] = decided(entry.turns)
         failed = sum(turn.judge_failed for turn in entry.turns)
@@ -272,7 +274,7 @@ def _parser() -> argparse.ArgumentParser:
         "--judges",
         default="rule",
         metavar="A,B,C",
-        help=f"rule, models, models as MODEL@organiser, or {OWN} for the verdicts of the run's own table; --max-cost is of each",
+        help=f"rule, local, local:PROFILE, models, MODEL@organiser, or {OWN}: the verdicts of the run's own table; --max-cost is for each",
     )
     parser.add_argument("--labels", type=Path, metavar="FILE", help="labels by hand, CSV or JSON lines")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for agreement.html and agreement.json")

@@ -25,7 +25,7 @@ from evaluation.files.manifest import commit, read_manifest
 from evaluation.files.outputs import SCORES
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import DEFAULT_REVISION, EvaluationError
-from evaluation.run.launching import PRESETS, ROOT, settings_table
+from evaluation.run.launching import PRESETS, ROOT, local_judge, settings_table
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
@@ -252,7 +252,7 @@ def _judge_of(run: Path, options: argparse.Namespace) -> Judge:
                 f"{run / SCORES} does not say who judged; name the judge with --eval-model"
             ) from error
         model = str(said).partition(" (")[0]
-    return choose_judge(model, cache=options.cache)
+    return choose_judge(model, cache=options.cache, local=local_judge)
 
 
 def _accept_forms(run: Path, options: argparse.Namespace) -> dict[str, list[str]]:

@@ -12,8 +12,9 @@ from evaluation.files.outputs import SCORES, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
 from evaluation.files.traces import TRACE, match_traces, to_view, trace_records
 from evaluation.records import AnsweredTurn, JudgedTurn, Key, RunLogLine
+from evaluation.rules import OURS, RULES
 from evaluation.scores.overlap import mean_overlap
-from evaluation.scores.scoring import bootstrap_intervals, score
+from evaluation.scores.scoring import bootstrap_intervals, counted, score
 from evaluation.studies.variants import Variant
 
 Interval = tuple[float, float]
@@ -93,12 +94,12 @@ def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None, cut_sh
 
 
 def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
-    """The figures of the run in a folder, and the turns they are of.
+    """The figures of the run in a folder by its own rules, and the turns they are of, as those rules count them.
 
     Raises:
         EvaluationError: The folder holds no judged run.
     """
-    turns = read_turn_table(run)
+    turns = counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
     return run_figures(turns, [run]), turns
 
 

@@ -24,6 +24,9 @@ from evaluation.records import (
     TurnFacts,
     answered,
 )
+from evaluation.rules import OURS, RULES, Rules
+from evaluation.run.launching import local_judge
+from evaluation.scores.scoring import counted
 from evaluation.studies.figures import read_about
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Entry:
     """Judged answers.
 
     Attributes:
+        turns: As the totals of the rules count them (``scoring.counted``).
         folders: Where run log and traces may lie beside the answers.
         about: What the run noted of how the answers were made; empty for other agents.
     """
@@ -56,7 +60,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries whose answers one judge judged; ``verdicts`` says which, and when."""
+    """Entries whose answers one judge judged by the same rules; ``verdicts`` says which, and when."""
 
     entries: tuple[Entry, ...]
     judge: str
@@ -77,8 +81,13 @@ def add_entry_options(parser: argparse.ArgumentParser, *, eval_model: bool = Tru
             help="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own tables "
             "where one judge made all, else as there",
         )
-    judge.add_argument("--judge-style", choices=["structured", "explained"], help="see local_evaluation.py")
     add_judge_options(judge)
+    judge.add_argument(
+        "--rules",
+        choices=list(RULES),
+        default="ours",
+        help="see local_evaluation.py; verdicts by others are made again",
+    )
     judge.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
     judge.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for judgements and data sets")
     judge.add_argument("--no-progress", action="store_true", help="no progress bars")
@@ -107,13 +116,16 @@ def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Con
         raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
     sets = load_labels(options) if options.dataset is not None else []
     saved = with_labels(saved, sets)
-    if options.eval_model is None and (known := as_judged(saved)) is not None:
+    rules = RULES[options.rules]
+    if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
         return known
-    judge = choose_judge(options.eval_model, cache=options.cache, style=options.judge_style, **judge_settings(options))
+    judge = choose_judge(
+        options.eval_model, cache=options.cache, rules=rules, local=local_judge, **judge_settings(options)
+    )
     entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
-    return Entries(entries, judge.name, f"judged now by {judge.name}")
+    return Entries(entries, judge.name, f"judged now by {judge.name}; rules: {rules.name}")
 
 
 def find_saved(spec: str) -> Saved:
@@ -204,13 +216,16 @@ def _number(label: str) -> bool:
     return label.lstrip("-").isdigit()
 
 
-def as_judged(saved: Sequence[Saved]) -> Entries | None:
-    """The verdicts of the runs' own tables; None unless each has one, of the same answers, and the same judge made all."""
+def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
+    """The verdicts of the runs' own tables; None unless each has one, of the same answers, and the same judge made all by these rules."""
     entries, judges = [], set()
     for each in saved:
         verdicts: dict[tuple[str, str], JudgedTurn] = {}
         for file in each.files:
-            judges.add(str(read_about(file.parent).get("judge", "")))
+            about = read_about(file.parent)
+            if about.get("rules", OURS.name) != rules.name:
+                return None
+            judges.add(str(about.get("judge", "")))
             try:
                 verdicts |= {judged.turn.key: judged for judged in read_turn_table(file.parent)}
             except EvaluationError:
@@ -220,11 +235,11 @@ def as_judged(saved: Sequence[Saved]) -> Entries | None:
             for turn in each.turns
         ):
             return None  # the answers were changed after they were judged
-        entries.append(_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns]))
+        entries.append(_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
     judge = judges.pop()
     if judges or not judge:
         return None
-    return Entries(tuple(entries), judge, f"those of the runs' own tables, judged by {judge}")
+    return Entries(tuple(entries), judge, f"those of the runs' own tables, judged by {judge}; rules: {rules.name}")
 
 
 def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: Sequence[CragDataset] = ()) -> Entry:
@@ -238,22 +253,24 @@ def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: 
     for each in sets:
         accept |= each.accept
         facts |= each.facts
+    rules = RULES[options.rules]
     judged = judge_turns(
         saved.turns,
         judge,
         accept=accept,
         facts=facts,
+        rules=rules,
         workers=options.num_workers,
         progress=not options.no_progress,
     )
-    return _entry(saved, judged)
+    return _entry(saved, judged, rules)
 
 
-def _entry(saved: Saved, judged: Sequence[JudgedTurn]) -> Entry:
+def _entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
     folders = tuple(
         file.parent for file in saved.files if file.name == RESPONSES
     )  # beside another file lies another run's log
     about: dict[str, Any] = {}
     for folder in folders:
         about |= read_manifest(folder)
-    return Entry(saved.label, tuple(judged), folders, about)
+    return Entry(saved.label, tuple(counted(judged, rules)), folders, about)

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from agents.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.scores.slices import Group, mean_points, points_interval
 from evaluation.studies.figures import Result
 from evaluation.studies.judged_entries import Entries, add_entry_options, read_entries
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.ranking import Board, boards, content
 from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
-from evaluation.studies.slices import Group, mean_points, points_interval
 from evaluation.studies.study_page import write_page
 
 _EXAMPLES = """examples:

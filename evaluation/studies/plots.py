@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.scores.risk import risk_coverage
 from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result
 
@@ -41,15 +42,6 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
         panel.set_yticks(range(len(labels)), labels)
         panel.set_ylim(len(labels) - 0.4, -0.6)
     _save(figure, path)
-
-
-def risk_coverage(probability: FloatArray, right: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Share of candidates that are given and share of wrong ones among those, as the threshold falls; equal probabilities go together."""
-    order = np.argsort(-probability, kind="stable")
-    wrong = np.cumsum(~right[order])
-    given = np.arange(1, len(order) + 1)
-    ends = np.append(np.diff(probability[order]) != 0, True)
-    return given[ends] / len(order), wrong[ends] / given[ends]
 
 
 def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:

@@ -8,10 +8,7 @@ from typing import Any
 
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import score
-from evaluation.studies.figures import Result, run_figures
-from evaluation.studies.judged_entries import Entries, Entry
-from evaluation.studies.paired_tests import Paired, adjusted, compare_runs
-from evaluation.studies.slices import (
+from evaluation.scores.slices import (
     SLICES,
     Group,
     group_sizes,
@@ -20,6 +17,9 @@ from evaluation.studies.slices import (
     points_interval,
     weighted_total,
 )
+from evaluation.studies.figures import Result, run_figures
+from evaluation.studies.judged_entries import Entries, Entry
+from evaluation.studies.paired_tests import Paired, adjusted, compare_runs
 from evaluation.studies.variants import Variant
 
 

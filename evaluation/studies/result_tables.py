@@ -69,7 +69,7 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
 def notes_on(results: Sequence[Result]) -> tuple[str, ...]:
     """What the runs of a table were made with, and what their seconds are; one value of each kind where all agree."""
     made = []
-    for name in ("dataset", "profile", "judge", "commit"):
+    for name in ("dataset", "profile", "judge", "rules", "commit"):
         values = dict.fromkeys(str(result.about[name]) for result in results if result.about.get(name))
         made += [f"{name} {', '.join(values)}"] * bool(values)
     models = [result.about.get("models") or {} for result in results]

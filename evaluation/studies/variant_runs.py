@@ -11,7 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from agents.secrets import keep_out_of_logs
+from evaluation.judge.judge_options import add_judge_options, judge_arguments
 from evaluation.records import DEFAULT_REVISION, EvaluationError
+from evaluation.rules import RULES
 from evaluation.run import command
 from evaluation.run.options import add_shared_options, data_folders, parse, reply_cache
 from evaluation.studies.figures import Result, Results, read_about, read_figures
@@ -39,6 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--suppress-web-search-api", action="store_true", help="no web search, as in task 1")
     who.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
     who.add_argument("--eval-model", metavar="MODEL", help="judge (see local_evaluation.py)")
+    who.add_argument("--rules", choices=list(RULES), default="ours", help="see local_evaluation.py")
+    add_judge_options(who, limit_of="one of the runs")
     who.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
     who.add_argument("--tokenizer", metavar="ID_OR_PATH", help="tokenizer that cuts answers (see local_evaluation.py)")
     who.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for indices, models, judgements")
@@ -103,9 +107,10 @@ def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespa
         *(word for setting in options.set for word in ("--set", setting)),
         *variant.arguments(),
     ]  # fmt: skip
-    same = "dataset split revision num_conversations profile eval_model num_workers tokenizer cache".split()
+    same = "dataset split revision num_conversations profile eval_model rules num_workers tokenizer cache".split()
     given = ((name, getattr(options, name)) for name in same)
     arguments += [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
+    arguments += judge_arguments(options)
     if (replies := reply_cache(options)) is not None:
         arguments.append(f"--reply-cache={replies}")
     arguments += ["--suppress-web-search-api"] * options.suppress_web_search_api

@@ -17,6 +17,7 @@ from agents.methods.gate import Gate
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
+from evaluation.scores.risk import risk_coverage
 from evaluation.studies import calibrate
 from evaluation.studies.calibrate import with_values
 from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
@@ -34,7 +35,6 @@ from evaluation.studies.gate_fit import (
     usable,
     white_box_line,
 )
-from evaluation.studies.plots import risk_coverage
 from tests.evaluation.worlds import judged
 
 

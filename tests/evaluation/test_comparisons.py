@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,9 +19,10 @@ from agents.models.chat.reply_cache import ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.run.options import parse
 from evaluation.scores.overlap import mean_overlap, overlap
 from evaluation.scores.scoring import score, truthfulness_change
-from evaluation.studies import ablate, compare
+from evaluation.studies import ablate, compare, variant_runs
 from evaluation.studies.figures import Result, figures_of
 from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
 from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
@@ -280,7 +282,7 @@ def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
     arguments = runs.arguments("--presets", "best", "--tasks", "single")
     assert compare.main(arguments) == 0
     text = (runs.folder / "out" / "comparison.md").read_text()
-    assert "profile embedded; judge rule; commit abc1234; chat model scripted" in text
+    assert "profile embedded; judge rule; rules ours; commit abc1234; chat model scripted" in text
     assert "- no reply cache used" in text and "with reply cache" not in text
     assert "another photo" not in text
     ids = pd.read_csv(runs.folder / "out" / "best" / "single-turn" / "turn_evaluation_results_all.csv")[
@@ -317,6 +319,38 @@ def test_the_reply_cache_is_handed_to_every_run(runs: Runs, monkeypatch: pytest.
     monkeypatch.setattr(reply_cache, "ReplyStore", lambda folder: opened.append(folder) or ReplyStore(folder))
     assert compare.main(runs.arguments("--presets", "best,direct_rag", "--tasks", "single", "--reply-cache")) == 0
     assert opened == [runs.folder / "cache" / "replies"] * 2
+
+
+def test_rules_and_judge_are_handed_to_every_run(runs: Runs) -> None:
+    options = variant_runs_options(
+        "--rules", "starter-kit", "--eval-model", "m", "--organiser", "kit", "--max-cost", "0.5", "--judge-price",
+        "0.15,0.6", "--judge-style", "explained", "--out", "out",
+    )  # fmt: skip
+    run = parse(variant_runs._arguments(Variant("best", "best"), ["single-turn"], options))
+    assert (run.rules.name, run.eval_model, run.organiser, run.max_cost) == ("starter-kit", "m", Path("kit"), 0.5)
+    assert (run.judge_price.read, run.judge_price.written, run.judge_style) == (0.15, 0.6, "explained")
+    plain = parse(
+        variant_runs._arguments(Variant("best", "best"), ["single-turn"], variant_runs_options("--out", "out"))
+    )
+    assert (plain.rules.name, plain.organiser, plain.max_cost, plain.judge_price) == ("ours", None, None, None)
+
+
+def variant_runs_options(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    variant_runs.add_options(parser)
+    return parser.parse_args(arguments)
+
+
+def test_a_comparison_by_a_releases_rules_counts_as_the_release_does(runs: Runs) -> None:
+    """Dialogs are answered right, wrong, wrong, so that nothing is stopped; without its reranker wrong, wrong, wrong."""
+    arguments = runs.arguments(
+        "--presets", "best", "--also", "plain=best,-rerank", "--tasks", "multi", "--rules", "starter-kit"
+    )
+    assert compare.main(arguments) == 0
+    table = pd.read_csv(runs.folder / "out" / "comparison.csv").set_index("label")
+    assert table.loc["best", "truthfulness"] == pytest.approx(-1 / 3)
+    assert table.loc["plain", "truthfulness"] == pytest.approx(-2 / 3)  # the third turn counts as missing
+    assert "rules starter-kit" in (runs.folder / "out" / "comparison.md").read_text()
 
 
 def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,11 +16,11 @@ from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
 from evaluation.judge import judging
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, JudgeItem, RunLogLine, Verdict
+from evaluation.scores.slices import group_sizes, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
 from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
 from evaluation.studies.ranking import boards
-from evaluation.studies.slices import group_sizes, mean_points, weighted_total
 from tests.evaluation.worlds import judged
 
 REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
@@ -127,6 +127,33 @@ def test_a_table_of_judged_turns_is_taken_as_it_is_unless_answers_or_judges_diff
     write_outputs(runs[1], turns, {"judge": "another person"})
     save(runs[1] / "response.jsonl", [turn.turn for turn in turns])
     assert "judged now by rule" in run(*runs)[1]
+
+
+def test_the_rules_of_a_release_score_as_it_does(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
+    """ "hhc": the third turn is missing to the kit, for two failures stand before it; "I don't know" can be right there."""
+    path = save(tmp_path / "a.jsonl", answers(["hhc", "cm"]))
+    known = [replace(turn, ground_truth="I don't know") for turn in answers(["m"])]
+    unknown = save(tmp_path / "b.jsonl", known)
+
+    def truthfulness(file: Path, rules: str) -> float:
+        status, said = run(file, "--rules", rules, "--out", tmp_path / "out")
+        assert status == 0 and f"rules: {rules}" in said
+        (task,) = json.loads((tmp_path / "out" / "leaderboard.json").read_text())["tasks"].values()
+        return float(task["entries"][0]["truthfulness"])
+
+    assert truthfulness(path, "ours") == pytest.approx((-1 - 1 + 1 + 1 + 0) / 5)
+    assert truthfulness(path, "starter-kit") == pytest.approx((-1 - 1 + 0 + 1 + 0) / 5)
+    assert truthfulness(unknown, "ours") == 0.0
+    assert truthfulness(unknown, "research-release") == 2.0  # right and missing at once
+
+
+def test_a_table_by_other_rules_is_not_taken_over(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
+    turns = [turn for number in range(3) for turn in judged("h", f"s{number}")]
+    write_outputs(tmp_path / "one", turns, {"judge": "a person", "rules": "research-release"})
+    path = save(tmp_path / "one" / "response.jsonl", [turn.turn for turn in turns]).parent
+    assert "judged now by rule; rules: ours" in run(path, "--eval-model", "rule")[1]
+    assert "judged now" in run(path)[1]
+    assert "judged by a person; rules: research-release" in run(path, "--rules", "research-release")[1]
 
 
 def test_judging_again_costs_no_call(

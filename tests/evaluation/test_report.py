@@ -13,7 +13,8 @@ from PIL import Image
 
 from evaluation.files.traces import BoxView, match_traces, read_traces, to_view
 from evaluation.records import JudgedTurn, RunLogLine
-from evaluation.report.html_report import ReportPart, write_report
+from evaluation.report.html_report import ReportPart, TurnView, write_report
+from evaluation.report.run_plots import risk_curves, stage_times
 from evaluation.report.thumbnails import crops, thumbnail
 from tests.evaluation.worlds import judged, picture
 
@@ -152,7 +153,7 @@ def test_every_mode_of_image_can_be_shown(mode: str) -> None:
     image = Image.new(mode, (800, 400))
     boxes = [BoxView(-50, -50, 900, 500, "all"), BoxView(790, 390, 791, 391), BoxView(2000, 2000, 2100, 2100)]
     assert thumbnail(image, boxes).size == (300, 150)
-    assert len(crops(image, boxes)) == 2
+    assert [number for number, _ in crops(image, boxes)] == [0, 1]
 
 
 def test_an_empty_run_has_a_report_too(tmp_path: Path) -> None:
@@ -178,3 +179,73 @@ def test_disagreeing_sources_are_counted_with_their_scores(tmp_path: Path) -> No
     }
     assert "PRKI: own and retrieved answer differ" in write_report(tmp_path / "r.html", [part], {}).read_text()
     assert ReportPart("plain", turns, {}).conflicts == {}
+
+
+def test_two_hundred_turns_with_real_photos_stay_below_five_megabytes(tmp_path: Path) -> None:
+    """Measured on ten, each with more than a turn of a preset has: six boxes, three crops, eight chunks, twelve long notes."""
+    scenes = sorted((Path(__file__).parents[2] / "mini_crag_mm" / "scenes").glob("*.webp"))[::28][:10]
+    turns = [turn for n in range(10) for turn in judged("h", f"s{n}")]
+    chunk = {"text": "word " * 120, "title": "t" * 20, "url": "https://u.example/", "score": 0.5}
+    stages = [
+        {"stage": "ground", "seconds": 1.0, "boxes": [[90 * n, 50 * n, 90 * n + 400, 50 * n + 300, "cup"] for n in range(6)]},
+        {"stage": "rerank", "seconds": 1.0, "evidence": [chunk] * 8},
+        *({"stage": f"stage {n}", "seconds": 0.5, "reply": "word " * 40} for n in range(12)),
+    ]  # fmt: skip
+    traces = [to_view({"query": turn.turn.query, "answer": "answer", "stages": stages}) for turn in turns]
+    photos = {f"s{n}": (lambda path=path: Image.open(path)) for n, path in enumerate(scenes)}
+
+    def size(part: ReportPart) -> int:
+        return write_report(tmp_path / "r.html", [part], {}).stat().st_size
+
+    empty, written = size(ReportPart("none", [], {})), size(ReportPart("demo", turns, photos, traces))
+    assert 10_000 < (written - empty) / 10 < (5_000_000 - empty) / 200
+
+
+def test_answers_and_checks_of_a_trace_are_shown_once(tmp_path: Path) -> None:
+    view = to_view(
+        {
+            "query": "q0?", "answer": "I don't know",
+            "stages": [
+                {"stage": "dual_answer", "from_evidence": "A dog.", "without_evidence": "I don't know."},
+                {"stage": "consistency", "consistent": False},
+                {"stage": "verify", "model": None, "p_yes": 0.256},
+                {"stage": "image_search", "model": "clip"},
+                {"stage": "finalise", "candidate": "a dog", "decision": "abstained: gate", "probability": 0.41, "signals": {}},
+            ],
+        }
+    )  # fmt: skip
+    assert view.other_answers == {
+        "from evidence": "A dog."
+    }  # the candidate is the same, the own answer is what was given
+    assert view.checks == {
+        "own answer agrees": "no", "verifier's P(yes)": "0.26", "gate": "0.41", "decision": "abstained: gate",
+    }  # fmt: skip
+    assert view.final is not None and view.final.probability == 0.41
+
+
+def test_the_timeline_puts_stages_one_after_the_other() -> None:
+    stages = [{"stage": "a", "seconds": 1.0}, {"stage": "b", "skipped": "no time"}, {"stage": "c", "seconds": 3.0}]
+    view = TurnView(judged("c")[0], None, None, None, to_view({"stages": stages}))
+    assert [(span.start, span.width) for span in view.timeline] == [(0.0, 25.0), (25.0, 0.0), (25.0, 75.0)]
+    assert TurnView(judged("c")[0], None, None, None, None).timeline == []
+
+
+def test_time_by_stage_is_shared_by_the_turns_of_a_call() -> None:
+    keys = [("s", "0"), ("s", "1"), ("t", "0")]
+    both = to_view({"stages": [{"stage": "a", "seconds": 4.0}, {"stage": "b", "seconds": 2.0}]})
+    alone = to_view({"stages": [{"stage": "a", "seconds": 5.0}, {"stage": "b", "skipped": "no time"}]})
+    costs = {key: RunLogLine(*key, 0, 0, size, 1.0, 1.0, None, None) for key, size in zip(keys, (2, 2, 1), strict=True)}
+    a, b = stage_times(dict(zip(keys, (both, both, alone), strict=True)), costs)
+    assert (a.seconds, a.turns) == (pytest.approx((2 + 2 + 5) / 3), 3)
+    assert (b.seconds, b.turns) == (pytest.approx((1 + 1 + 0) / 3), 2)
+    assert a.share == pytest.approx(900 / 11)
+
+
+def test_risk_rises_with_coverage_of_all_turns() -> None:
+    """Ten turns, of which five are answered: the surest two right, then two wrong ones, then a right one."""
+    turns = [judged(verdict, f"s{n}")[0] for n, verdict in enumerate("cchhcmmmmm")]
+    final = [{"stage": "finalise", "candidate": "x", "signals": {"p_idk": n / 10}} for n in range(10)]
+    traces = {turn.turn.key: to_view({"stages": [stage]}) for turn, stage in zip(turns, final, strict=True)}
+    (curve,) = risk_curves(turns, traces)
+    assert curve.points == ((10, 0), (20, 0), (30, 33.33), (40, 50), (50, 40))
+    assert risk_curves(turns[1:], traces) == []  # four answers are no curve

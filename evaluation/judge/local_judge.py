@@ -1,0 +1,161 @@
+"""The judge that needs no server: P(yes) of a profile's own chat model that an answer is right, and a cut fitted on labels by hand.
+
+The rule decides what it is sure of (``rule_judge.SURE``) and whatever has accept forms; the model is asked about the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evaluation.judge.rule_judge import SURE, RuleJudge
+from evaluation.records import JudgeError, JudgeItem, Verdict
+
+CUTS = Path(__file__).with_name("cuts")
+"""The fitted cuts, a file a profile: probabilities of different models, and of different prompts, are not on one scale."""
+
+
+class YesModel(Protocol):
+    """A chat model that is asked whether answers are right; loaded when first asked.
+
+    Attributes:
+        profile: Name of its profile.
+        prompt: Digest of the prompt that it is asked with.
+        batch: Questions in one call.
+    """
+
+    profile: str
+    prompt: str
+    batch: int
+
+    @property
+    def name(self) -> str:
+        """Of the model."""
+        ...
+
+    def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
+        """P(yes) of each item; None where the model said neither yes nor no."""
+        ...
+
+
+class Tally(BaseModel):
+    """A judge against labels by hand.
+
+    Attributes:
+        kappa: Cohen's; None where it cannot be said.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    answers: int
+    kappa: float | None
+    both_right: int
+    both_wrong: int
+    right_by_judge: int
+    right_by_hand: int
+
+    def __str__(self) -> str:
+        """In words."""
+        kappa = "none" if self.kappa is None else f"{self.kappa:.2f}"
+        return (
+            f"on {self.answers} answers labelled by hand kappa {kappa}: {self.both_right} right and {self.both_wrong} wrong for both, "
+            f"{self.right_by_judge} right for the judge alone, {self.right_by_hand} for the hand alone"
+        )
+
+
+class FittedCut(BaseModel):
+    """What ``evaluation.studies.judge_fit`` writes.
+
+    Attributes:
+        model: Name of the chat model.
+        prompt: Digest of its prompt.
+        cut: An answer is right from this P(yes) on.
+        auroc: Of P(yes) over the answers that the model was asked about; None where it cannot be said.
+        labels: File of the labels.
+        fitted: The judge on the answers that the cut was fitted on.
+        held_out: The judge on the others.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profile: str
+    model: str
+    prompt: str
+    cut: float = Field(ge=0, le=1)
+    auroc: float | None
+    labels: str
+    fitted: Tally
+    held_out: Tally
+
+
+def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
+    """The cut of a profile.
+
+    Raises:
+        JudgeError: None was fitted, or its file is malformed.
+    """
+    path = folder / f"{profile}.json"
+    try:
+        return FittedCut.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise JudgeError(
+            f"no cut is fitted for the chat model of profile {profile!r}: run python -m evaluation.studies.judge_fit --profile {profile}"
+        ) from error
+    except ValidationError as error:
+        raise JudgeError(f"{path} is no fitted cut: {error}") from error
+
+
+class LocalJudge:
+    """A profile's chat model with its fitted cut; its name says how it agrees with the labels, so that each table of it does.
+
+    Raises:
+        JudgeError: The cut was fitted with another prompt.
+    """
+
+    parallel = False
+
+    def __init__(self, model: YesModel, fitted: FittedCut) -> None:
+        if model.prompt != fitted.prompt:
+            raise JudgeError(f"the cut of {fitted.profile} was fitted with another prompt: {_again(fitted)}")
+        self._model = model
+        self._fitted = fitted
+        self._rule = RuleJudge()
+        self.batch = model.batch
+        self.name = f"local:{fitted.profile} ({fitted.model}, the rule first; right from P(yes) {fitted.cut:.2f} on; {fitted.held_out})"
+
+    def judge(self, item: JudgeItem) -> Verdict:
+        """See ``judge_batch``."""
+        return self.judge_batch([item])[0]
+
+    def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
+        """A verdict of each item; a failed one where the model said neither yes nor no.
+
+        Raises:
+            JudgeError: The profile's chat model is not the one that the cut was fitted for.
+        """
+        known = [sure_verdict(self._rule, item) for item in items]
+        unsure = [item for item, verdict in zip(items, known, strict=True) if verdict is None]
+        if unsure and self._model.name != self._fitted.model:
+            raise JudgeError(
+                f"the cut was fitted for {self._fitted.model}, and the chat model is {self._model.name}: {_again(self._fitted)}"
+            )
+        asked = iter(self._model.probabilities(unsure) if unsure else ())
+        return [verdict or self._verdict(next(asked)) for verdict in known]
+
+    def _verdict(self, probability: float | None) -> Verdict:
+        if probability is None:
+            return Verdict(False, "the model said neither yes nor no", failed=True)
+        return Verdict(probability >= self._fitted.cut, f"P(yes) {probability:.3f}")
+
+
+def sure_verdict(rule: RuleJudge, item: JudgeItem) -> Verdict | None:
+    """The rule's verdict where no model is asked: there are accept forms, or the rule is sure; else None."""
+    verdict = rule.judge(item)
+    return verdict if any(form.strip() for form in item.accept) or verdict.reason in SURE else None
+
+
+def _again(fitted: FittedCut) -> str:
+    return f"run python -m evaluation.studies.judge_fit --profile {fitted.profile} again"

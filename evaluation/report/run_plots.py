@@ -1,0 +1,106 @@
+"""What the plots of a report show: truthfulness by slice, risk against coverage, time by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.files.traces import TraceView
+from evaluation.records import JudgedTurn, Key, RunLogLine
+from evaluation.scores.risk import risk_coverage
+from evaluation.scores.scoring import Scores, score
+from evaluation.scores.slices import SLICES, Group, groups_of
+
+_SURE = {
+    "probability": "gate",
+    "p_yes": "P(yes) of the verdict",
+    "mean_probability": "mean token probability",
+    "p_idk": "1 - P(I don't know)",
+}
+"""Signals by which answers are ordered, the surest first; the last one is a doubt."""
+
+_FEWEST = 5
+"""Answers that a curve needs."""
+
+
+@dataclass(frozen=True)
+class SliceRow:
+    """A group of turns of a slice; truthfulness and interval as ``groups_of`` has them, rates in ``scores``."""
+
+    name: str
+    group: Group
+    scores: Scores
+
+
+@dataclass(frozen=True)
+class RiskCurve:
+    """Answers ordered by a signal; ``points`` are turns answered, of all, and wrong ones among the answers, both in percent."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """Mean seconds a turn that a stage took, its share of all stages in percent, and how many turns went through it."""
+
+    name: str
+    seconds: float
+    share: float
+    turns: int
+
+
+def slice_rows(turns: Sequence[JudgedTurn]) -> dict[str, list[SliceRow]]:
+    """The groups of each slice that tells turns apart, by the slice's name."""
+    made = {}
+    for name, key in SLICES.items():
+        groups = groups_of(turns, key)
+        if len(groups) > 1:
+            made[name] = [
+                SliceRow(group, found, score([turn for turn in turns if key(turn) == group]))
+                for group, found in groups.items()
+            ]
+    return made
+
+
+def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TraceView]) -> list[RiskCurve]:
+    """A curve for each signal that the traces hold of the answers that were given; those end in the same point where all have it."""
+    given = [
+        (turn.correct, final)
+        for turn in turns
+        if not turn.miss and (trace := traces.get(turn.turn.key)) is not None and (final := trace.final) is not None
+    ]
+    made = []
+    for name, said in _SURE.items():
+        known = [
+            (right, value)
+            for right, final in given
+            if (value := final.probability if name == "probability" else final.signals.get(name)) is not None
+        ]
+        if len(known) < _FEWEST:
+            continue
+        sign = -1.0 if name == "p_idk" else 1.0
+        sure = np.array([sign * value for _, value in known])
+        coverage, risk = risk_coverage(sure, np.array([right for right, _ in known], dtype=np.bool_))
+        of_all = 100 * len(known) / len(turns)
+        points = tuple((round(of_all * x, 2), round(100 * y, 2)) for x, y in zip(coverage, risk, strict=True))
+        made.append(RiskCurve(said, points))
+    return made
+
+
+def stage_times(traces: Mapping[Key, TraceView], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:
+    """Mean over the turns with a trace, in the order of the stages; a stage's seconds are those of its batch, which its turns share."""
+    seconds: dict[str, float] = {}
+    turns: dict[str, int] = {}
+    for key, trace in traces.items():
+        size = costs[key].batch_size if key in costs else 1
+        for stage in trace.stages:
+            seconds[stage.name] = seconds.get(stage.name, 0.0) + (stage.seconds or 0.0) / size
+            turns[stage.name] = turns.get(stage.name, 0) + (stage.skipped is None)
+    total = sum(seconds.values())
+    return [
+        StageTime(name, spent / len(traces), 100 * spent / total if total else 0.0, turns[name])
+        for name, spent in seconds.items()
+    ]

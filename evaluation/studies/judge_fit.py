@@ -1,0 +1,209 @@
+"""``python -m evaluation.studies.judge_fit``: the P(yes) from which the judge without a server takes an answer for right."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from tqdm import tqdm
+
+from evaluation.files.responses import read_responses
+from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_verdict
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
+from evaluation.run.launching import LocalModel
+from evaluation.studies.agreement import Agreement, agreement, tables
+from evaluation.studies.decisions import BoolArray, FloatArray
+from evaluation.studies.hand_labels import read_labels
+from evaluation.studies.judged_entries import Saved
+
+FITTED_SPLIT = "validation"
+"""The labels of this split are fitted on, all others are held out."""
+
+_HOW = """example:
+  python -m evaluation.studies.judge_fit --profile embedded_batch --labels mini_crag_mm/labelled_answers.jsonl
+
+The labels are saved answers (session_id, interaction_id, query, ground_truth, agent_response) with two more fields: label (correct or
+wrong) and split. The cut is the one with the highest kappa on the split validation; the other splits say what it is worth. Replies of
+the model are kept below --cache, so that the command goes on where it was stopped, and so that judging these answers later is free.
+"""
+
+
+def best_cut(probability: FloatArray, right: BoolArray) -> float:
+    """The cut with the highest kappa, halfway between two answers' P(yes); of equals the one in the widest gap.
+
+    Args:
+        probability: P(yes) of each answer, shape (answers,).
+        right: Its label, same shape.
+
+    Raises:
+        EvaluationError: Not both labels are there.
+    """
+    from sklearn.metrics import cohen_kappa_score
+
+    if right.all() or not right.any():
+        raise EvaluationError("a cut cannot be fitted: the model has to be asked about right and about wrong answers")
+    ends = np.unique(np.concatenate([[0.0], probability, [1.0]]))
+    gaps = np.diff(ends)
+    cuts = ends[:-1] + gaps / 2
+    kappas = [cohen_kappa_score(right, probability >= cut, labels=[False, True]) for cut in cuts]
+    return float(max(zip(kappas, gaps, cuts, strict=True))[2])
+
+
+def asked(
+    model: YesModel, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
+) -> tuple[dict[Key, bool], dict[Key, float]]:
+    """What the rule is sure of, and the model's P(yes) of the other answers; those on which it says neither are left out."""
+    rule = RuleJudge()
+    sure: dict[Key, bool] = {}
+    unsure: dict[Key, JudgeItem] = {}
+    said: dict[Key, float] = {}
+    for turn in turns:
+        verdict = sure_verdict(rule, item_of(turn))
+        if verdict is None:
+            unsure[turn.key] = item_of(turn)
+        else:
+            sure[turn.key] = verdict.correct
+    keys = list(unsure)
+    for start in tqdm(range(0, len(keys), model.batch), desc="asking", unit="call", disable=not progress):
+        some = keys[start : start + model.batch]
+        replies = model.probabilities([unsure[key] for key in some])
+        said |= {key: found for key, found in zip(some, replies, strict=True) if found is not None}
+    if len(said) < len(keys):
+        console.print(f"[red]{len(keys) - len(said)} answers have neither yes nor no and are left out[/]")
+    return sure, said
+
+
+def tally(found: Agreement) -> Tally:
+    """An agreement of a judge with the hand, in the fields of a fitted cut."""
+    (both_wrong, by_hand), (by_judge, both_right) = found.confusion
+    return Tally(
+        answers=found.turns,
+        kappa=found.kappa,
+        both_right=both_right,
+        both_wrong=both_wrong,
+        right_by_judge=by_judge,
+        right_by_hand=by_hand,
+    )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted cut and what judge, rule and hand said of the answers that it was not fitted on."""
+
+    cut: FittedCut
+    held: list[AnsweredTurn]
+    verdicts: dict[str, Mapping[Key, bool]]
+
+
+def fit(model: YesModel, labels: Path, console: Console, *, progress: bool = False) -> Fit:
+    """Ask the model about every labelled answer and fit its cut.
+
+    Raises:
+        EvaluationError: The labels cannot be read, or there are not enough of them on either side.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    turns = read_responses(labels)
+    by_hand = read_labels(labels, turns)
+    table = pd.read_json(labels, lines=True, dtype=False)
+    if "split" not in table:
+        raise EvaluationError(f"{labels} needs the field split")
+    fitted_on = {turn.key for turn, split in zip(turns, table["split"], strict=True) if split == FITTED_SPLIT}
+    turns = [turn for turn in turns if turn.key in by_hand]
+    sure, said = asked(model, turns, console, progress=progress)
+    keys = [key for key in said if key in fitted_on]
+    cut = best_cut(np.array([said[key] for key in keys]), np.array([by_hand[key] for key in keys], dtype=np.bool_))
+    judge = sure | {key: probability >= cut for key, probability in said.items()}
+
+    def measured(part: str, wanted: bool) -> Tally:
+        verdicts = {key: verdict for key, verdict in judge.items() if (key in fitted_on) is wanted}
+        found = agreement("judge", "hand", verdicts, by_hand)
+        if found is None:
+            raise EvaluationError(f"{labels} holds no label of {part}")
+        return tally(found)
+
+    made = FittedCut(
+        profile=model.profile,
+        model=model.name,
+        prompt=model.prompt,
+        cut=round(cut, 4),
+        auroc=round(float(roc_auc_score([by_hand[key] for key in said], list(said.values()))), 4),
+        labels=labels.name,
+        fitted=measured(FITTED_SPLIT, wanted=True),
+        held_out=measured(f"another split than {FITTED_SPLIT}", wanted=False),
+    )
+    held, rule = [turn for turn in turns if turn.key not in fitted_on], RuleJudge()
+    verdicts: dict[str, Mapping[Key, bool]] = {
+        f"local:{model.profile}": {turn.key: judge[turn.key] for turn in held if turn.key in judge},
+        rule.name: {turn.key: rule.judge(item_of(turn)).correct for turn in held},
+        "by hand": {turn.key: by_hand[turn.key] for turn in held},
+    }
+    return Fit(made, held, verdicts)
+
+
+def item_of(turn: AnsweredTurn) -> JudgeItem:
+    """What a judge sees of a labelled answer: accept forms would decide it without any model."""
+    return JudgeItem(turn.query, turn.ground_truth, turn.agent_response)
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesModel | None = None) -> int:
+    """Fit, print and write. Returns the exit status: 0, 2 for what cannot be done.
+
+    Args:
+        model: Asked instead of the profile's chat model.
+    """
+    options = _parser().parse_args(arguments)
+    console = console or Console()
+    try:
+        chosen = model or LocalModel(options.profile, options.cache)
+        fitted = fit(chosen, options.labels, console, progress=not options.no_progress)
+    except EvaluationError as error:
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
+    made, said = fitted.cut, fitted.verdicts
+    pairs = [pair for one, other in combinations(said, 2) if (pair := agreement(one, other, said[one], said[other]))]
+    for shown in tables(Saved("held out", (), tuple(fitted.held)), said, pairs):
+        shown.show(console)
+    console.print(
+        f"cut {made.cut} by {made.model}; AUROC {made.auroc} over all answers that it was asked about", markup=False
+    )
+    console.print(f"fitted: {made.fitted}", markup=False, highlight=False)
+    console.print(f"held out: {made.held_out}", markup=False, highlight=False)
+    if not options.dry_run:
+        options.out.mkdir(parents=True, exist_ok=True)
+        path = options.out / f"{made.profile}.json"
+        path.write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        console.print(f"written: {path}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m evaluation.studies.judge_fit",
+        description="Fit the judge that needs no server, a profile's own chat model, to answers labelled by hand.",
+        epilog=_HOW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--profile", default="embedded", metavar="NAME", help="whose chat model judges (default: embedded)"
+    )
+    parser.add_argument("--labels", type=Path, required=True, metavar="FILE", help="answers with labels, JSON lines")
+    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of the models and of their replies")
+    parser.add_argument(
+        "--out", type=Path, default=CUTS, metavar="DIR", help="folder of the fitted cuts (default: where judges look)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing")
+    parser.add_argument("--no-progress", action="store_true", help="no progress bar")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

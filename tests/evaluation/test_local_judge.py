@@ -1,0 +1,278 @@
+"""The judge without a server: whom it asks, what it makes of P(yes), how its cut is fitted, and that its tables say how it agrees."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from agents.launch import Launch
+from agents.model_set import ModelSet
+from agents.models.base import ChatReply, ChatRequest
+from agents.profiles import Profile
+from evaluation.files.responses import read_responses
+from evaluation.judge.judging import BatchJudge, Judge, choose_judge, judge_turns
+from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, load_cut
+from evaluation.judge.rule_judge import SURE, RuleJudge
+from evaluation.records import EvaluationError, JudgeError, JudgeItem
+from evaluation.run.launching import LocalModel
+from evaluation.studies import judge_fit, judged_entries, leaderboard
+from evaluation.studies.hand_labels import read_labels
+from tests.agent.scripted import ScriptedChat
+from tests.evaluation.test_leaderboard import answers, save
+
+LABELS = Path(__file__).parents[2] / "mini_crag_mm" / "labelled_answers.jsonl"
+TALLY = Tally(answers=40, kappa=0.75, both_right=15, both_wrong=20, right_by_judge=2, right_by_hand=3)
+
+
+@dataclass
+class ScriptedYes:
+    """Gives each response its probability, and remembers what it was asked."""
+
+    said: dict[str, float | None] = field(default_factory=dict)
+    profile: str = "tiny"
+    prompt: str = "p1"
+    batch: int = 3
+    name: str = "a model"
+    calls: list[list[str]] = field(default_factory=list)
+
+    def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
+        self.calls.append([item.response for item in items])
+        return [self.said.get(item.response, 0.0) for item in items]
+
+
+def cut(value: float = 0.6, **changed: str) -> FittedCut:
+    names = {"profile": "tiny", "model": "a model", "prompt": "p1", **changed}
+    return FittedCut(cut=value, auroc=0.9, labels="labels.jsonl", fitted=TALLY, held_out=TALLY, **names)
+
+
+def about(response: str, truth: str = "It was built by Ann Smith.", accept: tuple[str, ...] = ()) -> JudgeItem:
+    return JudgeItem("Who built this?", truth, response, accept)
+
+
+def test_the_model_is_asked_only_where_the_rule_is_not_sure() -> None:
+    model = ScriptedYes({"Smith, Ann": 0.6, "Bob Jones": 0.59})
+    sure = [
+        about("it was built by ann smith"),
+        about("Bob", truth="I don't know"),
+        about("Ann", accept=("Ann",)),
+        about("Bob", accept=("Ann",)),
+        JudgeItem("How tall is it?", "It is 330 m tall.", "It is 0.33 km tall."),
+    ]
+    judge = LocalJudge(model, cut())
+    assert [verdict.correct for verdict in judge.judge_batch(sure)] == [True, False, True, False, True]
+    assert model.calls == []
+    said = judge.judge_batch([about("Smith, Ann"), sure[0], about("Bob Jones")])
+    assert [verdict.correct for verdict in said] == [True, True, False]  # from the cut on
+    assert model.calls == [["Smith, Ann", "Bob Jones"]]
+
+
+def test_what_the_rule_is_sure_of_it_says_in_these_words() -> None:
+    """A figure that is missing or another one is no such thing: the figure may be said in a way that the rule cannot read."""
+    right = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
+    wrong = JudgeItem("How tall is it?", "It is 330 m tall.", "320 metres")
+    assert RuleJudge().judge(right).reason in SURE
+    assert RuleJudge().judge(wrong).reason not in SURE
+
+
+def test_neither_yes_nor_no_is_a_failed_judgement() -> None:
+    verdict = LocalJudge(ScriptedYes({"odd": None}), cut()).judge(about("odd"))
+    assert (verdict.correct, verdict.failed) == (False, True)
+
+
+def test_a_cut_of_another_prompt_or_another_model_is_refused() -> None:
+    with pytest.raises(JudgeError, match="another prompt"):
+        LocalJudge(ScriptedYes(prompt="p2"), cut())
+    judge = LocalJudge(ScriptedYes(name="its successor"), cut())
+    assert judge.judge(about("it was built by ann smith")).correct  # nothing is loaded for what the rule knows
+    with pytest.raises(JudgeError, match=r"fitted for a model.*judge_fit --profile tiny"):
+        judge.judge(about("Bob"))
+
+
+def test_turns_are_asked_in_batches_and_keep_their_places() -> None:
+    turns = answers(["h"] * 4 + ["m"] + ["h"] * 3)
+    model = ScriptedYes(batch=3)
+    judge = LocalJudge(model, cut())
+    assert isinstance(judge, BatchJudge) and isinstance(judge, Judge)
+    said = {f"answer {n}": 1.0 if n in (1, 6) else 0.0 for n in range(8)}
+    model.said = dict(said)
+    numbered = [
+        turn
+        if turn.agent_response == "I don't know"
+        else type(turn)(**{**turn.to_dict(), "agent_response": f"answer {n}"})
+        for n, turn in enumerate(turns)
+    ]
+    found = judge_turns(numbered, judge, workers=8)
+    assert [len(call) for call in model.calls] == [3, 3, 1]
+    assert [turn.verdict[0] for turn in found] == ["h", "c", "h", "h", "m", "h", "c", "h"]
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *replies: ChatReply) -> tuple[LocalModel, ScriptedChat]:
+    waiting = list(replies)
+    chat = ScriptedChat(lambda _: waiting.pop(0))
+    models = ModelSet(Profile(name="scripted", models={}), tmp_path, ready={"chat": chat})
+    monkeypatch.setattr(Launch, "models", lambda self, registry=None, *, replies=None: models)
+    return LocalModel("embedded_batch", tmp_path), chat
+
+
+def test_p_yes_is_read_from_the_alternatives_of_the_first_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model, chat = scripted(
+        monkeypatch,
+        tmp_path,
+        ChatReply("no", "length", opening={"no": 0.6, " Yes": 0.15, "yes": 0.15, "It": 0.1}),
+        ChatReply("yes", "length"),  # an engine without alternatives
+        ChatReply("", "error", error="too long"),
+    )
+    items = [about("Ann"), about("Bob"), about("Eve")]
+    assert model.probabilities(items) == [pytest.approx(0.3 / 0.9), 1.0, None]
+    assert chat.batches == [3] and model.batch == 16 and model.name == "scripted"
+    request: ChatRequest = chat.requests[0]
+    assert (request.max_tokens, request.temperature, request.logprobs) == (1, 0.0, True)
+    assert [message.role for message in request.messages][-2:] == ["assistant", "user"]
+    for text in ("Who built this?", "It was built by Ann Smith.", "Answer: Ann\n"):
+        assert text in request.messages[-1].content
+
+
+def test_a_changed_prompt_has_another_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from evaluation.run import launching
+
+    before = LocalModel("embedded", tmp_path).prompt
+    (tmp_path / "judge").mkdir()
+    (tmp_path / "judge" / "yes_or_no.j2").write_text("=== user\n{{ query }}\n")
+    monkeypatch.setattr(launching, "PROMPTS", tmp_path)
+    assert LocalModel("embedded", tmp_path).prompt != before
+
+
+def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:
+    asked: list[tuple[str, Path]] = []
+
+    def local(profile: str, cache: Path) -> LocalJudge:
+        asked.append((profile, cache))
+        return LocalJudge(ScriptedYes(), cut())
+
+    for name in ("local", "local:gpu"):
+        choose_judge(name, cache=tmp_path, local=local)
+    assert asked == [("embedded", tmp_path), ("gpu", tmp_path)]
+    with pytest.raises(JudgeError, match="judge there"):
+        choose_judge("local", cache=tmp_path)
+    with pytest.raises(JudgeError, match="judge_fit --profile gpu"):
+        load_cut("gpu", tmp_path)
+    (tmp_path / "gpu.json").write_text('{"cut": 7}')
+    with pytest.raises(JudgeError, match="no fitted cut"):
+        load_cut("gpu", tmp_path)
+
+
+def test_the_best_cut_by_hand() -> None:
+    right = np.array([False, False, True, True])
+    assert judge_fit.best_cut(np.array([0.1, 0.2, 0.6, 0.9]), right) == pytest.approx(0.4)
+    # in order wrong, right, wrong, right: kappa is 0.5 at 0.15 and at 0.8, and the gap from 0.7 to 0.9 is the wider one
+    assert judge_fit.best_cut(np.array([0.1, 0.7, 0.2, 0.9]), right) == pytest.approx(0.8)
+    with pytest.raises(EvaluationError, match="right and about wrong"):
+        judge_fit.best_cut(np.array([0.1, 0.2]), np.array([True, True]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(0, 0.49), min_size=1, max_size=8), st.lists(st.floats(0.5, 1), min_size=1, max_size=8))
+def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[float]) -> None:
+    found = judge_fit.best_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
+    assert max(wrong) < found <= min(right)
+
+
+def labelled(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
+    """Rows of split, response and label, each in a session of its own."""
+    lines = [
+        {
+            "split": split, "session_id": f"s{n}", "interaction_id": f"i{n}", "query": "Who built this?",
+            "ground_truth": "It was built by Ann Smith.", "agent_response": response, "label": label,
+        }
+        for n, (split, response, label) in enumerate(rows)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_cut_is_fitted_on_validation_measured_elsewhere_and_used(tmp_path: Path) -> None:
+    right, wrong = {"alpha": 0.9, "bravo": 0.7}, {"charlie": 0.5, "delta": 0.1}
+    held_right, held_wrong = {"echo": 0.8, "foxtrot": 0.55}, {"golf": 0.65, "hotel": 0.2}
+    rows = [
+        *(("validation", said, "correct") for said in right),
+        *(("validation", said, "wrong") for said in wrong),
+        *(("public_test", said, "correct") for said in (*held_right, "It was built by Ann Smith")),
+        *(("public_test", said, "wrong") for said in held_wrong),
+    ]
+    model = ScriptedYes({**right, **wrong, **held_right, **held_wrong})
+    arguments = ["--profile", "tiny", "--labels", str(labelled(tmp_path / "l.jsonl", rows)), "--no-progress"]
+    with (tmp_path / "said.txt").open("w+") as file:
+        status = judge_fit.main([*arguments, "--out", str(tmp_path)], Console(file=file, width=200), model)
+        file.seek(0)
+        said = file.read()
+    assert status == 0, said
+    made = load_cut("tiny", tmp_path)
+    assert made.cut == pytest.approx(0.6)
+    assert made.fitted == Tally(answers=4, kappa=1.0, both_right=2, both_wrong=2, right_by_judge=0, right_by_hand=0)
+    # echo and the sure one right, hotel wrong for both; golf right for the judge alone, foxtrot for the hand alone:
+    # agreement 3/5, by chance 3/5 * 3/5 + 2/5 * 2/5 = 0.52
+    assert made.held_out.model_dump() == {
+        "answers": 5, "kappa": pytest.approx((0.6 - 0.52) / 0.48), "both_right": 2, "both_wrong": 1,
+        "right_by_judge": 1, "right_by_hand": 1,
+    }  # fmt: skip
+    assert made.auroc == pytest.approx(
+        15 / 16
+    )  # of 16 pairs of a right and a wrong answer foxtrot and golf stand the wrong way
+    assert "on 5 answers labelled by hand kappa 0.17" in said
+    judge = LocalJudge(model, made)
+    assert [judge.judge(about(response)).correct for response in ("echo", "foxtrot", "golf", "hotel")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_labels_of_one_split_are_not_enough(tmp_path: Path) -> None:
+    path = labelled(tmp_path / "l.jsonl", [("validation", "alpha", "correct"), ("validation", "charlie", "wrong")])
+    with pytest.raises(EvaluationError, match="another split than validation"):
+        judge_fit.fit(ScriptedYes({"alpha": 1.0}), path, Console(quiet=True))
+
+
+def test_every_table_of_the_judge_says_how_it_agrees_with_the_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = LocalJudge(ScriptedYes({"something else": 0.1}), cut())
+    monkeypatch.setattr(judged_entries, "local_judge", lambda profile, cache: judge)
+    path, out = save(tmp_path / "ours.jsonl", answers(["h", "m"])), tmp_path / "board"
+    with (tmp_path / "said.txt").open("w+") as file:
+        arguments = [str(path), "--eval-model", "local:tiny", "--no-progress", "--out", str(out)]
+        assert leaderboard.main(arguments, Console(file=file, width=400)) == 0
+        file.seek(0)
+        said = file.read()
+    agreement = (
+        "on 40 answers labelled by hand kappa 0.75: 15 right and 20 wrong for both, 2 right for the judge alone, 3 for"
+    )
+    assert agreement in said
+    assert agreement in (out / "leaderboard.html").read_text()
+    assert agreement in json.loads((out / "leaderboard.json").read_text())["judge"]
+
+
+def test_the_labelled_answers_can_be_read_and_no_session_is_of_two_splits() -> None:
+    turns = read_responses(LABELS)
+    labels = read_labels(LABELS, turns)
+    rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
+    assert len(labels) == len(turns) == len(rows) >= 150
+    assert {row["label"] for row in rows} == {"correct", "wrong"}
+    sessions = {
+        split: {row["session_id"] for row in rows if row["split"] == split} for split in ("validation", "public_test")
+    }
+    assert sum(map(len, sessions.values())) == len({row["session_id"] for row in rows})
+    for split in sessions:  # enough of both for a cut and for its measure
+        said = [row["label"] for row in rows if row["split"] == split]
+        assert min(said.count("correct"), said.count("wrong")) >= 25

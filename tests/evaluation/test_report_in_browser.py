@@ -1,0 +1,188 @@
+"""The report in a real browser: filters, keys, colours and widths, by scripts that run inside the page of headless Chromium."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.files.traces import to_view
+from evaluation.records import RunLogLine
+from evaluation.report.html_report import ReportPart, write_report
+from tests.evaluation.worlds import judged, picture
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; on Debian: apt-get install chromium")
+
+PHONE, DESK = 390, 1280
+DOMAINS = ("plants and gardening", "general object recognition", "food")
+
+_BEFORE = "<script>window.slips = []; addEventListener('error', event => slips.push(event.message));</script>"
+_TELL = """<script>
+const pressed = name => new KeyboardEvent("keydown", {key: name, bubbles: true, cancelable: true});
+const key = name => (document.activeElement || document.body).dispatchEvent(pressed(name));
+const shown = () => [...document.querySelectorAll(".turn")].filter(turn => turn.offsetParent)
+    .map(turn => turn.querySelector("b").textContent);
+const set = (id, value) => { const field = document.getElementById(id); field.value = value; field.dispatchEvent(new Event("input")); };
+const count = () => document.getElementById("count").textContent;
+addEventListener("load", () => { const said = (() => { %s })(); parent.postMessage(JSON.stringify({said, slips}), "*"); });
+</script>"""
+_FRAME = """<body><iframe src="page.html" style="width:%dpx;height:900px;border:0"></iframe><pre id="said"></pre>
+<script>addEventListener("message", event => { document.getElementById("said").textContent = event.data; });</script>"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report of six questions with everything that it can show, and a long word."""
+    turns, traces, costs = [], [], {}
+    for number, verdict in enumerate("cchhmm"):
+        turn = judged(verdict, f"s{number}", domain=DOMAINS[number % 3], ego=number % 2 == 0)[0]
+        said = replace(
+            turn.turn, query=f"Question {number}?", agent_response=f"answer {number} " + "x" * 90 * (number == 2)
+        )
+        turns.append(replace(turn, turn=said))
+        stages = [
+            {"stage": "ground", "seconds": 1.0, "boxes": [[0, 0, 500, 500, "cup"], [300, 200, 800, 700, "cup"]]},
+            {"stage": "dual_answer", "seconds": 3.0, "from_evidence": said.agent_response, "without_evidence": "another thing",
+             "evidence": [{"text": "Evidence. " * 30, "title": "T", "url": "https://pages.example/" + "y" * 80, "score": 0.5}]},
+            {"stage": "verify", "seconds": 0.5, "model": True, "p_yes": 0.75, "reason": "z" * 200},
+            {"stage": "finalise", "seconds": 0.0, "candidate": said.agent_response, "decision": "answered",
+             "signals": {"p_yes": 0.9 - number / 10, "mean_probability": 0.5 + number / 20}, "probability": 0.7},
+        ]  # fmt: skip
+        traces.append(
+            to_view({"batch": 0, "turn": number, "query": said.query, "answer": said.agent_response, "stages": stages})
+        )
+        costs[said.key] = RunLogLine(*said.key, 0, number, 6, 1.0, 6.0, None, None)
+    turns[5] = replace(turns[5], miss=False)  # five answers: enough for curves
+    photos = {f"s{number}": (lambda: picture(size=(1200, 900))) for number in range(6)}
+    part = ReportPart("demo", turns, photos, traces, costs)
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    return write_report(path, [part], {"judge": "j" * 120}).read_text()
+
+
+def in_browser(page: str, folder: Path, script: str, width: int = DESK) -> Any:
+    """What a script in the page returns, once it is loaded in a frame of this width (a window has at least 500 pixels)."""
+    whole = page.replace("<head>", f"<head>{_BEFORE}").replace("</body>", _TELL % script + "</body>")
+    (folder / "page.html").write_text(whole)
+    (folder / "frame.html").write_text(_FRAME % width)
+    assert CHROMIUM is not None
+    command = [
+        CHROMIUM, "--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000",
+        f"--user-data-dir={folder / 'profile'}",
+        "--virtual-time-budget=5000", "--dump-dom", (folder / "frame.html").as_uri(),
+    ]  # fmt: skip
+    dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    said = re.search(r'<pre id="said">(.+?)</pre>', dumped, re.DOTALL)
+    assert said is not None, dumped[-500:]
+    result = json.loads(html.unescape(said[1]))
+    assert result["slips"] == []
+    return result["said"]
+
+
+def test_filters_search_and_rows_choose_turns(page: str, tmp_path: Path) -> None:
+    said = in_browser(page, tmp_path, """
+        const steps = [[shown().length, count()]];
+        set("verdict", "correct"); steps.push([shown(), count()]);
+        set("domain", "plants and gardening"); steps.push([shown(), count()]);
+        document.getElementById("clear").click(); steps.push([shown().length, count()]);
+        set("text", "QUESTION 4?"); steps.push([shown(), count()]);
+        set("text", "");
+        [...document.querySelectorAll("tr[data-filter=picture]")].find(row => row.dataset.value === "other").click();
+        steps.push([shown(), document.getElementById("picture").value]);
+        steps.push([...document.querySelectorAll(".session")].filter(each => each.offsetParent).length);
+        return steps;
+    """)  # fmt: skip
+    assert said == [
+        [6, "6 turns"],
+        [["Question 0?", "Question 1?"], "2 of 6 turns"],
+        [["Question 0?"], "1 of 6 turns"],
+        [6, "6 turns"],
+        [["Question 4?"], "1 of 6 turns"],
+        [["Question 1?", "Question 3?", "Question 5?"], "other"],
+        3,
+    ]
+
+
+def test_keys_walk_through_the_turns_that_are_shown(page: str, tmp_path: Path) -> None:
+    said = in_browser(page, tmp_path, """
+        const here = () => document.activeElement.querySelector("b")?.textContent ?? document.activeElement.id;
+        const steps = [];
+        key("j"); steps.push(here()); key("j"); key("j"); steps.push(here()); key("k"); steps.push(here());
+        key("o"); steps.push(document.activeElement.querySelector("details").open);
+        key("o"); steps.push(document.activeElement.querySelector("details").open);
+        key("3"); document.activeElement.blur(); key("j"); steps.push(here()); key("j"); key("j"); key("j"); key("j"); steps.push(here());
+        key("0"); steps.push(count());
+        key("/"); steps.push(here());
+        key("3"); steps.push(document.getElementById("verdict").value);
+        key("Escape"); steps.push(document.activeElement === document.body);
+        return steps;
+    """)  # fmt: skip
+    assert said == [
+        "Question 0?",
+        "Question 2?",
+        "Question 1?",
+        True,
+        False,
+        "Question 2?",
+        "Question 5?",
+        "6 turns",
+        "text",
+        "",
+        True,
+    ]
+
+
+_WIDTHS = """
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    const wide = [...document.querySelectorAll(".panel, .turn, .card, .stages, .evidence, dl, .filters, .chips")]
+        .filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.className || each.tagName);
+    const images = [...document.images].map(image => image.naturalWidth > 0 && image.getBoundingClientRect().width > 0);
+    return {page: document.documentElement.scrollWidth, wide, images: images.length, drawn: images.every(Boolean),
+        loaded: performance.getEntriesByType("resource").filter(each => !each.name.startsWith("data:")).length,
+        curves: document.querySelectorAll("polyline").length,
+        beside: getComputedStyle(document.querySelector(".session")).gridTemplateColumns.split(" ").length};
+"""
+
+
+@pytest.mark.parametrize(("width", "columns"), [(PHONE, 1), (DESK, 2)])
+def test_nothing_is_wider_than_the_screen_and_nothing_is_fetched(
+    page: str, tmp_path: Path, width: int, columns: int
+) -> None:
+    said = in_browser(page, tmp_path, _WIDTHS, width)
+    assert said == {
+        "page": width, "wide": [], "images": 18, "drawn": True, "loaded": 0, "curves": 3, "beside": columns,
+    }  # fmt: skip
+
+
+def test_text_can_be_read_in_light_and_in_dark(page: str, tmp_path: Path) -> None:
+    """A contrast of 4.5 to 1 at least (WCAG 2.2, success criterion 1.4.3), before and after the key t."""
+    said = in_browser(page, tmp_path, """
+        const light = colour => { const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255)
+            .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+        const ground = node => { for (; node; node = node.parentElement) { const found = getComputedStyle(node).backgroundColor;
+            if (!/, 0\\)$|transparent/.test(found)) return found; } return "rgb(255, 255, 255)"; };
+        const texts = [...document.querySelectorAll("h1, .chip, .groups td, dt, dd, .top b, .keys, .legend, summary, .evidence small")];
+        const contrast = node => { const [a, b] = [light(getComputedStyle(node).color), light(ground(node))].sort((a, b) => b - a);
+            return (a + 0.05) / (b + 0.05); };
+        const least = () => Math.min(...texts.map(contrast));
+        document.documentElement.style.colorScheme = "light";
+        const steps = [light(ground(document.body)), least()];
+        key("t"); steps.push(light(ground(document.body)), least());
+        return steps;
+    """)  # fmt: skip
+    assert said[0] > 0.8 and said[2] < 0.05
+    assert said[1] >= 4.5 and said[3] >= 4.5
+
+
+def test_a_filtered_page_is_found_again_by_its_address(page: str, tmp_path: Path) -> None:
+    linked = page.replace("<head>", "<head><script>location.hash = '#verdict=miss&text=question';</script>")
+    assert in_browser(linked, tmp_path, "return [shown(), count()];") == [["Question 4?"], "1 of 6 turns"]
