@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from agents.base_agent import BaseAgent
@@ -15,6 +14,7 @@ from agents.crag_agent import CragAgent
 from agents.launch import Launch, preset_names
 from agents.profiles import PRESETS, ROOT, SettingsError
 from evaluation.records import EvaluationError
+from evaluation.run.calls import Answering, ReplyCounts
 from evaluation.run.options import reply_cache
 
 __all__ = ["PRESETS", "ROOT", "LaunchedAgent", "launched", "prepare", "presets", "settings_table"]
@@ -25,20 +25,20 @@ BuildAgent = Callable[..., BaseAgent]
 
 @dataclass(frozen=True)
 class LaunchedAgent:
-    """An agent and what a run asks of it beside answers.
+    """An agent, or several that answer as one, and what a run asks of it beside answers.
 
     Attributes:
         warm_up: Loads its models; does nothing when called again.
-        trace_to: Has it write its traces to a file from now on.
+        trace_to: Has it write its traces to a file from now on, or tell them to a listener (``CragAgent.trace_to``).
         models: Role to name of the models that it has loaded.
         replies: Hits and misses so far of its reply cache; None where it has none.
     """
 
-    agent: BaseAgent
+    agent: BaseAgent | Answering
     warm_up: Callable[[], object] = lambda: None
-    trace_to: Callable[[Path], object] = lambda _: None
+    trace_to: Callable[..., object] = lambda *_: None
     models: Callable[[], dict[str, str]] = dict
-    replies: Callable[[], tuple[int, int]] | None = None
+    replies: ReplyCounts | None = None
 
 
 def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
