@@ -64,7 +64,7 @@ def build_nothing(launch: Launch, pipeline: Any, **options: Any) -> TellingAgent
 
 def _reply(request: ChatRequest) -> ChatReply:
     """Right, wrong or missing, by all that was said before: a run that loses or changes an answer gets other scores."""
-    prompt = request.messages[-1].text
+    prompt = request.messages[-1].content
     number = prompt.split("What is number ")[-1].split(" of ")[0]
     answers = (f"Number {number}.", f"It is number 1{number}", "I don't know", "A café in “Zürich”")
     return ChatReply(answers[hashlib.sha256(prompt.encode()).digest()[4] % 4], "stop", logprobs=(-0.1,))
