@@ -17,10 +17,9 @@ from evaluation.records import EvaluationError
 from evaluation.run.options import data_folders, parse
 
 if TYPE_CHECKING:
-    from agents.launch import Launch
     from evaluation.data.crag_dataset import CragDataset, DatasetType
     from evaluation.report.html_report import ReportPart
-    from evaluation.run.launching import BuildAgent, LaunchedAgent
+    from evaluation.run.launching import BuildAgent, Launch, LaunchedAgent
     from evaluation.run.steps import Judging
 
 INTERRUPTED = 130

@@ -17,7 +17,7 @@ from evaluation.records import EvaluationError
 from evaluation.run.calls import Answering, ReplyCounts
 from evaluation.run.options import reply_cache
 
-__all__ = ["PRESETS", "ROOT", "LaunchedAgent", "launched", "prepare", "presets", "settings_table"]
+__all__ = ["PRESETS", "ROOT", "Launch", "LaunchedAgent", "launched", "prepare", "presets", "settings_table"]
 
 BuildAgent = Callable[..., BaseAgent]
 """Takes what ``CragAgent.from_launch`` takes."""
