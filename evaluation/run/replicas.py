@@ -9,6 +9,7 @@ import argparse
 import json
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -29,7 +30,7 @@ START_SECONDS = 600.0
 MOST_DEATHS = 3
 """A replica that dies so often without an answer in between is not started again."""
 
-_END_SECONDS = 10.0  # in which agents remove their copies of indices
+_END_SECONDS = 10.0  # in which agents remove their copies of indices, and a cluster answers
 
 log = logging.getLogger(__name__)
 
@@ -204,8 +205,10 @@ def replicated(
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to Ray's makers
     here: dict[str, Any] = {"address": "local", "include_dashboard": False}
     try:
+        if options.ray_address and "://" not in options.ray_address:
+            _knock(options.ray_address)
         ray.init(**({"address": options.ray_address} if options.ray_address else here), logging_level=logging.WARNING)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise EvaluationError(
             f"no Ray cluster at {options.ray_address or 'this machine'}: {_first_line(error)}"
         ) from error
@@ -222,6 +225,13 @@ def replicated(
             replicas.close()
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nothing listens at HOST:PORT: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), _END_SECONDS).close()
 
 
 def _first_line(error: BaseException) -> str:
