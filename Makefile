@@ -18,6 +18,7 @@ OUT ?= results/demo
 VLLM_VENV ?= .venv-vllm
 TRANSFORMERS5_VENV ?= .venv-transformers5
 WEB_VENV ?= .venv-web
+SCALE_VENV ?= .venv-scale
 
 BIN := $(VENV)/bin
 # The demo uses all cores; tests share them among their workers.
@@ -27,6 +28,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
+INSTALLED_SCALE := $(SCALE_VENV)/.installed
 INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
@@ -34,7 +36,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
 
-.PHONY: help demo web install test test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
+.PHONY: help demo web install test test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
 
 ##@ Run
 help: ## List the targets and the variables
@@ -64,13 +66,21 @@ demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM, print the s
 	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT)
 
-# An environment with a few packages of its own before those of the first: gradio takes an older Pillow.
-$(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
-	$(BIN)/python -m venv $(WEB_VENV)
+# An environment in $(1) with the packages of $(2) before those of the first.
+define layered
+	$(BIN)/python -m venv $(1)
 	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
-		$(BIN)/python -c "$$purelib" > "$$($(WEB_VENV)/bin/python -c "$$purelib")/behind.pth"
-	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements/web.txt
+		$(BIN)/python -c "$$purelib" > "$$($(1)/bin/python -c "$$purelib")/behind.pth"
+	$(1)/bin/pip install --quiet --disable-pip-version-check -r $(2)
 	@touch $@
+endef
+
+# gradio takes an older Pillow.
+$(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
+	$(call layered,$(WEB_VENV),requirements/web.txt)
+
+$(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
+	$(call layered,$(SCALE_VENV),requirements/scale.txt)
 
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
@@ -91,13 +101,12 @@ test: lint ## Run the linters, then all tests
 test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
 
-# A second environment with a few packages of its own before those of the first, torch among them.
+test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas on a local Ray cluster
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py
+
+# torch is among its own packages.
 $(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) requirements/transformers5.txt
-	$(BIN)/python -m venv $(TRANSFORMERS5_VENV)
-	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
-		$(BIN)/python -c "$$purelib" > "$$($(TRANSFORMERS5_VENV)/bin/python -c "$$purelib")/behind.pth"
-	$(TRANSFORMERS5_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements/transformers5.txt
-	@touch $@
+	$(call layered,$(TRANSFORMERS5_VENV),requirements/transformers5.txt)
 
 test-transformers5: $(INSTALLED_TRANSFORMERS5) ## Run the model adapters' tests under transformers 5
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
@@ -134,4 +143,4 @@ lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from re
 	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis

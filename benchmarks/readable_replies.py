@@ -45,10 +45,10 @@ def readers() -> dict[str, Reader]:
     from agents.methods.candidates import candidate_of
     from agents.methods.citations import parse_cited
     from agents.methods.entry_replies import entry_letter, parse_four_steps
+    from agents.methods.first_token import said_yes
     from agents.methods.verification_chain import parse_chain
     from agents.stages.draft import parse_draft
     from agents.stages.knowledge import extracted
-    from agents.stages.relevance import relevant
     from agents.stages.route import parse_flags
     from agents.stages.verify import verdict
     from agents.texts.cut_replies import was_cut
@@ -119,7 +119,7 @@ def readers() -> dict[str, Reader]:
         "cited_answer": cited,
         "cited_answer_reasoned": cited,
         "consistency_judge": lambda reply: yes_or_no(reply.text),
-        "context_relevance": relevant,
+        "context_relevance": said_yes,
         "draft": draft,
         "entity_selection": field("entity", int),
         "entry_answer": brief,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,7 +34,7 @@ class JsonLinesWriter:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
-        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._file.write(_json_line(record))
 
     def sync(self) -> None:
         """Flush to disk (called once a batch)."""
@@ -75,10 +75,26 @@ def repair(path: Path) -> list[dict[str, Any]]:
     if complete and not complete.endswith(b"\n"):
         complete += b"\n"  # the object is whole, only its line break was lost
     if complete != data:
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(complete)
-        part.replace(path)
+        _replace(path, complete)
     return records
+
+
+def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Put these lines in place of the file's; a kill leaves the one or the other."""
+    _replace(path, "".join(_json_line(record) for record in records).encode())
+
+
+def _json_line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 def read_responses(path: Path) -> list[AnsweredTurn]:

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from evaluation.run.options import data_folders, parse
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset, DatasetType
     from evaluation.report.html_report import ReportPart
-    from evaluation.run.launching import BuildAgent
+    from evaluation.run.launching import BuildAgent, Launch, LaunchedAgent
     from evaluation.run.steps import Judging
 
 INTERRUPTED = 130
@@ -74,28 +75,40 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
 
     judging = _judging(options)
     asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
-    launched = launching.launched(options, launch, build)
     parts = []
-    for kind, dataset, folder in asked:
-        made = steps.answer_sessions(
-            launched,
-            dataset,
-            dataset.sessions,
-            folder,
-            console,
-            about=about,
-            tokenizer=options.tokenizer,
-            conversations=options.num_conversations.of(kind),
-            rules=options.rules,
-            resume=options.resume,
-            progress=judging.progress,
-        )
-        if made.interrupted:
-            return INTERRUPTED
-        if options.mode == "both":
-            parts.append(steps.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
+    with _agent(options, launch, about, build) as launched:
+        for kind, dataset, folder in asked:
+            made = steps.answer_sessions(
+                launched,
+                dataset,
+                dataset.sessions,
+                folder,
+                console,
+                about=about,
+                tokenizer=options.tokenizer,
+                conversations=options.num_conversations.of(kind),
+                rules=options.rules,
+                resume=options.resume,
+                progress=judging.progress,
+            )
+            if made.interrupted:
+                return INTERRUPTED
+            if options.mode == "both":
+                parts.append(steps.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
     _report(options, parts, about, judging, console)
     return 0
+
+
+def _agent(
+    options: argparse.Namespace, launch: Launch, about: Mapping[str, Any], build: BuildAgent | None
+) -> AbstractContextManager[LaunchedAgent]:
+    from evaluation.run import launching
+
+    if options.replicas is None:
+        return nullcontext(launching.launched(options, launch, build))
+    from evaluation.run.replicas import replicated
+
+    return replicated(options, about, build)
 
 
 def _judging(options: argparse.Namespace) -> Judging:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
-from PIL import Image
 from tqdm import tqdm
 
 from agents.base_agent import BaseAgent, Message
-from agents.secrets import scrubbed
 from evaluation.data.dataset_images import ImageSource
-from evaluation.files.responses import RESPONSES, JsonLinesWriter, repair
+from evaluation.files.responses import RESPONSES, JsonLinesWriter, repair, rewrite
 from evaluation.files.run_log import RUN_LOG
 from evaluation.records import (
     I_DONT_KNOW,
@@ -27,13 +25,10 @@ from evaluation.records import (
 )
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, queue_schedule, schedule
+from evaluation.run.calls import Answering, Call, OneAgent, Reply, ReplyCounts
 from evaluation.run.truncation import Truncator
 
 log = logging.getLogger(__name__)
-
-
-ReplyCounts = Callable[[], tuple[int, int]]
-"""Hits and misses of a reply cache so far."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Generation:
 
 
 def generate(
-    agent: BaseAgent,
+    agent: BaseAgent | Answering,
     sessions: Sequence[Session],
     images: ImageSource,
     truncator: Truncator,
@@ -70,8 +65,10 @@ def generate(
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
     A batch that raises, or gives a wrong number of answers, is recorded as "I don't know" with the reason in
-    run_log.jsonl; the run goes on. Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
-    ``warm_up`` is called before the first question, unless every one is answered already; ``replies`` before and after each call.
+    run_log.jsonl; the run goes on. Once all are answered the file is in the order in which one agent is asked, whoever answered.
+    Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
+    ``warm_up`` is called before the first question, unless every one is answered already; ``replies`` before and after each call of
+    an agent of this process.
 
     Args:
         conversations: How many sessions are asked, from the first; None: all. By the rules of a release more are begun and some not
@@ -81,9 +78,10 @@ def generate(
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong.
     """
+    answering = OneAgent(agent, replies) if isinstance(agent, BaseAgent) else agent
     order = queue_schedule if rules.organiser_batches else schedule
     try:
-        batches = order([len(session.turns) for session in sessions], agent.get_batch_size(), conversations)
+        batches = order([len(session.turns) for session in sessions], answering.get_batch_size(), conversations)
     except ValueError as error:
         raise EvaluationError(f"the agent's get_batch_size(): {error}") from error
     responses, run_log = output_dir / RESPONSES, output_dir / RUN_LOG
@@ -99,24 +97,18 @@ def generate(
         run_log.unlink(missing_ok=True)
 
     total = sum(map(len, batches))
-    failures = asked = 0
+    failures = 0
     interrupted = False
+    still = [[slot for slot in batch if _key(sessions, slot) not in answers] for batch in batches]
+    still = [batch for batch in still if batch]
     bar = tqdm(total=total, initial=len(answers), desc="answers", unit="turn", disable=not progress)
     with bar, JsonLinesWriter(responses) as out, JsonLinesWriter(run_log) as costs:
         try:
-            for batch in batches:
-                open_slots = [slot for slot in batch if _key(sessions, slot) not in answers]
-                if not open_slots:
-                    continue
-                if warm_up is not None and asked == 0:
-                    warm_up()
-                before = replies() if replies is not None else None
-                made = _ask(agent, sessions, images, open_slots, answers, asked)
-                if replies is not None and before is not None:
-                    hits, misses = (after - earlier for after, earlier in zip(replies(), before, strict=True))
-                    made = [(answer, replace(cost, reply_hits=hits, reply_misses=misses)) for answer, cost in made]
-                asked += 1
-                for slot, (answer, cost) in zip(open_slots, made, strict=True):
+            if warm_up is not None and still:
+                warm_up()
+            asked = answering.answer(still, partial(_call, sessions, images, answers))
+            for number, (call, reply) in enumerate(asked):
+                for slot, (answer, cost) in zip(call.slots, _lines(sessions, call, reply, number), strict=True):
                     session, turn = _at(sessions, slot)
                     answer = truncator.truncate(answer)
                     costs.write(asdict(cost))
@@ -125,7 +117,7 @@ def generate(
                     failures += cost.error is not None
                 costs.sync()
                 out.sync()
-                bar.update(len(open_slots))
+                bar.update(len(call.slots))
         except KeyboardInterrupt:
             interrupted = True
     turns = [
@@ -134,75 +126,60 @@ def generate(
         for slot in batch
         if _key(sessions, slot) in answers
     ]
+    if len(turns) == total and [turn.key for turn in turns] != list(answers):
+        rewrite(responses, [turn.to_dict() for turn in turns])
     return Generation(turns, total, interrupted, failures)
 
 
-def _ask(
-    agent: BaseAgent,
-    sessions: Sequence[Session],
-    images: ImageSource,
-    slots: Sequence[Slot],
-    answers: dict[tuple[str, str], str],
-    number: int,
-) -> list[tuple[str, RunLogLine]]:
-    """One call of the agent: an answer and its cost for each slot."""
-    queries: list[str] = []
-    pictures: list[Image.Image | None] = []
-    histories: list[list[Message]] = []
-    notes: list[str | None] = []
-    for slot in slots:
-        session, turn = _at(sessions, slot)
-        loaded = images.image(session)
-        if loaded.note:
-            log.warning("%s", loaded.note)
-        queries.append(turn.query)
-        # A copy, so that an agent that changes its image does not change it for the next turn of the dialog.
-        pictures.append(loaded.image.copy() if loaded.image is not None else None)
-        histories.append(_history(session, turn, answers))
-        notes.append(loaded.note)
-
-    start = time.perf_counter()
-    replies: list[str] = []
-    error: str | None = None
-    try:
-        replies = agent.batch_generate_response(queries, pictures, histories)
-        if not isinstance(replies, list | tuple) or len(replies) != len(slots):
-            what = f"{len(replies)} answers" if isinstance(replies, list | tuple) else type(replies).__name__
-            error = f"the agent returned {what} for {len(slots)} questions"
-    except Exception as problem:  # one failing batch must not cost the answers of the others
-        log.exception("the agent failed in batch %d", number)
-        error = scrubbed(f"{type(problem).__name__}: {problem}")
-    seconds = time.perf_counter() - start
-    if error is not None:
-        log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, error)
-        replies = [I_DONT_KNOW] * len(slots)
-
+def _lines(sessions: Sequence[Session], call: Call, reply: Reply, number: int) -> list[tuple[str, RunLogLine]]:
+    """An answer and its cost for each slot of a call."""
+    if reply.error is not None:
+        log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, reply.error)
     made = []
-    for position, (slot, reply, note) in enumerate(zip(slots, replies, notes, strict=True)):
+    for position, (slot, answer, note) in enumerate(zip(call.slots, reply.answers, call.notes, strict=True)):
         session, turn = _at(sessions, slot)
-        problem_here = error
-        if not isinstance(reply, str):
-            problem_here = f"the agent returned {type(reply).__name__} instead of text"
-            log.error("%s, %s: %s", session.session_id, turn.interaction_id, problem_here)
-            reply = I_DONT_KNOW
-        reply = reply.encode("utf-8", errors="replace").decode()  # lone surrogates cannot be written
+        error = reply.error
+        if not isinstance(answer, str):
+            error = f"the agent returned {type(answer).__name__} instead of text"
+            log.error("%s, %s: %s", session.session_id, turn.interaction_id, error)
+            answer = I_DONT_KNOW
+        answer = answer.encode("utf-8", errors="replace").decode()  # lone surrogates cannot be written
         made.append(
             (
-                reply,
+                answer,
                 RunLogLine(
                     session_id=session.session_id,
                     interaction_id=turn.interaction_id,
                     batch=number,
                     turn=position,
-                    batch_size=len(slots),
-                    seconds=round(seconds / len(slots), 4),
-                    batch_seconds=round(seconds, 4),
-                    error=problem_here,
+                    batch_size=len(call.slots),
+                    seconds=round(reply.seconds / len(call.slots), 4),
+                    batch_seconds=round(reply.seconds, 4),
+                    error=error,
                     image_note=note,
+                    reply_hits=reply.hits,
+                    reply_misses=reply.misses,
                 ),
             )
         )
     return made
+
+
+def _call(
+    sessions: Sequence[Session], images: ImageSource, answers: Mapping[tuple[str, str], str], slots: Sequence[Slot]
+) -> Call:
+    call = Call(slots, [], [], [], [])
+    for slot in slots:
+        session, turn = _at(sessions, slot)
+        loaded = images.image(session)
+        if loaded.note:
+            log.warning("%s", loaded.note)
+        call.queries.append(turn.query)
+        # A copy, so that an agent that changes its image does not change it for the next turn of the dialog.
+        call.images.append(loaded.image.copy() if loaded.image is not None else None)
+        call.histories.append(_history(session, turn, answers))
+        call.notes.append(loaded.note)
+    return call
 
 
 def _at(sessions: Sequence[Session], slot: Slot) -> tuple[Session, QuestionTurn]:
@@ -215,7 +192,7 @@ def _key(sessions: Sequence[Session], slot: Slot) -> tuple[str, str]:
     return session.session_id, turn.interaction_id
 
 
-def _history(session: Session, turn: QuestionTurn, answers: dict[tuple[str, str], str]) -> list[Message]:
+def _history(session: Session, turn: QuestionTurn, answers: Mapping[tuple[str, str], str]) -> list[Message]:
     messages: list[Message] = []
     for earlier in session.turns[: turn.index]:
         messages.append({"role": "user", "content": earlier.query})

@@ -17,13 +17,14 @@ from agents.launch import Launch, preset_names
 from agents.profiles import PRESETS, PROMPTS, ROOT, SettingsError
 from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
+from evaluation.run.calls import Answering, ReplyCounts
 from evaluation.run.options import reply_cache
 
 if TYPE_CHECKING:
     from agents.models.base import ChatModel
 
 __all__ = [
-    "PRESETS", "ROOT", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "presets", "settings_table",
+    "PRESETS", "ROOT", "Launch", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "presets", "settings_table",
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
@@ -32,20 +33,20 @@ BuildAgent = Callable[..., BaseAgent]
 
 @dataclass(frozen=True)
 class LaunchedAgent:
-    """An agent and what a run asks of it beside answers.
+    """An agent, or several that answer as one, and what a run asks of it beside answers.
 
     Attributes:
         warm_up: Loads its models; does nothing when called again.
-        trace_to: Has it write its traces to a file from now on.
+        trace_to: Has it write its traces to a file from now on, or tell them to a listener (``CragAgent.trace_to``).
         models: Role to name of the models that it has loaded.
         replies: Hits and misses so far of its reply cache; None where it has none.
     """
 
-    agent: BaseAgent
+    agent: BaseAgent | Answering
     warm_up: Callable[[], object] = lambda: None
-    trace_to: Callable[[Path], object] = lambda _: None
+    trace_to: Callable[..., object] = lambda *_: None
     models: Callable[[], dict[str, str]] = dict
-    replies: Callable[[], tuple[int, int]] | None = None
+    replies: ReplyCounts | None = None
 
 
 def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:

@@ -22,6 +22,9 @@ _EXAMPLES = """examples:
   the public validation split with OpenAI's judge (key in OPENAI_API_KEY), task 1 (no web search):
     python local_evaluation.py --dataset-type single-turn --profile gpu --suppress-web-search-api --eval-model gpt-4o-mini
 
+  with four agents side by side, on this machine or on a Ray cluster:
+    python local_evaluation.py --dataset-type both --dataset .cache/datasets --replicas 4 --ray-address 10.0.0.1:6379
+
   continue an interrupted run:
     python local_evaluation.py --dataset-type multi-turn --output-dir results/mine --resume
 
@@ -211,6 +214,17 @@ def build_parser() -> argparse.ArgumentParser:
         help="continue the run in --output-dir; what the judge failed on is judged again",
     )
     run.add_argument(
+        "--replicas",
+        type=int,
+        metavar="N",
+        help="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); None: one, in this process",
+    )
+    run.add_argument(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="Ray cluster on which --replicas run, or auto; None: one is started on this machine",
+    )
+    run.add_argument(
         "--display-conversations",
         type=int,
         metavar="N",
@@ -232,6 +246,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         options.display_conversations = options.rules.displayed
     if options.num_workers < 1:
         parser.error("--num-workers must be at least 1")
+    if options.replicas is not None and options.replicas < 1:
+        parser.error("--replicas must be at least 1")
+    if options.ray_address is not None and options.replicas is None:
+        parser.error("--ray-address goes with --replicas")
     if options.input_file is not None and options.mode != "evaluate":
         parser.error("--input-file goes with --mode evaluate")
     if options.input_file is not None and options.dataset_type == "both":

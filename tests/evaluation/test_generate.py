@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from agents.base_agent import Message
 from evaluation.files.responses import RESPONSES
 from evaluation.files.run_log import RUN_LOG, latency, read_run_log
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
-from evaluation.run.batches import schedule
+from evaluation.run.batches import Slot, schedule
+from evaluation.run.calls import Call, MakeCall, Reply, ask
 from evaluation.run.generate import generate
 from tests.evaluation.slow_agent_run import TURNS
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions
@@ -52,6 +53,26 @@ def test_every_turn_is_written_in_the_organisers_fields(tmp_path: Path) -> None:
     assert last["interaction_id_history"] == [f"s4t{turn}" for turn in range(5)]
     assert (last["turn_idx"], last["total_turn_count"], last["is_ego"]) == (5, 6, True)
     assert _lines(tmp_path, RUN_LOG)[0]["batch_size"] == 4
+
+
+class Backwards:
+    """Answers the last dialog first, one turn a call, as replicas may."""
+
+    def __init__(self) -> None:
+        self.agent = ScriptedAgent()
+
+    def get_batch_size(self) -> int:
+        return self.agent.get_batch_size()
+
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+        for slot in sorted((slot for batch in batches for slot in batch), key=lambda slot: (-slot.session, slot.turn)):
+            call = make([slot])
+            yield call, ask(self.agent, call)
+
+
+def test_whoever_answers_in_another_order_leaves_the_same_file(whole: bytes, tmp_path: Path) -> None:
+    generate(Backwards(), sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False)
+    assert (tmp_path / RESPONSES).read_bytes() == whole
 
 
 def test_histories_hold_our_own_truncated_answers(tmp_path: Path) -> None:

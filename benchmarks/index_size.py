@@ -1,0 +1,289 @@
+"""Time, memory and disk that search indices take at size, with made-up vectors, and what the challenge's would take.
+
+    python -m benchmarks.index_size --pictures 100000 --chunks 1000000
+
+Each kind of index is built at a tenth of its size and at its size by the index builder, opened by the organiser's classes and
+searched, each step in a process of its own. Vectors lie around one topic for every hundred of them, as those of pages about the same
+things do; making them is not counted, and a real encoder's time comes on top. A step that is done is not done again, until
+``--folder`` is removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import multiprocessing
+import resource
+import shutil
+import sys
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+from PIL import Image
+from rich.console import Console
+
+from agents.models.base import FloatArray
+from agents.search.embedding_cache import EmbeddingCache
+from agents.search.hits import Entity
+from agents.search.hub import serve, served_tag, use_local_hub
+from agents.search.index_builder import build_image_index, build_web_index
+from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
+from benchmarks.common import run, table_of
+
+Kind = Literal["pictures", "chunks"]
+
+CHALLENGE = {"pictures": 68_000, "chunks": 2_700_000}
+"""Sizes of the challenge's two indices (its description of the mock search APIs)."""
+
+DIMENSIONS = {"pictures": 768, "chunks": 1024}
+"""Of the challenge's encoders, CLIP ViT-L/14-336 and bge-large-en-v1.5 (their ``config.json``)."""
+
+NEAREST = 10
+"""Asked for by a query: the largest K of a preset (``presets/cruise.toml``)."""
+
+HEADINGS = (
+    *("index", "dim.", "build s", "CPU s", "build GB", "index GB", "cache GB"),
+    *("open s", "first ms", "p50 ms", "p95 ms", "batched ms", "CPU ms", "search GB"),
+)
+
+_ENTITIES = 26 / 68  # a picture, in the challenge's graph
+_TOPIC = 100  # vectors of one topic
+_SPREAD = 0.7  # a vector's own part beside its topic's, which makes neighbours of one topic 0.67 alike
+_ATTRIBUTES = 10
+_VOCABULARY = 5_000
+_BATCH = 16
+_QUERIES = 200
+_ID = "made-up/index"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An index at one size; seconds, bytes.
+
+    Attributes:
+        build_seconds: From rows to the published index, without making vectors.
+        build_cpu: Processor seconds of the same, which another load of the machine does not change as much.
+        build_memory: Most memory of the process that built it.
+        disk: Bytes of the index.
+        cache: Bytes of the embedding cache.
+        open_seconds: Copying it for this process and opening it by the organiser's class.
+        first_seconds: The first query, for which the graph of neighbours is read.
+        p50: Median of a query.
+        p95: 95th percentile of a query.
+        batched: A query in batches of 16.
+        query_cpu: Processor seconds of a query by itself.
+        search_memory: Most memory of the process that searched it.
+    """
+
+    build_seconds: float
+    build_cpu: float
+    build_memory: float
+    disk: float
+    cache: float
+    open_seconds: float
+    first_seconds: float
+    p50: float
+    p95: float
+    batched: float
+    query_cpu: float
+    search_memory: float
+
+
+class MadeUpEncoder:
+    """Vectors of length 1 by content alone; ``seconds`` and processor seconds ``cpu`` are what making them took."""
+
+    def __init__(self, dimensions: int, count: int) -> None:
+        self.fingerprint = f"made up, {dimensions} dimensions"
+        self.seconds = self.cpu = 0.0
+        self._dimensions, self._topics = dimensions, max(1, count // _TOPIC)
+
+    def embed(self, contents: Sequence[str | Image.Image]) -> FloatArray:
+        """Shape (len(contents), dimensions)."""
+        start, start_cpu = time.perf_counter(), time.process_time()
+        made = [self.vector(zlib.crc32(one.encode() if isinstance(one, str) else one.tobytes())) for one in contents]
+        self.seconds += time.perf_counter() - start
+        self.cpu += time.process_time() - start_cpu
+        return np.stack(made)
+
+    def vector(self, seed: int) -> FloatArray:
+        """One vector of shape (dimensions,), near those of its topic."""
+        topic = np.random.default_rng(seed % self._topics).standard_normal(self._dimensions, dtype=np.float32)
+        own = np.random.default_rng([seed, 1]).standard_normal(self._dimensions, dtype=np.float32)
+        vector = topic + _SPREAD * own
+        return cast(FloatArray, vector / np.linalg.norm(vector))
+
+
+def build(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, float]:
+    """Build an index of made-up rows in an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    encoder = MadeUpEncoder(dimensions, count)
+    rows = pictures(count, folder / "pictures") if kind == "pictures" else chunks(count)
+    make: Callable[..., Any] = build_image_index if kind == "pictures" else build_web_index
+    with EmbeddingCache(folder / "embeddings") as cache:
+        start, start_cpu = time.perf_counter(), time.process_time()
+        built = make(rows, encoder, hub=folder / "hub", dataset_id=_ID, cache=cache, progress=sys.stderr.isatty())
+        seconds = time.perf_counter() - start - encoder.seconds
+        cpu = time.process_time() - start_cpu - encoder.cpu
+    sizes = {"disk": _bytes(built.path), "cache": _bytes(folder / "embeddings")}
+    return {"build_seconds": seconds, "build_cpu": cpu, "build_memory": _peak(), **sizes}
+
+
+def search(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, float]:
+    """Open a built index as an agent does, and query it."""
+    use_local_hub(folder / "hub")
+    from cragmm_search.image_search_mock_api.image_kg import CragImageKG
+    from cragmm_search.web_search_mock_api.api.web_index import CragMockWeb
+
+    start = time.perf_counter()
+    tag = served_tag(serve(folder / "hub", _ID))
+    with contextlib.redirect_stdout(io.StringIO()):
+        opened = (CragImageKG if kind == "pictures" else CragMockWeb)(None, None, _ID, tag)
+    open_seconds = time.perf_counter() - start
+    look_up = opened.get_entity_name if kind == "pictures" else opened.get_page_snippet
+    encoder = MadeUpEncoder(dimensions, count)
+
+    def query(seeds: Sequence[int]) -> tuple[float, float]:
+        vectors = np.stack([encoder.vector(seed) for seed in seeds])
+        start, start_cpu = time.perf_counter(), time.process_time()
+        found = opened.vector_db.query(query_embeddings=vectors, n_results=min(NEAREST, count), include=["distances"])
+        for identities in found["ids"]:
+            for identity in identities:
+                look_up(int(identity) if kind == "pictures" else identity)
+        return time.perf_counter() - start, time.process_time() - start_cpu
+
+    first, _ = query([2**32])  # above every crc32: of a topic, but none of the vectors that are there
+    single = np.array([query([2**32 + number]) for number in range(1, 1 + _QUERIES)])
+    batched = [query(range(2**33 + start, 2**33 + start + _BATCH))[0] for start in range(0, _QUERIES, _BATCH)]
+    p50, p95 = np.percentile(single[:, 0], [50, 95])
+    return {
+        "open_seconds": open_seconds,
+        "first_seconds": first,
+        "p50": float(p50),
+        "p95": float(p95),
+        "batched": float(np.median(batched)) / _BATCH,
+        "query_cpu": float(single[:, 1].mean()),
+        "search_memory": _peak(),
+    }
+
+
+def pictures(count: int, folder: Path) -> list[ImageRow]:
+    """Rows of tiny pictures, each of another colour, which are written to the folder."""
+    folder.mkdir(parents=True)
+    rows = []
+    for number in range(count):
+        path = folder / f"{number}.bmp"
+        Image.new("RGB", (8, 8), (number >> 16, number >> 8 & 255, number & 255)).save(path)
+        entity = f"entity {number % max(1, round(count * _ENTITIES))}"
+        attributes = {f"attribute {place}": f"value {place} of {entity}" for place in range(_ATTRIBUTES)}
+        rows.append(ImageRow(path, f"https://pictures.example/{number}.jpg", (Entity(entity, attributes),)))
+    return rows
+
+
+def chunks(count: int) -> list[ChunkRow]:
+    """Rows of as many words as the builder puts into a chunk; three or four chunks a page, as in the challenge."""
+    chance = np.random.default_rng(0)
+    words = ["".join(map(chr, letters)) for letters in chance.integers(97, 123, (_VOCABULARY, 5))]
+    rows = []
+    for number in range(count):
+        page, place = divmod(number * 10, 34)
+        url = f"https://pages.example/{page}"
+        text = " ".join([words[word] for word in chance.integers(0, _VOCABULARY, CHUNK_WORDS)])
+        rows.append(ChunkRow(f"{url}_chunk_{place}", f"page {page}", text, url))
+    return rows
+
+
+def expected(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
+    """Figures of another size, from two that were measured: seconds by a power of the size, bytes by a straight line."""
+    (less, small), (more, large) = at
+
+    def seconds(first: float, second: float) -> float:
+        return float(second * (size / more) ** (math.log(second / first) / math.log(more / less)))
+
+    def space(first: float, second: float) -> float:
+        return second + (second - first) * (size - more) / (more - less)
+
+    bytes_of = {"build_memory", "search_memory", "disk", "cache"}
+    first, second = asdict(small), asdict(large)
+    return Measured(**{k: (space if k in bytes_of else seconds)(first[k], second[k]) for k in first})
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Measure what has not been measured, and print all."""
+    console = Console()
+    done_file = options.folder / "measured.json"
+    done: dict[str, dict[str, float]] = json.loads(done_file.read_text()) if done_file.exists() else {}
+    options.folder.mkdir(parents=True, exist_ok=True)
+    rows: list[tuple[str, str, Measured]] = []
+    for kind in ("pictures", "chunks"):
+        size, dimensions = getattr(options, kind), options.dimensions or DIMENSIONS[kind]
+        at = []
+        for count in (size // 10, size) if size else ():
+            name = f"{kind}-{count}-{dimensions}"
+            folder = options.folder / name
+            for step in (build, search):
+                if f"{name}-{step.__name__}" not in done:
+                    console.print(f"{step.__name__} {name}", highlight=False)
+                    done[f"{name}-{step.__name__}"] = _alone(step, kind, count, dimensions, folder)
+                    done_file.write_text(json.dumps(done, indent=2))
+            shutil.rmtree(folder, ignore_errors=True)
+            at.append((count, Measured(**done[f"{name}-build"], **done[f"{name}-search"])))
+            rows.append((f"{count:,} {kind}", f"{dimensions}", at[-1][1]))
+        if at:
+            rows.append((f"{CHALLENGE[kind]:,} {kind}, computed", f"{dimensions}", expected(at, CHALLENGE[kind])))
+    console.print(table_of("Indices of made-up vectors", HEADINGS, [_shown(*row) for row in rows]))
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0, or 2 for what cannot be measured."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.index_size",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--pictures", type=_size, default=100_000, help="vectors of the image index; 0: none")
+    parser.add_argument("--chunks", type=_size, default=1_000_000, help="vectors of the web index; 0: none")
+    parser.add_argument("--dimensions", type=int, metavar="N", help=f"of a vector (default: {DIMENSIONS})")
+    parser.add_argument("--folder", type=Path, default=Path(".cache/index_size"), help="where indices are built")
+    return run(measure, parser, arguments)
+
+
+def _size(text: str) -> int:
+    size = int(text)
+    if size and size < 100:
+        raise argparse.ArgumentTypeError(f"{size}: at least 100, or 0")
+    return size
+
+
+def _alone(step: Callable[..., dict[str, float]], *arguments: Any) -> dict[str, float]:
+    """What a step returns in a process of its own, whose memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
+        return processes.submit(step, *arguments).result()
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0  # Linux counts in KiB
+
+
+def _bytes(folder: Path) -> float:
+    return float(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
+
+
+def _shown(name: str, dimensions: str, of: Measured) -> list[str]:
+    space = [f"{each / 1e9:.2f}" for each in (of.build_memory, of.disk, of.cache)]
+    times = [f"{1000 * each:.1f}" for each in (of.first_seconds, of.p50, of.p95, of.batched, of.query_cpu)]
+    built = f"{of.build_seconds:.0f}", f"{of.build_cpu:.0f}"
+    return [name, dimensions, *built, *space, f"{of.open_seconds:.1f}", *times, f"{of.search_memory / 1e9:.2f}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""One call of an agent: what it is given, what came of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from PIL import Image
+
+from agents.base_agent import BaseAgent, Message
+from agents.secrets import scrubbed
+from evaluation.records import I_DONT_KNOW
+from evaluation.run.batches import Slot
+
+log = logging.getLogger(__name__)
+
+ReplyCounts = Callable[[], tuple[int, int]]
+"""Hits and misses of a reply cache so far."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A batch of questions; every list has an entry for each slot.
+
+    Attributes:
+        notes: Why there is no image, or None.
+    """
+
+    slots: Sequence[Slot]
+    queries: list[str]
+    images: list[Image.Image | None]
+    histories: list[list[Message]]
+    notes: list[str | None]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of a call.
+
+    Attributes:
+        answers: One for each slot, which an agent may have made of anything but text.
+        seconds: Wall time of the call.
+        error: Why every answer is "I don't know" instead of what the agent said, or None.
+        hits: Replies of chat models that a reply cache gave; None where there is no such cache.
+        misses: Those that it did not hold.
+    """
+
+    answers: Sequence[object]
+    seconds: float
+    error: str | None = None
+    hits: int | None = None
+    misses: int | None = None
+
+
+MakeCall = Callable[[Sequence[Slot]], Call]
+"""Makes the call of a batch; the turns before each of its turns have been answered by then."""
+
+
+class Answering(Protocol):
+    """Answers batches in an order of its own, in which the turns of a dialog follow each other."""
+
+    def get_batch_size(self) -> int:
+        """How many turns an agent takes in one call."""
+        ...
+
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+        """Each call with its reply; the answers of one are known to ``make`` when the next one is taken."""
+        ...
+
+
+class OneAgent:
+    """An agent of this process, asked batch after batch."""
+
+    def __init__(self, agent: BaseAgent, replies: ReplyCounts | None = None) -> None:
+        self._agent, self._replies = agent, replies
+
+    def get_batch_size(self) -> int:
+        """See ``BaseAgent``."""
+        return self._agent.get_batch_size()
+
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+        """See ``Answering``."""
+        for batch in batches:
+            call = make(batch)
+            yield call, ask(self._agent, call, self._replies)
+
+
+def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Reply:
+    """Ask an agent; where it raises or gives a wrong number of answers, each is "I don't know"."""
+    before = replies() if replies is not None else None
+    start = time.perf_counter()
+    answers: Sequence[object] = []
+    error: str | None = None
+    try:
+        answers = agent.batch_generate_response(call.queries, call.images, call.histories)
+        if not isinstance(answers, list | tuple) or len(answers) != len(call.slots):
+            what = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
+            error = f"the agent returned {what} for {len(call.slots)} questions"
+    except Exception as problem:  # one failing batch must not cost the answers of the others
+        log.exception("the agent failed")
+        error = scrubbed(f"{type(problem).__name__}: {problem}")
+    seconds = time.perf_counter() - start
+    if error is not None:
+        answers = [I_DONT_KNOW] * len(call.slots)
+    if replies is None or before is None:
+        return Reply(answers, seconds, error)
+    hits, misses = (after - earlier for after, earlier in zip(replies(), before, strict=True))
+    return Reply(answers, seconds, error, hits, misses)

@@ -1,0 +1,238 @@
+"""Several agents side by side, each in a process of its own that Ray starts on this machine or on others (docs/scale.md).
+
+Questions and answers pass through this process, which alone writes files. Ray is imported when replicas are asked for, and not before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agents.base_agent import BaseAgent
+from agents.secrets import keep_out_of_logs
+from evaluation.records import EvaluationError
+from evaluation.run.assignment import Assignment
+from evaluation.run.batches import Slot
+from evaluation.run.calls import Call, MakeCall, Reply, ask
+from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare
+
+START_SECONDS = 600.0
+"""A replica is started within this: an agent may take 10 minutes (challenge rules)."""
+
+MOST_DEATHS = 3
+"""A replica that dies so often without an answer in between is not started again."""
+
+_END_SECONDS = 10.0  # in which agents remove their copies of indices, and a cluster answers
+
+log = logging.getLogger(__name__)
+
+
+class Replica:
+    """What runs in a process of Ray: an agent, built by the same command line as that of one process."""
+
+    def __init__(self, options: argparse.Namespace, build: BuildAgent | None, folder: str) -> None:
+        os.chdir(folder)  # paths of the command line hold here too
+        keep_out_of_logs()
+        self._options, self._build = options, build
+        self._traces: list[dict[str, Any]] = []
+
+    def start(self) -> tuple[int, dict[str, Any]]:
+        """Build the agent. Returns its batch size and what it is made with.
+
+        Raises:
+            EvaluationError: See ``launching.launched``.
+        """
+        launch, about = prepare(self._options)
+        self._launched = launched(self._options, launch, self._build)
+        self._launched.trace_to(None, self._traces.extend)
+        return self._launched.agent.get_batch_size(), about
+
+    def ask(self, call: Call) -> tuple[Reply, list[dict[str, Any]]]:
+        """The reply to a call, and the traces of its turns."""
+        agent = self._launched.agent
+        assert isinstance(agent, BaseAgent)
+        self._launched.warm_up()
+        self._traces.clear()
+        return ask(agent, call, self._launched.replies), [*self._traces]
+
+    def models(self) -> dict[str, str]:
+        """Role to name of the models that have been loaded."""
+        return self._launched.models()
+
+
+class Replicas:
+    """``Answering`` by replicas; one that dies is started again, and its dialogs are given out again.
+
+    Args:
+        ray: The module, connected to a cluster.
+        count: How many replicas.
+        start: Makes the handle of a new ``Replica``.
+        about: What the replicas have to be made with.
+
+    Raises:
+        EvaluationError: They cannot be started, or are made with something else.
+    """
+
+    def __init__(self, ray: Any, count: int, start: Callable[[], Any], about: Mapping[str, Any]) -> None:
+        self._ray, self._start, self._about = ray, start, about
+        self._trace: Path | None = None
+        self._replicas = [start() for _ in range(count)]
+        starting = [replica.start.remote() for replica in self._replicas]
+        try:
+            self._batch_sizes = [self._started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
+        except ray.exceptions.GetTimeoutError as error:
+            up, _ = ray.wait(starting, num_returns=count, timeout=0)
+            raise EvaluationError(f"{len(up)} of {count} replicas started within {START_SECONDS:.0f} s") from error
+        except ray.exceptions.RayTaskError as error:
+            raise EvaluationError(f"a replica cannot be started: {error.cause}") from error
+        except ray.exceptions.RayActorError as error:
+            raise EvaluationError(f"a replica cannot be started: {error}") from error
+
+    def get_batch_size(self) -> int:
+        """Of each agent."""
+        return self._batch_sizes[0]
+
+    def trace_to(self, path: Path) -> None:
+        """Write traces of all replicas to a file, calls counted as run_log.jsonl counts them."""
+        self._trace = path
+
+    def models(self) -> dict[str, str]:
+        """Role to name of the models that the replicas have loaded."""
+        found: dict[str, str] = {}
+        for replica in self._replicas:
+            try:
+                found |= self._ray.get(replica.models.remote(), timeout=_END_SECONDS)
+            except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
+                log.warning("a replica does not say what models it has: %s", _first_line(error))
+        return found
+
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+        """See ``Answering``.
+
+        Raises:
+            EvaluationError: Every replica has died ``MOST_DEATHS`` times in a row, or none can be started.
+        """
+        ray = self._ray
+        work = Assignment(batches, self.get_batch_size(), len(self._replicas))
+        under_way: dict[Any, tuple[int, Call | None]] = {}  # by Ray's reference; None: the replica is being started
+        free = set(range(len(self._replicas)))
+        deaths = [0] * len(self._replicas)
+        calls = 0
+        while not work.finished:
+            for number in sorted(free):
+                if slots := work.next_batch(number):
+                    call = make(slots)
+                    under_way[self._replicas[number].ask.remote(call)] = number, call
+                    free.remove(number)
+            only_starting = all(call is None for _, call in under_way.values())
+            ready, _ = (
+                ray.wait([*under_way], timeout=START_SECONDS if only_starting else None) if under_way else ([], [])
+            )
+            if not ready:
+                raise EvaluationError("no replica is left; the answers made are kept, and --resume asks for the others")
+            number, asked = under_way.pop(ready[0])
+            try:
+                found = ray.get(ready[0])
+            except ray.exceptions.RayTaskError as error:
+                raise EvaluationError(f"replica {number}: {error.cause}") from error
+            except ray.exceptions.RayActorError as error:
+                deaths[number] += 1
+                log.warning("replica %d died (%s); its dialogs are asked on others", number, _first_line(error))
+                work.lost(number)
+                ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
+                if deaths[number] < MOST_DEATHS:
+                    self._replicas[number] = self._start()
+                    under_way[self._replicas[number].start.remote()] = number, None
+                continue
+            free.add(number)
+            if asked is None:
+                self._started(found)
+                continue
+            deaths[number] = 0
+            reply, traces = found
+            self._write(traces, calls)
+            calls += 1
+            work.answered(number)
+            yield asked, reply
+
+    def close(self) -> None:
+        """End the replicas as a process ends, which Ray's kill would not do: each removes its copies of indices."""
+        ending = [replica.__ray_terminate__.remote() for replica in self._replicas]
+        self._ray.wait(ending, num_returns=len(ending), timeout=_END_SECONDS)
+
+    def _started(self, answer: tuple[int, Mapping[str, Any]]) -> int:
+        batch_size, about = answer
+        if about != self._about:
+            raise EvaluationError(
+                f"a replica is made with {about}, not with {self._about}: every machine needs the same checkout and the same environment"
+            )
+        return batch_size
+
+    def _write(self, traces: Sequence[Mapping[str, Any]], call: int) -> None:
+        if self._trace is not None:
+            lines = (json.dumps({**trace, "batch": call}, ensure_ascii=False) + "\n" for trace in traces)
+            with self._trace.open("a", encoding="utf-8", errors="replace") as file:
+                file.writelines(lines)
+
+
+@contextmanager
+def replicated(
+    options: argparse.Namespace, about: Mapping[str, Any], build: BuildAgent | None = None
+) -> Iterator[LaunchedAgent]:
+    """The ``options.replicas`` agents of a command line on the cluster at ``options.ray_address``, or on one started for them here.
+
+    On a cluster with GPUs each replica has one to itself.
+
+    Args:
+        about: What the run is made with (``launching.prepare``); every replica has to be made with the same.
+        build: Builds an agent instead of ``CragAgent.from_launch``; its module can be imported on every machine.
+
+    Raises:
+        EvaluationError: Ray is not installed, there is no cluster, it has too few GPUs, or the replicas cannot be started.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise EvaluationError("--replicas takes Ray: pip install -r requirements/scale.txt") from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to Ray's makers
+    here: dict[str, Any] = {"address": "local", "include_dashboard": False}
+    try:
+        if options.ray_address and "://" not in options.ray_address:
+            _knock(options.ray_address)
+        ray.init(**({"address": options.ray_address} if options.ray_address else here), logging_level=logging.WARNING)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise EvaluationError(
+            f"no Ray cluster at {options.ray_address or 'this machine'}: {_first_line(error)}"
+        ) from error
+    try:
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        if 0 < gpus < options.replicas:
+            raise EvaluationError(f"{options.replicas} replicas take a GPU each; the cluster has {gpus}")
+        place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
+        start = partial(place.remote, options, build, str(Path.cwd()))
+        replicas = Replicas(ray, options.replicas, start, about)
+        try:
+            yield LaunchedAgent(replicas, trace_to=replicas.trace_to, models=replicas.models)
+        finally:
+            replicas.close()
+    finally:
+        ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nothing listens at HOST:PORT: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), _END_SECONDS).close()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,70 @@
+"""Agents that Ray builds in processes of its own for test_replicas; they tell what they were asked in a file of the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from agents.base_agent import Message
+from agents.crag_agent import CragAgent
+from agents.launch import Launch
+from agents.model_set import ModelSet
+from agents.models.base import ChatReply, ChatRequest
+from tests.agent.scripted import ScriptedChat
+
+ASKED = "asked.txt"
+FATAL = "fatal.txt"
+"""``once:QUERY`` or ``always:QUERY``: the first agent that is asked it dies, or each does."""
+
+
+class TellingAgent(CragAgent):
+    """The agent of a preset, whose answers depend on all earlier ones of the dialog; tells its process and each query."""
+
+    folder: Path
+
+    def batch_generate_response(
+        self,
+        queries: Sequence[str],
+        images: Sequence[Image.Image | None],
+        message_histories: Sequence[Sequence[Message]] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Die (by SIGKILL), or answer as ``CragAgent``."""
+        with (self.folder / ASKED).open("a") as file:  # one write, which other processes do not break up
+            file.write("".join(f"{os.getpid()}\t{query}\n" for query in queries))
+        fatal = self.folder / FATAL
+        how_often, query = fatal.read_text().split(":") if fatal.exists() else ("", "")
+        if query in queries:
+            if how_often == "once":
+                fatal.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().batch_generate_response(queries, images, message_histories, **kwargs)
+
+
+def build(launch: Launch, pipeline: Any, **options: Any) -> TellingAgent:
+    """An agent without weights, in place of ``CragAgent.from_launch``."""
+    models = ModelSet(launch.profile, launch.cache, ready={"chat": ScriptedChat(_reply)})
+    agent = TellingAgent.from_launch(launch, pipeline, models=models)
+    agent.folder = launch.cache
+    return agent
+
+
+def build_nothing(launch: Launch, pipeline: Any, **options: Any) -> TellingAgent:
+    """Fails as an agent does whose model is missing."""
+    from agents.models.base import ModelError
+
+    raise ModelError("there are no weights")
+
+
+def _reply(request: ChatRequest) -> ChatReply:
+    """Right, wrong or missing, by all that was said before: a run that loses or changes an answer gets other scores."""
+    prompt = request.messages[-1].content
+    number = prompt.split("What is number ")[-1].split(" of ")[0]
+    answers = (f"Number {number}.", f"It is number 1{number}", "I don't know", "A café in “Zürich”")
+    return ChatReply(answers[hashlib.sha256(prompt.encode()).digest()[4] % 4], "stop", logprobs=(-0.1,))

@@ -1,0 +1,150 @@
+"""A data set answered by replicas on a real local cluster, where Ray is installed (`make test-scale`)."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
+from ray.cluster_utils import Cluster  # noqa: E402
+
+from evaluation.files.outputs import ALL_TURNS, SCORES  # noqa: E402
+from evaluation.files.responses import RESPONSES, read_responses  # noqa: E402
+from evaluation.files.run_log import read_run_log  # noqa: E402
+from evaluation.files.traces import TRACE, match_traces, read_traces  # noqa: E402
+from evaluation.run import replicas  # noqa: E402
+from evaluation.run.command import main  # noqa: E402
+from tests.evaluation.replica_agents import ASKED, FATAL, build, build_nothing  # noqa: E402
+from tests.evaluation.worlds import picture, row, write_dataset  # noqa: E402
+
+TURNS = {"a": 3, "b": 1, "c": 4, "d": 2, "e": 5, "f": 1, "g": 2, "h": 3, "i": 1, "j": 2, "k": 4, "l": 2}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve dialogs, each turn with a query of its own."""
+    rows = [row(name, turns, "v0.1.2", picture(), None) for name, turns in TURNS.items()]
+    for record in rows:
+        for turn in record["turns"]:
+            turn["query"] = turn["query"].replace("?", f" of {record['session_id']}?")
+    return write_dataset(tmp_path_factory.mktemp("data"), rows, "v0.1.2")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a cluster of two nodes, as two machines would be."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    yield made.address
+    made.shutdown()
+
+
+def _run(data: Path, folder: Path, *arguments: str, build: Callable[..., Any] = build) -> tuple[int, str]:
+    """The exit status and what was printed."""
+    console = Console(file=io.StringIO(), width=200)
+    places = ["--dataset", str(data), "--cache", str(folder / "cache"), "--output-dir", str(folder)]
+    agent = ["--preset", "vlm_only", "--suppress-web-search-api", "--suppress-image-search-api"]
+    rest = ["--dataset-type", "multi-turn", "--eval-model", "None", "--no-progress", "--no-report"]
+    (folder / "cache").mkdir(parents=True, exist_ok=True)
+    status = main([*places, *agent, *rest, *arguments], console, build)
+    return status, console.file.getvalue()  # type: ignore[attr-defined]
+
+
+Left = tuple[bytes, str, dict[str, Any]]
+
+
+def _left_behind(folder: Path) -> Left:
+    """Answers, judged turns and scores."""
+    scores = json.loads((folder / SCORES).read_text())
+    table = pd.read_csv(folder / ALL_TURNS)[["interaction_id", "agent_response", "is_correct", "is_miss"]]
+    return (folder / RESPONSES).read_bytes(), table.to_json(), {name: scores[name] for name in ("all", "ego")}
+
+
+@pytest.fixture(scope="module")
+def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """What one process leaves behind."""
+    folder = tmp_path_factory.mktemp("alone")
+    assert _run(data, folder)[0] == 0
+    left = _left_behind(folder)
+    counts = [left[2]["all"][name] for name in ("correct", "miss", "hallucination")]
+    assert all(counts) and sum(counts) == sum(TURNS.values()), counts
+    return left
+
+
+def _asked(folder: Path) -> list[tuple[int, str]]:
+    """Process and query of every question, in their order."""
+    lines = (folder / "cache" / ASKED).read_text().splitlines()
+    return [(int(process), query) for process, query in (line.split("\t") for line in lines)]
+
+
+def test_two_replicas_of_which_one_is_killed_answer_as_one_process(
+    data: Path, alone: Left, cluster: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / FATAL).write_text("once:What is number 1 of a?")
+    status, told = _run(data, tmp_path, "--replicas", "2", "--ray-address", cluster)
+    assert status == 0, told
+    assert _left_behind(tmp_path) == alone
+    assert not (tmp_path / "cache" / FATAL).exists()
+
+    asked = _asked(tmp_path)
+    victim = next(process for process, query in asked if query == "What is number 1 of a?")
+    assert victim != os.getpid() and len({process for process, _ in asked}) >= 2
+    again = {query: times for query, times in Counter(query for _, query in asked).items() if times > 1}
+    assert "What is number 1 of a?" in again and set(again.values()) == {2}
+    assert len(again) <= 4  # the batch that was under way, and no answer that had been made
+    assert [query for process, query in asked if process == victim][-len(again) :] == list(again)
+
+    homes = defaultdict(set)
+    for process, query in asked:
+        homes[query.split(" of ")[1]].add(process)
+    moved = {query.split(" of ")[1] for query in again}
+    assert {session for session, processes in homes.items() if len(processes) > 1} <= moved
+
+    turns, costs = read_responses(tmp_path / RESPONSES), read_run_log(tmp_path)
+    traces = match_traces(turns, read_traces(tmp_path / TRACE), costs)
+    assert len(traces) == len(costs) == len(turns)
+    for turn in turns:
+        cost, trace = costs[turn.key], traces[turn.key]
+        assert (trace.query, trace.batch, trace.turn) == (turn.query, cost.batch, cost.turn)
+
+
+def test_when_none_is_left_the_answers_are_kept_and_another_number_resumes(
+    data: Path, alone: Left, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "MOST_DEATHS", 1)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / FATAL).write_text("always:What is number 2 of e?")
+    status, told = _run(data, tmp_path, "--replicas", "1", "--ray-address", cluster)
+    assert status == 2 and "--resume" in told
+    kept = (tmp_path / RESPONSES).read_bytes().splitlines()
+    assert 0 < len(kept) < sum(TURNS.values())
+
+    (tmp_path / "cache" / FATAL).unlink()
+    (tmp_path / "cache" / ASKED).unlink()
+    assert _run(data, tmp_path, "--replicas", "2", "--ray-address", cluster, "--resume")[0] == 0
+    assert _left_behind(tmp_path) == alone
+    assert len(_asked(tmp_path)) == sum(TURNS.values()) - len(kept)
+
+
+def test_a_replica_that_cannot_be_built_is_told_in_one_line(data: Path, tmp_path: Path) -> None:
+    """On a cluster that the command starts for itself."""
+    status, told = _run(data, tmp_path, "--replicas", "1", build=build_nothing)
+    assert status == 2
+    assert told.strip().splitlines()[-1] == "error: a replica cannot be started: there are no weights"
+    assert not ray.is_initialized()
+
+
+def test_an_address_where_nothing_listens(data: Path, tmp_path: Path) -> None:
+    status, told = _run(data, tmp_path, "--replicas", "1", "--ray-address", "127.0.0.1:1")
+    assert status == 2 and "no Ray cluster at 127.0.0.1:1" in told
