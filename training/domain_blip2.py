@@ -20,13 +20,12 @@ from PIL import Image
 from transformers import Trainer, TrainingArguments
 
 from agents.linear_head import LinearHead, rows_of
-from agents.models.encoders.blip2 import Blip2QFormer
+from agents.models.encoders.blip2 import Blip2QFormer, joint_tokens, text_token
 from training.chat_examples import TrainingDataError, is_held_out
 from training.command_line import parser_of, run_command
 from training.domain_router import TYPES, DomainExample, described, features_of, read_domains, trained_on
 from training.fit import quiet_options, run_trainer
 from training.logistic import rates
-from training.public_test import TEST_SPLIT
 
 HEAD = "head.json"
 
@@ -57,24 +56,11 @@ class DomainModel(torch.nn.Module):
         Returns:
             Shape (rows, 2 x projection size).
         """
-        blip = self.model
         with torch.no_grad():
-            sight = blip.vision_model(pixel_values=pixel_values).last_hidden_state
-        queries = blip.query_tokens.expand(len(input_ids), -1, -1)
-        joint = blip.qformer(
-            query_embeds=blip.embeddings(input_ids=input_ids, query_embeds=queries),
-            query_length=queries.shape[1],
-            attention_mask=torch.cat([attention_mask.new_ones(queries.shape[:2]), attention_mask], dim=1),
-            encoder_hidden_states=sight,
-            encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
-        ).last_hidden_state[:, : queries.shape[1]]
-        text = blip.qformer(
-            query_embeds=blip.embeddings(input_ids=input_ids), query_length=0, attention_mask=attention_mask
-        ).last_hidden_state[:, 0]
-        tokens = torch.nn.functional.normalize(blip.vision_projection(joint), dim=-1)
-        means = torch.nn.functional.normalize(tokens.mean(dim=1), dim=-1)
-        words = torch.nn.functional.normalize(blip.text_projection(text), dim=-1)
-        return torch.cat([means * seen.unsqueeze(1).to(means.dtype), words], dim=1)
+            sight = self.model.vision_model(pixel_values=pixel_values).last_hidden_state
+        means = joint_tokens(self.model, input_ids, attention_mask, sight).mean(dim=1)
+        means = torch.nn.functional.normalize(means, dim=-1) * seen.unsqueeze(1).to(means.dtype)
+        return torch.cat([means, text_token(self.model, input_ids, attention_mask)], dim=1)
 
     def forward(
         self,
@@ -206,11 +192,10 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
     """
-    if arguments.split == TEST_SPLIT:
-        raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
+    data = trained_on(arguments)
     examples = read_domains(arguments, TYPES, arguments.split)
     tuning = Tuning(
-        trained_on(arguments),
+        data,
         held_out=arguments.held_out,
         epochs=arguments.epochs,
         learning_rate=arguments.learning_rate,

@@ -29,6 +29,7 @@ from evaluation.data.crag_dataset import DatasetType, load
 from training.chat_examples import TrainingDataError
 from training.command_line import parser_of, run_command
 from training.logistic import cross_validate, fit, fitted_on, rates, save
+from training.public_test import TEST_SPLIT
 
 TYPES: tuple[DatasetType, ...] = get_args(DatasetType)
 _BATCH = 16
@@ -72,7 +73,13 @@ def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], sp
 
 
 def trained_on(arguments: argparse.Namespace) -> str:
-    """The name of the data in a head's file."""
+    """The name of the data in a head's file.
+
+    Raises:
+        TrainingDataError: The split is the test split.
+    """
+    if arguments.split == TEST_SPLIT:
+        raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
     name = arguments.dataset.name if arguments.dataset is not None else "crag-mm"
     return f"{name} {arguments.revision} {arguments.split}"
 
@@ -111,6 +118,7 @@ def run(arguments: argparse.Namespace) -> None:
         EvaluationError, ModelError, SettingsError, TrainingDataError: Something is missing; the message says what.
     """
     types = TYPES if arguments.dataset_type == "both" else (arguments.dataset_type,)
+    data = f"{trained_on(arguments)} ({', '.join(types)})"
     spec = load_profile(arguments.profile).models.get("domain_classifier", {})
     if "features" not in spec:
         raise TrainingDataError(f"profile {arguments.profile!r} has no domain_classifier with a table 'features'")
@@ -128,7 +136,7 @@ def run(arguments: argparse.Namespace) -> None:
         guesses = [each[0].name for batch in _batches(examples, "zero-shot") for each in zero_shot.classify(*batch)]
         accuracy |= rates("zero_shot", guesses, labels)
     fitted = fit(features, labels, strength=_STRENGTH)
-    head = described(fitted, extractor.name, examples, f"{trained_on(arguments)} ({', '.join(types)})", accuracy)
+    head = described(fitted, extractor.name, examples, data, accuracy)
     if arguments.measure:
         others = read_domains(arguments, types, arguments.measure)
         found = rates("", head.predict(features_of(extractor, others)), [example.domain for example in others])

@@ -62,12 +62,16 @@ class SampleEncoder:
 
     def padded(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
         """One row a sample: padding, prompt, reply, padding. All samples have images, or none has."""
-        messages = [self._messages(sample) for sample in samples]
-        texts = [self._checkpoint.render(row) for row in messages]
-        images = [[image for message in row for image in message.images] for row in messages]
-        inputs = dict(self._checkpoint.inputs(texts, images))
+        inputs = self.prompts([sample.example for sample in samples])
         replies = [self.reply_ids(sample.reply) for sample in samples]
         return with_replies(inputs, replies, self._checkpoint.tokenizer.pad_token_id)
+
+    def prompts(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
+        """The model's input for requests alone, one row each, padded on the left. All have images, or none has."""
+        messages = [self.messages(example) for example in examples]
+        texts = [self._checkpoint.render(row) for row in messages]
+        images = [[image for message in row for image in message.images] for row in messages]
+        return dict(self._checkpoint.inputs(texts, images))
 
     def packed(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
         """All samples in one row, each seeing itself alone: positions begin at 0 for each, by which transformers' mask parts them."""
@@ -75,7 +79,7 @@ class SampleEncoder:
         labels: list[int] = []
         positions: list[int] = []
         for sample in samples:
-            text = self._checkpoint.render(self._messages(sample))
+            text = self._checkpoint.render(self.messages(sample.example))
             prompt = self._checkpoint.tokenizer.encode(text, add_special_tokens=False)
             reply = self.reply_ids(sample.reply)
             ids += prompt + reply
@@ -93,8 +97,9 @@ class SampleEncoder:
         scaling: dict[str, Any] = getattr(self._checkpoint.model.config.get_text_config(), "rope_scaling", None) or {}
         return "mrope_section" in scaling
 
-    def _messages(self, sample: Sample) -> tuple[ChatMessage, ...]:
-        messages = sample.example.load_messages()
+    def messages(self, example: Example) -> tuple[ChatMessage, ...]:
+        """The messages of a request as the model gets them: images scaled down, or none where it sees none."""
+        messages = example.load_messages()
         if not self._checkpoint.sees:
             return tuple(replace(message, images=()) for message in messages)
         scaled = (tuple(rgb_within(image, MAX_IMAGE_SIDE) for image in message.images) for message in messages)
@@ -124,11 +129,18 @@ def with_replies(
         "attention_mask": torch.cat([mask, given.to(mask.dtype)], dim=1),
         "labels": torch.cat([torch.full_like(prompt, IGNORED), added.masked_fill(given == 0, IGNORED)], dim=1),
     }
-    across = inputs.get("cross_attention_mask")
-    if across is not None:  # Mllama: rows of tokens by images and tiles; a reply sees what its prompt's end sees
-        seen = across[:, -1:].expand(-1, added.shape[1], -1, -1)
-        result["cross_attention_mask"] = torch.cat([across, seen], dim=1)
+    if "cross_attention_mask" in inputs:
+        result["cross_attention_mask"] = seen_by_replies(inputs["cross_attention_mask"], added.shape[1])
     return result
+
+
+def seen_by_replies(across: torch.Tensor, tokens: int) -> torch.Tensor:
+    """Mllama's cross-attention mask for prompts with ``tokens`` of reply behind them, which see what the prompt's end sees.
+
+    Args:
+        across: Shape (rows, prompt, images, tiles).
+    """
+    return torch.cat([across, across[:, -1:].expand(-1, tokens, -1, -1)], dim=1)
 
 
 def groups_of(

@@ -4,7 +4,6 @@
 
 A question is easy where a strong model answered it right: --strong names that model's judged run over the same split. Without it the
 model's own recorded replies decide. Each stage goes on from the adapter of the one before; OUT gets the last one as ``adapter/``.
-trl's trainer has no place for Mllama's cross-attention inputs: Llama-3.2-Vision is trained by ``training.sft`` and ``training.dpo``.
 """
 
 from __future__ import annotations
@@ -14,26 +13,31 @@ import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from trl import GRPOConfig, GRPOTrainer
 
-from agents.models.chat.prompt_fitting import MAX_IMAGE_SIDE
+from agents.models.base import ChatMessage
 from agents.models.chat.transformers_checkpoint import Checkpoint
-from agents.models.pixels import rgb_within
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
 from training.adapters import ADAPTER, load_base, lora_config
 from training.chat_examples import Example, TrainingDataError
 from training.collect import judged_replies, questions
 from training.command_line import Run, read_data, run_command, training_parser, write_about
+from training.encoding import SampleEncoder, seen_by_replies
 from training.fit import common_options, run_trainer
 
 Reward = Callable[..., list[float]]
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
 """The challenge's own scale, which Dianping (arXiv 2508.10337) took for the reward."""
+
+SIGHT = ("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask", "cross_attention_mask")
+"""What Mllama takes beside the tokens, each with one row a prompt."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,50 @@ class PromptTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not typed for 
         if not isinstance(prompts[0], str):
             return super()._tokenize_prompts(prompts)
         return [self._tokenizer.encode(prompt, add_special_tokens=False) for prompt in prompts], None, {}
+
+
+class CrossAttentionTrainer(PromptTrainer):
+    """The trainer for Mllama, whose pictures trl has no place for: to trl its prompts are text alone.
+
+    What the model needs of the pictures (``SIGHT``) is put beside the tokens wherever the model is asked.
+
+    Args:
+        sight: From the places of examples to their ``SIGHT``; {} for a model or questions without pictures.
+    """
+
+    def __init__(self, sight: Callable[[Sequence[int]], dict[str, torch.Tensor]], **options: Any) -> None:
+        super().__init__(**options)
+        self._sight_of = sight
+        self._sight: dict[str, torch.Tensor] = {}
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._sight = self._sight_of([row["place"] for row in inputs])
+        return {**super()._generate_and_score_completions(inputs), **self._sight}  # shuffled and split with the rest
+
+    def _generate_single_turn(self, prompt_ids: Any, images: Any, fields: Any, *rest: Any, **more: Any) -> Any:
+        return super()._generate_single_turn(prompt_ids, images, {**fields, **self._sight}, *rest, **more)
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+        self._sight = {name: inputs[name] for name in SIGHT if name in inputs}
+        return super()._compute_loss(model, inputs)
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: Any = None, **more: Any
+    ) -> Any:
+        if not self._sight:
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, **more
+            )
+        more["pixel_values"] = None  # they are in ``_sight``
+        parts = []
+        for start in range(0, len(input_ids), batch_size or len(input_ids)):
+            rows = slice(start, start + (batch_size or len(input_ids)))
+            sight = {name: value[rows] for name, value in self._sight.items()}
+            sight["cross_attention_mask"] = seen_by_replies(sight["cross_attention_mask"], logits_to_keep)
+            seeing = partial(model, **sight)
+            tokens = input_ids[rows], attention_mask[rows]
+            parts.append(super()._get_per_token_logps_and_entropies(seeing, *tokens, logits_to_keep, **more))
+        return tuple(torch.cat(part) if part[0] is not None else None for part in zip(*parts, strict=True))
 
 
 def reward_of(examples: Sequence[Example], judge: Judge) -> Reward:
@@ -97,23 +145,45 @@ def curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int = 0) 
 
 
 def prompts_of(examples: Sequence[Example], checkpoint: Checkpoint) -> Any:
-    """The data set of trl: rendered prompts for a text model, messages with images for one that sees."""
+    """The data set of trl: messages with their pictures for a model that takes them among the tokens, rendered prompts for any other."""
     import datasets
 
+    encoder = SampleEncoder(checkpoint)
+
+    def content(message: ChatMessage) -> list[dict[str, Any]]:
+        pictures = [{"type": "image", "image": image} for image in message.images]
+        return [*pictures, {"type": "text", "text": message.content}]
+
     def rows(batch: dict[str, list[int]]) -> dict[str, list[Any]]:
-        chosen = [examples[number] for number in batch["place"]]
-        if not checkpoint.sees:
-            return {**batch, "prompt": [checkpoint.render(row.load_messages()) for row in chosen]}
-        return {
-            **batch,
-            "prompt": [[{"role": part.role, "content": part.content} for part in row.messages] for row in chosen],
-            "images": [
-                [rgb_within(image, MAX_IMAGE_SIDE) for part in row.load_messages() for image in part.images]
-                for row in chosen
-            ],
-        }
+        asked = [encoder.messages(examples[number]) for number in batch["place"]]
+        if crosses(checkpoint) or not checkpoint.sees:
+            return {**batch, "prompt": [checkpoint.render(messages) for messages in asked]}
+        return {**batch, "prompt": [[{"role": part.role, "content": content(part)} for part in row] for row in asked]}
 
     return datasets.Dataset.from_dict({"place": list(range(len(examples)))}).with_transform(rows)
+
+
+def crosses(checkpoint: Checkpoint) -> bool:
+    """Whether a model attends to its pictures apart from its tokens, as Mllama does."""
+    return bool(checkpoint.model.config.model_type == "mllama")
+
+
+def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: Any) -> GRPOTrainer:
+    """The trainer that suits a model, over the requests of some examples.
+
+    Args:
+        options: Of trl's ``GRPOTrainer``.
+    """
+    options |= {"train_dataset": prompts_of(examples, checkpoint)}
+    if not crosses(checkpoint):
+        return PromptTrainer(**options, processing_class=checkpoint.processor or checkpoint.tokenizer)
+    encoder = SampleEncoder(checkpoint)
+
+    def sight(places: Sequence[int]) -> dict[str, torch.Tensor]:
+        inputs = encoder.prompts([examples[place] for place in places])
+        return {name: inputs[name] for name in SIGHT if name in inputs}
+
+    return CrossAttentionTrainer(sight, **options, processing_class=checkpoint.tokenizer)
 
 
 def train_stage(
@@ -126,13 +196,11 @@ def train_stage(
         vllm: Whether vLLM samples the replies, on a GPU.
 
     Raises:
-        TrainingDataError: The model is an Mllama, or the memory of the device is full.
+        TrainingDataError: vLLM is to sample for an Mllama, or the memory of the device is full.
     """
     checkpoint = load_base(model, run.recipe, run.device)
-    if checkpoint.model.config.model_type == "mllama":
-        raise TrainingDataError(
-            "trl's GRPO has no place for Mllama's cross-attention inputs; train Llama-3.2-Vision with training.sft or training.dpo"
-        )
+    if vllm and crosses(checkpoint):
+        raise TrainingDataError("trl hands vLLM no pictures for Llama-3.2-Vision; leave out --vllm")
     network: Any = checkpoint.model
     if earlier is not None:
         from peft import PeftModel
@@ -149,12 +217,12 @@ def train_stage(
         beta=recipe.grpo.beta,
         use_vllm=vllm,
     )
-    trainer = PromptTrainer(
+    trainer = trainer_for(
+        stage.examples,
+        checkpoint,
         model=network,
         reward_funcs=reward_of(stage.examples, judge),
         args=config,
-        train_dataset=prompts_of(stage.examples, checkpoint),
-        processing_class=checkpoint.processor or checkpoint.tokenizer,
         peft_config=lora_config(recipe) if earlier is None else None,
     )
     title = f"{recipe.name}, stage {stage.name}"
@@ -174,7 +242,8 @@ def run(arguments: argparse.Namespace) -> None:
     right = None
     if arguments.strong is not None:
         right = {row.turn.key for row in read_turn_table(arguments.strong) if row.correct}
-    easy, hard = split_by_difficulty(examples, right)
+    pictured = [row for row in examples if row.images]  # a batch has pictures in all rows or in none
+    easy, hard = split_by_difficulty(pictured or examples, right)
     stages = curriculum(easy, hard, run.recipe.training.seed)
     if not stages:
         raise TrainingDataError(

@@ -1,9 +1,11 @@
 """Puts LoRA adapters into the weights, for engines that serve none: vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824).
 
     python -m training.merge --adapter runs/sft/adapter --out models/merged
+    python -m training.merge --adapter runs/sft/adapter --out models/merged --gguf models/merged.gguf --gguf-converter PATH
+    python -m training.merge --out models/merged --gguf models/merged.gguf    # convert a checkpoint that is there
 
-OUT is a checkpoint like the one that was trained, with its tokenizer and processor: what transformers and vLLM load, and what llama.cpp's
-``convert_hf_to_gguf.py`` takes.
+OUT is a checkpoint like the one that was trained, with its tokenizer and processor, for transformers and vLLM; --gguf writes it for
+llama.cpp too, by llama.cpp's own converter.
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from training.chat_examples import TrainingDataError
 from training.command_line import parser_of, run_command
+from training.gguf_conversion import PROGRAMS, TYPES, convert, find_converter
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
+PROCESSOR = ("preprocessor_config.json", "processor_config.json")
+"""Either stands in the folder of a model that sees."""
 
 
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:
@@ -66,23 +71,45 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Merge, and say where the weights are.
+    """Merge, convert, and say where the weights are.
 
     Raises:
-        TrainingDataError: See ``merge``.
+        TrainingDataError: There is nothing to do, or see ``merge`` and ``convert``.
     """
-    merged = merge(arguments.adapter, arguments.out, arguments.base, arguments.dtype)
-    size = sum(path.stat().st_size for path in merged.glob("*.safetensors"))
-    print(f"{merged}: {size / 2**20:.1f} MiB of weights; serve it by its path in a profile ([models.chat] path = ...)")
+    if arguments.adapter is None and arguments.gguf is None:
+        raise TrainingDataError("name an adapter to merge (--adapter), or a file to convert --out to (--gguf)")
+    converter = find_converter(arguments.gguf_converter) if arguments.gguf is not None else None
+    if arguments.adapter is not None:
+        merged = merge(arguments.adapter, arguments.out, arguments.base, arguments.dtype)
+        size = sum(path.stat().st_size for path in merged.glob("*.safetensors"))
+        print(
+            f"{merged}: {size / 2**20:.1f} MiB of weights; serve it by its path in a profile ([models.chat] path = ...)"
+        )
+    if converter is not None:
+        sees = any((arguments.out / name).is_file() for name in PROCESSOR)
+        for file in convert(arguments.out, arguments.gguf, converter, arguments.gguf_type, sees=sees):
+            print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB for llama.cpp")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = parser_of("merge", __doc__)
-    parser.add_argument("--adapter", type=Path, required=True, help="folder that PEFT saved")
+    parser.add_argument("--adapter", type=Path, help="folder that PEFT saved; without it nothing is merged")
     parser.add_argument("--out", type=Path, required=True, help="folder of the merged checkpoint; must be empty")
     parser.add_argument("--base", help="the model it was trained on (default: as the adapter says)")
     parser.add_argument("--dtype", choices=DTYPES, default="auto", help="of the merged weights (default: auto)")
+    parser.add_argument(
+        "--gguf", type=Path, metavar="FILE", help="write the checkpoint in --out as GGUF, for llama.cpp"
+    )
+    parser.add_argument(
+        "--gguf-converter",
+        type=Path,
+        metavar="PATH",
+        help=f"llama.cpp's converter (default: {' or '.join(PROGRAMS)} on the path)",
+    )
+    parser.add_argument(
+        "--gguf-type", choices=TYPES, default="auto", help="of the GGUF weights (default: auto, 16 bits)"
+    )
     return run_command(run, parser, arguments)
 
 

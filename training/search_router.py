@@ -1,10 +1,10 @@
 """Fits the search router (QA-Dragon, section 3.2) to a run whose drafts are judged.
 
-    python -m training.search_router --traces trace.jsonl --responses response.jsonl --out presets/heads/search_router.json
+    python -m training.search_router results/val_qa_dragon --dataset .cache/datasets --out presets/heads/search_router.json
 
-The run must have the stages draft and route. Its drafts, not its final answers, are judged against the ground truth: a right draft
-is ``direct`` where its answer is observable (the category simple-recognition, or text, sums and counts of the picture) and
-``verify`` elsewhere; a wrong draft or an abstention is ``rag``. Several runs: give both options once for each.
+RUN is the folder of a run with the stages draft and route, or holds such folders. Its drafts, not its final answers, are judged against
+the ground truth: a right draft is ``direct`` where its answer is observable (the category simple-recognition, or text, sums and counts
+of the picture) and ``verify`` elsewhere; a wrong draft or an abstention is ``rag``. Runs over public_test are refused.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from agents.methods.routing import FEATURE_NAMES, RuleRouter, TraceFeatures
 from agents.methods.trained_router import TrainedRouter
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
-from evaluation.files.responses import read_responses
+from evaluation.files.manifest import read_manifest
+from evaluation.files.responses import RESPONSES, read_responses
+from evaluation.files.traces import TRACE
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import AnsweredTurn
 from training.chat_examples import TrainingDataError, read_rows
 from training.command_line import parser_of, run_command
 from training.logistic import cross_validate, fit, fitted_on, rates, save
+from training.public_test import check_split
 
 _RECOGNITION = "simple-recognition"
 _STRENGTH = 1.0  # inverse L2 regularisation
@@ -54,18 +57,18 @@ class DraftedTurn:
         return self.answered.query_category == _RECOGNITION or (bool(asked) and not features.asks_now)
 
 
-def drafted_turns(traces: Path, responses: Path) -> list[DraftedTurn]:
-    """The turns that have a draft and features of it.
+def drafted_turns(run: Path) -> list[DraftedTurn]:
+    """The turns of a run that have a draft and features of it.
 
-    Both files are in the order of asking; an answer without trace (the agent failed there) is passed over.
+    Trace and answers are in the order of asking; an answer without trace (the agent failed there) is passed over.
 
     Raises:
-        TrainingDataError: The files are not of one run, or the run had no stages ``draft`` and ``route``.
+        TrainingDataError: Trace and answers do not fit, or the run had no stages ``draft`` and ``route``.
         EvaluationError: The answers cannot be read.
     """
-    answers = iter(read_responses(responses))
+    answers = iter(read_responses(run / RESPONSES))
     turns = []
-    for query, draft, features in read_rows(traces, _traced, "traces of turns"):
+    for query, draft, features in read_rows(run / TRACE, _traced, "traces of turns"):
         answer = next((answer for answer in answers if answer.query == query), None)
         if answer is None:
             raise TrainingDataError(
@@ -123,14 +126,16 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         EvaluationError, TrainingDataError: Something is missing; the message says what.
     """
-    if len(arguments.traces) != len(arguments.responses):
-        raise TrainingDataError(f"{len(arguments.traces)} traces for {len(arguments.responses)} files of answers")
+    runs = [path.parent for place in arguments.runs for path in sorted([*place.glob(TRACE), *place.glob(f"*/{TRACE}")])]
+    if not runs:
+        raise TrainingDataError(f"there is no {TRACE} in {' or '.join(map(str, arguments.runs))}")
+    for run in runs:
+        check_split(read_manifest(run), run)
     accept = read_accept([arguments.dataset]) if arguments.dataset is not None else {}
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    pairs = zip(arguments.traces, arguments.responses, strict=True)
-    turns = [turn for trace, answers in pairs for turn in drafted_turns(trace, answers)]
+    turns = [turn for run in runs for turn in drafted_turns(run)]
     labels = labels_of(turns, judge, accept)
-    names = ", ".join(path.parent.name for path in arguments.responses)
+    names = ", ".join(run.name for run in runs)
     router = train(turns, labels, f"{names} (drafts judged by {judge.name})")
     counts = ", ".join(f"{count} {route}" for route, count in Counter(labels).most_common())
     print(f"{len(turns)} drafts: {counts}")
@@ -140,8 +145,7 @@ def run(arguments: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = parser_of("search_router", __doc__, "--eval-model", "--out", "--cache")
-    parser.add_argument("--traces", type=Path, action="append", required=True, help="trace of a run (JSON lines)")
-    parser.add_argument("--responses", type=Path, action="append", required=True, help="answers of the same run")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or of several")
     parser.add_argument("--dataset", type=Path, help="folder with accept.json, for the rule judge")
     return run_command(run, parser, arguments)
 

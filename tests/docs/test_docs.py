@@ -23,7 +23,7 @@ PAGES = [
 LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
 PACKAGES = ("agents", "evaluation", "training", "mini_crag_mm", "benchmarks")
 MOST_LINES = 150
-FOREIGN_OPTIONS = {"--no-deps", "--head", "--address"}
+FOREIGN_OPTIONS = {"--no-deps", "--head", "--address", "--target"}
 """Options of other programs than ours that the pages name."""
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")

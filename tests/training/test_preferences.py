@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from trl import GRPOConfig
 
 from agents.models.base import ChatReply
 from agents.models.chat.transformers_checkpoint import load_checkpoint
@@ -16,8 +18,8 @@ from training import dpo, grpo
 from training.chat_examples import TrainingDataError, Verdict
 from training.collect import questions
 from training.dpo import PairCollator, Sampled, fitting, key_of, pairs_of, read_samples, sample_replies, write_samples
-from training.encoding import SampleEncoder
-from training.grpo import curriculum, reward_of, split_by_difficulty
+from training.encoding import IGNORED, SampleEncoder, with_replies
+from training.grpo import curriculum, reward_of, split_by_difficulty, trainer_for
 from training.recipes import load_recipe
 
 RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
@@ -141,7 +143,7 @@ def test_dpo_samples_by_itself_and_tells_when_nothing_is_better(tmp_path: Path) 
     assert dpo.main([*arguments, "--max-steps", "1"]) == 2
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen2_vl"])
+@pytest.mark.parametrize("kind", sorted(SAVE))
 def test_grpo_goes_through_its_stages(kind: str, tmp_path: Path) -> None:
     model, out = SAVE[kind](tmp_path / kind), tmp_path / "out"
     images = ("a",) if kind != "llama" else ()
@@ -155,10 +157,57 @@ def test_grpo_goes_through_its_stages(kind: str, tmp_path: Path) -> None:
     assert (out / "adapter" / "adapter_config.json").is_file()
 
 
-def test_grpo_tells_that_it_takes_no_mllama(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kind", sorted(SAVE))
+def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: Path) -> None:
+    checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind), dtype="float32")
+    names = ("a", "b") if checkpoint.sees else ()
+    rows = loaded(tmp_path / "data", example(0, images=names[:1]), example(1, images=names[1:], query="Who?"))
+    config = GRPOConfig(
+        output_dir=str(tmp_path / "out"),
+        use_cpu=True,
+        bf16=False,
+        report_to=[],
+        per_device_train_batch_size=2,
+        num_generations=2,
+        temperature=1.0,
+        beta=0.5,
+        max_completion_length=4,
+    )
+    reward = reward_of(rows, RuleJudge())
+    trainer: Any = trainer_for(rows, checkpoint, model=checkpoint.model, reward_funcs=reward, args=config)
+    made = trainer._generate_and_score_completions([trainer.train_dataset[place] for place in (0, 1)])
+    encoder = SampleEncoder(checkpoint)
+    served = encoder.prompts(rows)
+    assert torch.equal(made["prompt_ids"], served["input_ids"])
+    assert torch.equal(made["prompt_mask"], served["attention_mask"])
+
+    # The probabilities that trl trains on are those of the model with prompt, picture and reply.
+    replies = [
+        ids[mask == 1].tolist() for ids, mask in zip(made["completion_ids"], made["completion_mask"], strict=True)
+    ]
+    whole = with_replies(served, replies, checkpoint.tokenizer.pad_token_id)
+    labels = whole.pop("labels")[:, 1:]
+    with torch.no_grad():
+        scores = checkpoint.model(**whole).logits[:, :-1].log_softmax(dim=-1)
+    wanted = scores.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)[labels != IGNORED]
+    found = made["ref_per_token_logps"][made["completion_mask"] == 1]
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
+
+
+def test_questions_with_and_without_a_picture_are_not_mixed(tmp_path: Path) -> None:
+    model, out = SAVE["mllama"](tmp_path / "mllama"), tmp_path / "out"
+    rows = [example(n, images=("a",) if n < 2 else ()) for n in range(4)]
+    data = save_examples(tmp_path / "data", rows, [])
+    changes = {"training.batch": 2, "training.accumulation": 1, "grpo.generations": 2}
+    assert grpo.main([*options(data, model, out, **changes), "--max-steps", "1"]) == 0
+    assert json.loads((out / "about.json").read_text())["easy"] == 2
+
+
+def test_grpo_tells_that_vllm_would_see_no_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = save_examples(tmp_path / "data", [example(0)], [])
-    assert grpo.main(options(data, SAVE["mllama"](tmp_path / "mllama"), tmp_path / "out")) == 2
-    assert "training.sft or training.dpo" in capsys.readouterr().err
+    model = SAVE["mllama"](tmp_path / "mllama")
+    assert grpo.main([*options(data, model, tmp_path / "out"), "--vllm"]) == 2
+    assert "leave out --vllm" in capsys.readouterr().err
 
 
 def test_questions_are_the_examples_that_answer() -> None:

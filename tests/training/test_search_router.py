@@ -19,7 +19,8 @@ LOST = ("Who founded the cafe?", "multi-hop", "I don't know", "Anna Berg founded
 NAMED = ("Which animal is this?", "simple-recognition", "This is a lion.", "It is a lion.")
 
 
-def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int) -> tuple[Path, Path]:
+def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, split: str = "validation") -> Path:
+    """The trace of a run; its answers and its manifest stand beside it."""
     traces, answers = [], []
     for number in range(times):
         for place, (query, category, said, truth) in enumerate(kinds):
@@ -35,14 +36,16 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int) 
                     "agent_response": "ignored", "query_category": category,
                 }
             )  # fmt: skip
-    paths = folder / "trace.jsonl", folder / "response.jsonl"
-    for path, records in zip(paths, (traces, answers), strict=True):
-        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return paths
+    folder.mkdir(exist_ok=True)
+    for name, records in (("trace", traces), ("response", answers)):
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps({"dataset": f"mini@v0.1.2/{split}"}), encoding="utf-8")
+    return folder / "trace.jsonl"
 
 
 def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> list[DraftedTurn]:
-    return drafted_turns(*write_run(folder, kinds, times))
+    return drafted_turns(write_run(folder, kinds, times).parent)
 
 
 def test_labels_come_from_the_judged_draft(tmp_path: Path) -> None:
@@ -60,20 +63,11 @@ def test_accept_forms_reach_the_judge(tmp_path: Path) -> None:
 def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trace, answers = write_run(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED], times=8)
+    for place in ("single-turn", "multi-turn"):
+        write_run(tmp_path / place, [SIGN, CAR, WRONG, LOST, NAMED], times=8)
     out = tmp_path / "router.json"
-    arguments = [
-        "--traces",
-        str(trace),
-        "--responses",
-        str(answers),
-        "--eval-model",
-        "None",
-        "--out",
-        str(out),
-    ]
-    assert main(arguments) == 0
-    assert "40 drafts: 16 direct, 16 rag, 8 verify" in capsys.readouterr().out
+    assert main([str(tmp_path), "--eval-model", "None", "--out", str(out)]) == 0
+    assert "80 drafts: 32 direct, 32 rag, 16 verify" in capsys.readouterr().out
     router = TrainedRouter.load(out)
     assert router.accuracy["cross_validated"] > router.accuracy["majority"]
     routes = [router.route(turn.features) for turn in turns_of(tmp_path, [SIGN, CAR, LOST])]
@@ -88,10 +82,10 @@ def test_training_is_deterministic(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
-    trace, answers = write_run(tmp_path, [SIGN, CAR, LOST], times=1)
+    trace = write_run(tmp_path, [SIGN, CAR, LOST], times=1)
     lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
     trace.write_text("".join(lines[1:]), encoding="utf-8")
-    turns = drafted_turns(trace, answers)
+    turns = drafted_turns(tmp_path)
     assert [turn.answered.interaction_id for turn in turns] == ["s0-1", "s0-2"]
 
 
@@ -113,30 +107,14 @@ def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_trace_is_told(tmp_path: Path, trace: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path, answers = write_run(tmp_path, [SIGN], times=1)
-    path.write_text(trace + "\n", encoding="utf-8")
-    assert (
-        main(
-            [
-                "--traces",
-                str(path),
-                "--responses",
-                str(answers),
-                "--eval-model",
-                "None",
-                "--out",
-                str(tmp_path / "o.json"),
-            ]
-        )
-        == 2
-    )
+    write_run(tmp_path, [SIGN], times=1).write_text(trace + "\n", encoding="utf-8")
+    assert main([str(tmp_path), "--eval-model", "None", "--out", str(tmp_path / "o.json")]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_runs_that_do_not_pair_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace, answers = write_run(tmp_path, [SIGN], times=1)
-    assert main(["--traces", str(trace), "--traces", str(trace), "--responses", str(answers), "--out", "x"]) == 2
-    assert "2 traces for 1" in capsys.readouterr().err
-    nothing = ["--traces", str(tmp_path / "nothing.jsonl"), "--responses", str(answers), "--eval-model", "None"]
-    assert main([*nothing, "--out", "x"]) == 2
-    assert "nothing.jsonl holds no traces" in capsys.readouterr().err
+def test_no_run_and_the_test_split_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path), "--out", "x"]) == 2
+    assert f"no trace.jsonl in {tmp_path}" in capsys.readouterr().err
+    write_run(tmp_path, [SIGN, CAR], times=1, split="public_test")
+    assert main([str(tmp_path), "--out", "x"]) == 2
+    assert "never from public_test" in capsys.readouterr().err

@@ -48,10 +48,9 @@ def _unpacked() -> dict[str, Any]:
 
 def _convert(gguf: Path, target: Path) -> None:
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
         model = AutoModelForCausalLM.from_pretrained(
             gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_unpacked()
         )
@@ -59,12 +58,39 @@ def _convert(gguf: Path, target: Path) -> None:
         raise ModelError(f"Reading {gguf.name} takes the packages gguf and accelerate: {error}") from error
     except (OSError, ValueError) as error:
         raise ModelError(f"Cannot read {gguf}: {error}") from error
-    if CHATML_END in tokenizer.get_vocab():
-        tokenizer.eos_token = tokenizer.pad_token = CHATML_END
     model.save_pretrained(target)
+    convert_tokenizer(gguf, target)
+
+
+def convert_tokenizer(gguf: Path, target: Path) -> Any:
+    """Write the tokenizer of a GGUF file into the folder of a checkpoint, and return it.
+
+    Raises:
+        ModelError: The file cannot be read, or a package that reads it is missing.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    except ImportError as error:
+        raise ModelError(f"Reading {gguf.name} takes the package gguf: {error}") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"Cannot read {gguf}: {error}") from error
+    chatml = CHATML_END in tokenizer.get_vocab()
+    if chatml:
+        tokenizer.eos_token = tokenizer.pad_token = CHATML_END
     tokenizer.save_pretrained(target)
-    config_file = target / "tokenizer_config.json"
-    config = json.loads(config_file.read_text(encoding="utf-8"))
+    # transformers takes the GGUF file for a SentencePiece model and copies it; llama.cpp's converter would read that first.
+    (target / "tokenizer.model").unlink(missing_ok=True)
     # It is a byte-level BPE tokenizer; the class it is read as would be rebuilt wrongly by transformers 5.
-    config["tokenizer_class"] = "PreTrainedTokenizerFast"
-    config_file.write_text(json.dumps(config, indent=2), encoding="utf-8")
+    _change(target / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
+    if chatml:  # that class puts a token before each text, and falls back to byte tokens, of which there are none
+        _change(target / "tokenizer_config.json", add_bos_token=False)
+        model = json.loads((target / "tokenizer.json").read_text(encoding="utf-8"))["model"]
+        _change(target / "tokenizer.json", post_processor=None, model={**model, "byte_fallback": False})
+    return tokenizer
+
+
+def _change(file: Path, **values: Any) -> None:
+    table = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**table, **values}, ensure_ascii=False, indent=2), encoding="utf-8")

@@ -69,18 +69,7 @@ class Blip2QFormer(Pretrained):
 
         def encode(rows: list[int], inputs: Any) -> torch.Tensor:
             sight = sights[[asked[row][0] for row in rows]].to(self.device)
-            queries = model.query_tokens.expand(len(rows), -1, -1)
-            attention = torch.cat(
-                [inputs["attention_mask"].new_ones(queries.shape[:2]), inputs["attention_mask"]], dim=1
-            )
-            states = model.qformer(
-                query_embeds=model.embeddings(input_ids=inputs["input_ids"], query_embeds=queries),
-                query_length=queries.shape[1],
-                attention_mask=attention,
-                encoder_hidden_states=sight,
-                encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
-            ).last_hidden_state[:, : queries.shape[1]]
-            return _projected(model.vision_projection, states)
+            return joint_tokens(model, inputs["input_ids"], inputs["attention_mask"], sight)
 
         found = np.zeros((len(asked), *self._query_shape), dtype=np.float32)
         for rows, vectors in self._text_passes([question for _, question in asked], encode):
@@ -122,12 +111,7 @@ class Blip2QFormer(Pretrained):
         _, model = self._loaded
 
         def encode(_rows: list[int], inputs: Any) -> torch.Tensor:
-            states = model.qformer(
-                query_embeds=model.embeddings(input_ids=inputs["input_ids"]),
-                query_length=0,
-                attention_mask=inputs["attention_mask"],
-            ).last_hidden_state[:, 0]
-            return _projected(model.text_projection, states)
+            return text_token(model, inputs["input_ids"], inputs["attention_mask"])
 
         given, places = distinct(texts)
         found = np.zeros((len(given), self._query_shape[1]), dtype=np.float32)
@@ -180,6 +164,33 @@ class Blip2QFormer(Pretrained):
         processor, model = self.load("BLIP-2", "AutoProcessor", "Blip2ForImageTextRetrieval")
         processor.tokenizer.padding_side = "right"  # the [CLS] token must come first
         return processor, model
+
+
+def joint_tokens(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sight: torch.Tensor
+) -> torch.Tensor:
+    """The projected query tokens of ``Blip2QFormer.query_tokens``, shape (rows, query tokens, projection size).
+
+    Args:
+        model: ``Blip2ForImageTextRetrieval``.
+        sight: Last hidden states of its vision tower, a row a question.
+    """
+    queries = model.query_tokens.expand(len(input_ids), -1, -1)
+    states = model.qformer(
+        query_embeds=model.embeddings(input_ids=input_ids, query_embeds=queries),
+        query_length=queries.shape[1],
+        attention_mask=torch.cat([attention_mask.new_ones(queries.shape[:2]), attention_mask], dim=1),
+        encoder_hidden_states=sight,
+        encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
+    ).last_hidden_state[:, : queries.shape[1]]
+    return _projected(model.vision_projection, states)
+
+
+def text_token(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    """The projected [CLS] token of ``Blip2QFormer.text_tokens``, shape (rows, projection size)."""
+    embedded = model.embeddings(input_ids=input_ids)
+    states = model.qformer(query_embeds=embedded, query_length=0, attention_mask=attention_mask).last_hidden_state
+    return _projected(model.text_projection, states[:, 0])
 
 
 def _projected(projection: Any, states: torch.Tensor) -> torch.Tensor:
