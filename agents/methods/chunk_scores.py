@@ -35,8 +35,15 @@ def best_scores(
         asked: What a turn asks; at least one question.
         score: Scores everything in one call.
     """
-    items = [ToScore(turn, question, chunk) for turn, found in chunks for chunk in found for question in asked(turn)]
+    of_turns = [(turn, found, asked(turn)) for turn, found in chunks]
+    items = [
+        ToScore(turn, question, chunk)
+        for turn, found, questions in of_turns
+        for chunk in found
+        for question in questions
+    ]
     scores = iter(score(items))
     return [
-        (turn, [(chunk, max(float(next(scores)) for _ in asked(turn))) for chunk in found]) for turn, found in chunks
+        (turn, [(chunk, max(float(next(scores)) for _ in questions)) for chunk in found])
+        for turn, found, questions in of_turns
     ]

@@ -37,35 +37,34 @@ _EARLIER = (
     r"messages?|system|photo|image|picture|evidence|sources?|documents?|knowledge|commands?|orders?|facts?|before|said|was|you)\W+){1,8}?"
 )
 _ORDERS = re.compile(
-    "|".join(
+    r"\b(?:" + "|".join(  # one boundary for all of them: elsewhere none is tried
         (
-            r"\b(?:ignore|disregard|forget|override|bypass|discard|neglect|skip)\s+" + _EARLIER.replace("{1,8}?", "{0,8}?")
+            r"(?:ignore|disregard|forget|override|bypass|discard|neglect|skip)\s+" + _EARLIER.replace("{1,8}?", "{0,8}?")
             + r"(?:instructions?|above|context|prompts?|rules?|guidelines?|information|evidence|photo|image|picture|everything|text|before|"
             r"messages?|documents?|sources?|knowledge|facts?|said|told)\b",
-            r"\b(?:new|updated|real|actual|hidden|secret|important|special|following|urgent)\s+(?:system\s+)?(?:instructions?|prompt|directive|orders?)\b\W{0,3}(?:for|to|:|-|is|are|from|follow)",
-            r"\bsystem\s+(?:prompt|message|override|instruction|notice|alert|update)s?\b",
-            r"\b(?:you|the\s+(?:ai|assistant|model|chatbot|bot))\s+(?:must|should|shall|will|have\s+to|need\s+to|are\s+(?:required|instructed|ordered|told|asked)\s+to|ought\s+to)\s+"
+            r"(?:new|updated|real|actual|hidden|secret|important|special|following|urgent)\s+(?:system\s+)?(?:instructions?|prompt|directive|orders?)\b\W{0,3}(?:for|to|:|-|is|are|from|follow)",
+            r"system\s+(?:prompt|message|override|instruction|notice|alert|update)s?\b",
+            r"(?:you|the\s+(?:ai|assistant|model|chatbot|bot))\s+(?:must|should|shall|will|have\s+to|need\s+to|are\s+(?:required|instructed|ordered|told|asked)\s+to|ought\s+to)\s+"
             r"(?:now\s+|only\s+|always\s+|not\s+|never\s+|simply\s+|instead\s+|therefore\s+)*(?:answer|say|reply|respond|output|write|print|state|claim|repeat|tell|ignore|disregard|forget|refuse|mention|use|reveal|pretend|act|conclude)\b",
-            r"\byou\s+are\s+(?:now|no\s+longer)\b",
-            r"\b(?:answer|reply|respond)\s+(?:\w+\s+){0,4}?(?:only|with|by\s+saying|exactly|that|as\s+follows|to\s+(?:every|all|any|this|the)\s+(?:question|query|user))\b(?=[^.]{0,80}[\"'“‘:]|\s+(?:the\s+)?(?:word|words|phrase|text|sentence|exactly|only|with|that)\b|\s+\w+)",
-            r"\b(?:say|output|print|write|repeat|return|type)\s+(?:only\s+|exactly\s+|just\s+|the\s+(?:word|words|phrase|text|following|sentence)\s+|verbatim\s+|nothing\s+but\s+|after\s+me\b)",
-            r"\bthe\s+(?:only\s+)?(?:correct|right|true|real|only|final|best|expected|official|verified|proper|accepted)\s+(?:and\s+\w+\s+)?(?:answer|reply|response)\b",
-            r"\b(?:answer|reply|response)\s+to\s+(?:every|all|any|each|this|the|your|that|whatever)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies)|users?|prompts?)\b",
-            r"\b(?:answer|respond\s+to)\s+(?:every|all|any|each)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies))\b",
-            r"\b(?:attention|note|message|notice|instructions?|warning|memo|dear|hello|hey|hi)\s*,?\s*(?:to|for)?\s*(?:all\s+|any\s+|the\s+|every\s+)*(?:ais?|a\.i\.|llms?|(?:large\s+)?language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|assistants?|chatbots?|bots?|models?)\b",
-            r"\b(?:ais?|llms?|language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|chatbots?|assistants?)\s+(?:reading|processing|that\s+reads?|who\s+reads?|parsing|seeing|summari[sz]ing|must|should|shall)\b",
-            r"\bas\s+an?\s+(?:ai|language\s+model|assistant)\b",
-            r"\b(?:do\s+not|don'?t|never)\s+(?:answer|mention|use|reveal|trust|follow|cite|rely|say|tell|respond|reply|believe)\b[^.]{0,60}\b(?:question|user|instructions?|evidence|photo|image|picture|context|information|sources?|documents?|prompt|anything|don'?t\s+know|i\s+don)",
-            r"\b(?:begin|start|end|finish|prefix|replace)\s+(?:your|the|every|each|any)\s+(?:answer|reply|response)s?\b",
-            r"\byour\s+(?:answer|reply|response|output|task|new\s+task|only\s+task|job)\s+(?:must|should|is|has\s+to|shall|will)\b",
-            r"\b(?:pretend|act|behave|role-?play)\s+(?:that\s+you|as\s+if\s+you|to\s+be|like\s+you|as\s+though\s+you)\b",
-            r"\b(?:developer|debug|admin|maintenance|jailbreak|dan|god)\s+mode\b",
-            r"\bend\s+of\s+(?:the\s+)?(?:information|evidence|context|documents?|instructions?|prompt|quoted\s+material|user\s+(?:input|message))\b",
-            r"\bwhen\s+(?:you\s+are\s+|you're\s+)?asked\b[^.]{0,80}\b(?:answer|say|reply|respond|state)\b",
-            r"\bif\s+(?:you\s+are|you're)\s+(?:an?\s+)?(?:ai|llm|(?:large\s+)?language\s+model|assistant|chatbot|bot|asked)\b",
+            r"you\s+are\s+(?:now|no\s+longer)\b",
+            r"(?:answer|reply|respond)\s+(?:\w+\s+){0,4}?(?:only|with|by\s+saying|exactly|that|as\s+follows|to\s+(?:every|all|any|this|the)\s+(?:question|query|user))\b(?=[^.]{0,80}[\"'“‘:]|\s+(?:the\s+)?(?:word|words|phrase|text|sentence|exactly|only|with|that)\b|\s+\w+)",
+            r"(?:say|output|print|write|repeat|return|type)\s+(?:only\s+|exactly\s+|just\s+|the\s+(?:word|words|phrase|text|following|sentence)\s+|verbatim\s+|nothing\s+but\s+|after\s+me\b)",
+            r"the\s+(?:only\s+)?(?:correct|right|true|real|only|final|best|expected|official|verified|proper|accepted)\s+(?:and\s+\w+\s+)?(?:answer|reply|response)\b",
+            r"(?:answer|reply|response)\s+to\s+(?:every|all|any|each|this|the|your|that|whatever)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies)|users?|prompts?)\b",
+            r"(?:answer|respond\s+to)\s+(?:every|all|any|each)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies))\b",
+            r"(?:attention|note|message|notice|instructions?|warning|memo|dear|hello|hey|hi)\s*,?\s*(?:to|for)?\s*(?:all\s+|any\s+|the\s+|every\s+)*(?:ais?|a\.i\.|llms?|(?:large\s+)?language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|assistants?|chatbots?|bots?|models?)\b",
+            r"(?:ais?|llms?|language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|chatbots?|assistants?)\s+(?:reading|processing|that\s+reads?|who\s+reads?|parsing|seeing|summari[sz]ing|must|should|shall)\b",
+            r"as\s+an?\s+(?:ai|language\s+model|assistant)\b",
+            r"(?:do\s+not|don'?t|never)\s+(?:answer|mention|use|reveal|trust|follow|cite|rely|say|tell|respond|reply|believe)\b[^.]{0,60}\b(?:question|user|instructions?|evidence|photo|image|picture|context|information|sources?|documents?|prompt|anything|don'?t\s+know|i\s+don)",
+            r"(?:begin|start|end|finish|prefix|replace)\s+(?:your|the|every|each|any)\s+(?:answer|reply|response)s?\b",
+            r"your\s+(?:answer|reply|response|output|task|new\s+task|only\s+task|job)\s+(?:must|should|is|has\s+to|shall|will)\b",
+            r"(?:pretend|act|behave|role-?play)\s+(?:that\s+you|as\s+if\s+you|to\s+be|like\s+you|as\s+though\s+you)\b",
+            r"(?:developer|debug|admin|maintenance|jailbreak|dan|god)\s+mode\b",
+            r"end\s+of\s+(?:the\s+)?(?:information|evidence|context|documents?|instructions?|prompt|quoted\s+material|user\s+(?:input|message))\b",
+            r"when\s+(?:you\s+are\s+|you're\s+)?asked\b[^.]{0,80}\b(?:answer|say|reply|respond|state)\b",
+            r"if\s+(?:you\s+are|you're)\s+(?:an?\s+)?(?:ai|llm|(?:large\s+)?language\s+model|assistant|chatbot|bot|asked)\b",
         )
-    ),
-    re.IGNORECASE,
+    ) + ")"
 )  # fmt: skip
 _WORDS = (
     "ignor disregard forget overrid bypass discard neglect skip instruct prompt directive order system answer repl respon you "
@@ -113,7 +112,7 @@ def _plain_header(line: re.Match[str]) -> str:
 
 def _mentions_orders(text: str) -> bool:
     """Whether any of the words is there without which no order is given; next to no cost."""
-    lowered = _folded(text).lower()
+    lowered = _folded(text)
     return any(word in lowered for word in _WORDS)
 
 
@@ -145,5 +144,5 @@ def _touched(parts: Sequence[str]) -> set[int]:
 
 
 def _folded(text: str) -> str:
-    """Letters in their plain form: full-width, bold and other compatibility forms are read alike by a model."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    """Letters in their plain form, small: capitals, full-width, bold and other compatibility forms are read alike by a model."""
+    return (text if text.isascii() else unicodedata.normalize("NFKC", text)).lower()
