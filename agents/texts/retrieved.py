@@ -6,8 +6,8 @@ import dataclasses
 import html
 import json
 import re
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
 from typing import Any
 
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -62,20 +62,43 @@ def safe_picture(hit: ImageHit) -> ImageHit:
 
 
 def safe_entity(entity: Entity) -> Entity:
-    """The entity with at most ``MOST_VALUES`` values and ``MOST_OF_ENTITY`` characters; cycles are cut where they close."""
+    """The entity with at most ``MOST_VALUES`` values and ``MOST_OF_ENTITY`` characters; cycles are cut where they close.
+
+    Its attributes are made safe when the first of them is read: crops find dozens of entities, and few of them become evidence.
+    """
     try:
         text = json.dumps(entity.attributes)
     except (TypeError, ValueError, RecursionError):  # no JSON, a cycle, nested too deep
         text = ""
     if 0 < len(text) <= MOST_OF_ENTITY:
         return _made_safe(entity.name, text)
-    return Entity(_name(entity.name), _Bounded().mapping(entity.attributes, ()))
+    return Entity(_name(entity.name), _WhenRead(lambda: entity.attributes))
 
 
 @lru_cache(maxsize=KEPT_ENTITIES)
 def _made_safe(name: str, attributes: str) -> Entity:
     """The same of attributes as JSON: crops of a photo, and photos of a batch, find the same entities again and again."""
-    return Entity(_name(name), _Bounded().mapping(json.loads(attributes), ()))
+    return Entity(_name(name), _WhenRead(lambda: json.loads(attributes)))
+
+
+class _WhenRead(Mapping[str, Any]):
+    """Attributes that are made safe when they are first read."""
+
+    def __init__(self, raw: Callable[[], Mapping[str, Any]]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, key: str) -> Any:
+        return self._safe[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._safe)
+
+    def __len__(self) -> int:
+        return len(self._safe)
+
+    @cached_property
+    def _safe(self) -> dict[str, Any]:
+        return _Bounded().mapping(self._raw(), ())
 
 
 def _name(name: str) -> str:
