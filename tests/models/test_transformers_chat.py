@@ -350,10 +350,11 @@ def test_prompts_that_begin_alike_are_read_once_and_answered_as_before(llama: Pa
     assert max(longest[1:]) < whole / 2
 
 
+@pytest.mark.parametrize("piece", [16, 1])
 def test_prompts_that_begin_alike_share_it_within_a_batch_and_are_read_in_pieces(
-    llama: Path, chat: TransformersChat, monkeypatch: pytest.MonkeyPatch
+    llama: Path, chat: TransformersChat, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr("agents.models.chat.prefix_states.PIECE_TOKENS", 16)
+    monkeypatch.setattr("agents.models.chat.prefix_states.PIECE_TOKENS", piece)
     checkpoint = load_checkpoint(llama)
     read: list[int] = []
     checkpoint.model.get_input_embeddings().register_forward_hook(lambda _, inputs, __: read.append(inputs[0].shape[1]))
@@ -364,8 +365,19 @@ def test_prompts_that_begin_alike_share_it_within_a_batch_and_are_read_in_pieces
         assert own.text == other.text
         np.testing.assert_allclose(own.logprobs, other.logprobs, atol=1e-4)
     whole = len(checkpoint.tokenizer(shared)["input_ids"])
-    assert max(read) <= 16
+    assert max(read) <= max(piece, 2)  # of the last tokens one for each prompt is read in `generate`
     assert whole < sum(read) < 1.5 * whole
+
+
+def test_a_prompt_alone_is_answered_as_before(llama: Path, chat: TransformersChat) -> None:
+    checkpoint = load_checkpoint(llama)
+    reusing = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=PrefixStates(checkpoint.model.config))
+    asked = [ask("How tall is the Eiffel Tower?", logprobs=True, max_tokens=6)]
+    (own,), (other,) = chat.chat(asked), reusing.chat(asked)
+    assert own.text == other.text
+    np.testing.assert_allclose(
+        own.logprobs, other.logprobs, atol=1e-4
+    )  # no row is padded, no place behind the reply is seen
 
 
 def test_the_deadline_ends_reading_between_two_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

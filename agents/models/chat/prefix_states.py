@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import Cache, StaticLayer
+from transformers import Cache
+from transformers.cache_utils import DynamicLayer
 
 from agents.deadline import Deadline
 
@@ -31,15 +32,16 @@ class _Read:
     states: torch.Tensor
 
 
-class _FilledLayer(StaticLayer):  # type: ignore[misc]  # transformers is untyped
-    """States of one layer, shape (rows, heads, places, width); the first ``filled`` places are taken."""
+class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped
+    """States of one layer, shape (rows, heads, places, width), of which the first ``filled`` are there; new ones are written behind them.
 
-    is_compileable = False
+    Only what is there is looked at, as in a ``DynamicLayer``, which would copy all of it for each new token.
+    """
 
     def __init__(self, states: torch.Tensor, filled: int) -> None:
+        super().__init__()
         self.keys, self.values = states
-        super().__init__(max_cache_len=self.keys.shape[2])
-        self.keys, self.values = states
+        self.dtype, self.device = states.dtype, states.device
         self.is_initialized = True
         self._filled = filled
 
@@ -49,7 +51,7 @@ class _FilledLayer(StaticLayer):  # type: ignore[misc]  # transformers is untype
         self.keys[:, :, self._filled : end] = keys
         self.values[:, :, self._filled : end] = values
         self._filled = end
-        return self.keys, self.values
+        return self.keys[:, :, :end], self.values[:, :, :end]
 
     def get_seq_length(self) -> int:
         return self._filled
