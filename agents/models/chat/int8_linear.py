@@ -31,7 +31,6 @@ class Int8Linear(nn.Module):
         weight = linear.weight.detach().float()
         scale = (weight.abs().amax(dim=1) / weight_levels()).clamp_min(_LEAST_SCALE)
         rounded = (weight / scale.unsqueeze(1)).round().to(torch.int8)
-        bias = None if linear.bias is None else linear.bias.detach().float()
         with warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", "torch.quantize_per_tensor", UserWarning
@@ -41,7 +40,7 @@ class Int8Linear(nn.Module):
         # FBGEMM: for few rows, as in decoding, twice as fast as oneDNN.
         torch.backends.quantized.engine = "fbgemm"
         self._packed = torch.ops.quantized.linear_prepack(packable, None)
-        self._bias = bias
+        self._bias = None if linear.bias is None else linear.bias.detach().float()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """The product, with each token's own scale of activations."""

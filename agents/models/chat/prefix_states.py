@@ -73,66 +73,54 @@ class PrefixStates:
     def __len__(self) -> int:
         return len(self._read)
 
-    def read(self, model: Any, inputs: Any, deadline: Deadline) -> bool:
+    def begin(self, model: Any, inputs: Any, new_tokens: int, deadline: Deadline) -> Cache | None:
         """Read the prompts of a batch, all but the last token of each: what comes after that is for ``generate`` to say.
 
         Args:
             model: The ``PreTrainedModel``.
-            inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens).
+            inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens), padded on the left as ``generate`` takes them.
+            new_tokens: Places for the reply.
             deadline: No other piece is begun after it.
 
         Returns:
-            Whether all of them are read.
+            What ``generate`` goes on from; None where the deadline came before all was read.
         """
-        for row in _rows(inputs):
-            length, read = self._longest(row.tolist())
-            if length == len(row) - 1:
-                continue
-            states = self._empty(1, len(row) - 1)
-            if read is not None:
-                states[:, :, 0, :, :length] = read.states[:, :, :, :length]
-            cache = Cache(layers=[_FilledLayer(layer, length) for layer in states])
-            for start in range(length, len(row) - 1, PIECE_TOKENS):
-                if deadline.passed():
-                    return False
-                end = min(start + PIECE_TOKENS, len(row) - 1)
-                seen = torch.ones(1, end, dtype=torch.long)
-                model.base_model(input_ids=row[None, start:end], attention_mask=seen, past_key_values=cache)
-            self._read.append(_Read(row[:-1].tolist(), states[:, :, 0]))
-        return True
-
-    def begin(self, inputs: Any, new_tokens: int) -> tuple[dict[str, torch.Tensor], Cache]:
-        """A batch as ``generate`` takes it with a cache that holds what each row shares with a prompt that was read.
-
-        Rows become: padding, what is shared, padding, the rest; the states of all shared parts end at the same place.
-
-        Args:
-            inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens).
-            new_tokens: Places for the reply.
-        """
-        rows = _rows(inputs)
-        shared = [self._longest(row.tolist()) for row in rows]
-        before = max(length for length, _ in shared)
-        width = before + max(len(row) - length for row, (length, _) in zip(rows, shared, strict=True))
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        states = self._empty(len(rows), width + new_tokens)
-        for index, (row, (length, read)) in enumerate(zip(rows, shared, strict=True)):
-            for place, part in ((before, row[:length]), (width, row[length:])):
-                ids[index, place - len(part) : place] = part
-                mask[index, place - len(part) : place] = 1
-            if read is not None:
-                states[:, :, index, :, before - length : before] = read.states[:, :, :, :length]
+        rows = [ids[mask.bool()] for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
+        filled = inputs["input_ids"].shape[1] - 1
+        states = self._empty(len(rows), filled + 1 + new_tokens)
+        for index, row in enumerate(rows):
+            found = self._states(model, row[:-1], deadline)
+            if found is None:
+                return None
+            states[:, :, index, :, filled + 1 - len(row) : filled] = found
         while len(self._read) > 1 and sum(len(read.tokens) for read in self._read) > self._most_tokens:
             self._read.popleft()
-        cache = Cache(layers=[_FilledLayer(layer, before) for layer in states])
-        return {"input_ids": ids, "attention_mask": mask}, cache
+        return Cache(layers=[_FilledLayer(layer, filled) for layer in states])
+
+    def _states(self, model: Any, row: torch.Tensor, deadline: Deadline) -> torch.Tensor | None:
+        """The states of a prompt, shape (layers, 2, heads, tokens, width), read where they are not known; None where it is too late."""
+        tokens = row.tolist()
+        length, read = self._longest(tokens)
+        if read is not None and length == len(tokens):
+            return read.states[:, :, :, :length]
+        states = self._empty(1, len(tokens))
+        if read is not None:
+            states[:, :, 0, :, :length] = read.states[:, :, :, :length]
+        cache = Cache(layers=[_FilledLayer(layer, length) for layer in states])
+        for start in range(length, len(tokens), PIECE_TOKENS):
+            if deadline.passed():
+                return None
+            end = min(start + PIECE_TOKENS, len(tokens))
+            seen = torch.ones(1, end, dtype=torch.long)
+            model.base_model(input_ids=row[None, start:end], attention_mask=seen, past_key_values=cache)
+        self._read.append(_Read(tokens, states[:, :, 0]))
+        return self._read[-1].states
 
     def _longest(self, tokens: Sequence[int]) -> tuple[int, _Read | None]:
-        """How many first tokens a prompt shares with which one; its last is always read, for what comes after it is wanted."""
+        """How many first tokens a prompt shares with which one."""
         best: tuple[int, _Read | None] = (0, None)
         for read in tuple(self._read):
-            length = _shared(tokens[:-1], read.tokens)
+            length = _shared(tokens, read.tokens)
             if length > best[0]:
                 best = (length, read)
         return best
@@ -141,11 +129,6 @@ class PrefixStates:
         config = self._config
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         return torch.zeros(config.num_hidden_layers, 2, rows, config.num_key_value_heads, places, width)
-
-
-def _rows(inputs: Any) -> list[torch.Tensor]:
-    """The tokens of each prompt of a padded batch."""
-    return [ids[mask.bool()] for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
 
 
 def _shared(one: Sequence[int], other: Sequence[int]) -> int:

@@ -219,9 +219,9 @@ class TransformersChat:
         cache = None
         with torch.inference_mode():
             if prefixes is not None:
-                if not prefixes.read(self._checkpoint.model, inputs, deadline):
+                cache = prefixes.begin(self._checkpoint.model, inputs, config.max_new_tokens, deadline)
+                if cache is None:
                     return [RowState(request, finish="abort") for request in requests], [{} for _ in requests]
-                inputs, cache = prefixes.begin(inputs, config.max_new_tokens)
             self._checkpoint.model.generate(
                 **inputs,
                 past_key_values=cache,

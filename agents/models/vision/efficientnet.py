@@ -152,9 +152,7 @@ class EfficientNetLite2:
     def _passes(self, images: Sequence[Image.Image]) -> Iterator[torch.Tensor]:
         """Feature maps of each batch, shape (n, 1280, 9, 9)."""
         for pixels in self._batches(images, (SIDE, SIDE)):
-            with torch.inference_mode():
-                features = self._network.extract_features(pixels)
-            yield features
+            yield self.last_maps(pixels)
 
     def _batches(self, images: Sequence[Image.Image], size: tuple[int, int]) -> Iterator[torch.Tensor]:
         for start in range(0, len(images), self._batch_size):
