@@ -14,13 +14,8 @@ from typing import Any
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 """Bytes of a number."""
 
-_VISION_PARTS = (
-    "vision_model.",
-    "vision_tower.",
-    "visual.",
-    "model.vision_model.",
-    "model.vision_tower.",
-    "model.visual.",
+_VISION_PARTS = tuple(
+    f"{outer}{part}." for outer in ("", "model.") for part in ("vision_model", "vision_tower", "visual")
 )
 _DETECTOR_PATCH = 8  # Grounding DINO's finest feature map is 1/8 of the picture (arXiv 2303.05499, section 3.1)
 _DETECTOR_PIXELS = 800 * 1333  # its processor's size

@@ -127,7 +127,6 @@ class ChatModel(Protocol):
         Raises:
             ModelError: The engine as a whole cannot answer.
         """
-        ...
 
 
 @runtime_checkable
@@ -138,11 +137,9 @@ class TextEncoder(Protocol):
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings of shape (len(texts), dimensions), each of length 1."""
-        ...
 
     def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
         """For each text its token vectors, shape (tokens, dimensions), each of length 1 (for MaxSim)."""
-        ...
 
 
 @runtime_checkable
@@ -153,7 +150,6 @@ class ImageEncoder(Protocol):
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
         """Embeddings of shape (len(images), dimensions), each of length 1."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,6 @@ class Recogniser(Protocol):
 
     def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
         """The k likeliest classes of each image, likeliest first."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -192,7 +187,6 @@ class OcrReader(Protocol):
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """The lines of each image, in reading order."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -212,7 +206,6 @@ class Detector(Protocol):
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """For each image the boxes of its phrases, best first; an empty phrase list asks for every salient object."""
-        ...
 
 
 @runtime_checkable
@@ -223,7 +216,6 @@ class EntityFinder(Protocol):
 
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """The names in each text, in order, each once."""
-        ...
 
 
 @runtime_checkable
@@ -234,7 +226,6 @@ class Reranker(Protocol):
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """One score for each (query, passage) pair, shape (len(pairs),); higher is better."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -254,7 +245,6 @@ class MultimodalReranker(Protocol):
 
     def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
         """One score for each item, shape (len(items),); higher is better."""
-        ...
 
 
 @runtime_checkable
@@ -269,7 +259,6 @@ class QuestionImageFeatures(Protocol):
         Raises:
             ValueError: There are not as many images as questions.
         """
-        ...
 
 
 @runtime_checkable
@@ -280,7 +269,6 @@ class PictureTextSimilarity(Protocol):
 
     def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
         """How well each text describes each picture: cosines, float32, shape (len(images), len(texts))."""
-        ...
 
 
 @runtime_checkable
@@ -295,4 +283,3 @@ class DomainClassifier(Protocol):
         Raises:
             ValueError: There are not as many images as questions.
         """
-        ...

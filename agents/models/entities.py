@@ -13,6 +13,7 @@ from typing import Any
 
 from agents.models.base import ModelError
 
+_BATCH = 64  # texts that a pipeline takes at once
 _FIGURES = frozenset({"CARDINAL", "ORDINAL", "QUANTITY", "PERCENT", "MONEY", "TIME", "DATE"})
 _CAPITAL = {"TEXT": {"REGEX": r"^(?:[^\W\d_]*[A-ZÀ-ÖØ-Þ].*)$"}, "IS_STOP": False}
 _FOLLOWING = {"TEXT": {"REGEX": r"^(?:\S*[A-ZÀ-ÖØ-Þ].*|\d{1,4}[a-z]?)$"}, "IS_STOP": False}
@@ -26,13 +27,11 @@ class SpacyEntities:
 
     Args:
         pipeline: Name or folder of an installed spaCy pipeline with an ``ner`` component; None for the rules.
-        batch_size: Texts that the pipeline takes at once.
     """
 
-    def __init__(self, pipeline: str | None = None, batch_size: int = 64) -> None:
+    def __init__(self, pipeline: str | None = None) -> None:
         self.name = f"spacy({pipeline or 'rules'})"
         self._pipeline = pipeline
-        self._batch_size = batch_size
 
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """The names in each text, in order, each once.
@@ -40,8 +39,7 @@ class SpacyEntities:
         Raises:
             ModelError: spaCy or the pipeline is not installed, or the pipeline finds no entities.
         """
-        docs = self._nlp.pipe(texts, batch_size=self._batch_size)
-        return [tuple(dict.fromkeys(self._names(doc))) for doc in docs]
+        return [tuple(dict.fromkeys(self._names(doc))) for doc in self._nlp.pipe(texts, batch_size=_BATCH)]
 
     def _names(self, doc: Any) -> Iterable[str]:
         if self._pipeline is not None:

@@ -22,12 +22,11 @@ Spec = Mapping[str, Any]
 
 KINDS: dict[str, str] = {
     "composed": "agents.models.chat.composed_vision:ComposedVisionChat",
-    "llama-cpp": "agents.models.chat.llama_cpp:LlamaCppChat.load",
+    "llama-cpp": "agents.models.chat.llama_cpp:LlamaCppChat",
     "openai": "agents.models.chat.openai_chat:OpenAIChat",
-    "smollm2": "agents.models.chat.smollm2:load_smollm2",
     "transformers": "agents.models.chat.transformers_chat:TransformersChat.load",
     "vllm": "agents.models.chat.vllm_chat:VllmChat.load",
-    "minilm": "agents.models.encoders.minilm:load_minilm",
+    "minilm": "agents.models.encoders.text_encoder:load_minilm",
     "text-encoder": "agents.models.encoders.text_encoder:TransformerTextEncoder",
     "blip2-qformer": "agents.models.encoders.blip2:Blip2QFormer",
     "cosine": "agents.models.rerankers.embedding_similarity:CosineReranker",

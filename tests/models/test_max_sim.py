@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agents.models.base import FloatArray, Reranker
-from agents.models.encoders.minilm import load_minilm
+from agents.models.encoders.text_encoder import load_minilm
 from agents.models.rerankers.embedding_similarity import TokenMaxSimReranker
 
 

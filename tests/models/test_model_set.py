@@ -59,4 +59,4 @@ def test_one_model_with_two_sets_of_options_would_be_loaded_twice_and_is_refused
 
 def test_a_role_without_a_model_lists_those_there_are() -> None:
     with pytest.raises(ModelError, match=r"'reranker'.*it has: chat"):
-        ModelSet(profile({"chat": {"kind": "smollm2"}}), Path("unused")).get("reranker")
+        ModelSet(profile({"chat": {"kind": "llama-cpp"}}), Path("unused")).get("reranker")

@@ -8,13 +8,12 @@ import pytest
 from PIL import Image, ImageDraw
 
 from agents.models.base import Box, Detection, Detector, TextEncoder
-from agents.models.encoders.minilm import load_minilm
+from agents.models.encoders.text_encoder import load_minilm
 from agents.models.vision import salient_objects
 from agents.models.vision.box_proposals import pairwise_overlap, propose
 from agents.models.vision.boxes import overlap
 from agents.models.vision.efficientnet import EfficientNetLite2
-from agents.models.vision.saliency import border_contrast, spread
-from agents.models.vision.salient_objects import ANYTHING, SalientObjectDetector
+from agents.models.vision.salient_objects import ANYTHING, SalientObjectDetector, border_contrast, spread
 
 SCENES = Path(__file__).parents[2] / "mini_crag_mm" / "scenes"
 LEFT, RIGHT = Box(60, 120, 240, 330), Box(400, 150, 570, 320)

@@ -15,6 +15,7 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatMessage, ChatReply, ChatRequest, Label, ModelError, OcrReader, TextLine
 from agents.models.chat import gguf_checkpoint, smollm2
 from agents.models.chat.composed_vision import ComposedVisionChat
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.registry import KINDS, ModelRegistry
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
 from tests.models.tiny_checkpoints import save_bert, save_llama
@@ -159,7 +160,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_smollm2_answers_from_its_prompt_and_is_converted_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = smollm2.load_smollm2(cache)
+    model = TransformersChat.load(smollm2.smollm2_checkpoint(cache), dtype="bfloat16")
     prompt = "Context: The Eiffel Tower is 330 metres tall.\nQuestion: How tall is the Eiffel Tower?\nAnswer briefly."
     reply = model.chat([ChatRequest((ChatMessage("user", prompt),), max_tokens=24, logprobs=True)])[0]
     assert "330" in reply.text
@@ -167,7 +168,7 @@ def test_smollm2_answers_from_its_prompt_and_is_converted_once(cache: Path, monk
     assert reply.logprobs
     assert all(logprob <= 0 for logprob in reply.logprobs)
     monkeypatch.setattr(gguf_checkpoint, "_convert", lambda *_: pytest.fail("converted again"))
-    assert smollm2.load_smollm2(cache).name == smollm2.NAME
+    assert smollm2.smollm2_checkpoint(cache).name == model.name == smollm2.NAME
 
 
 def test_smollm2_ends_with_its_own_token(cache: Path) -> None:
@@ -203,14 +204,14 @@ def test_its_package_is_not_imported(cache: Path) -> None:
 
 
 def test_an_unknown_kind_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"'gpt'.*flag-reranker.*smollm2"):
+    with pytest.raises(ModelError, match=r"'gpt'.*flag-reranker.*spacy-entities"):
         ModelRegistry(tmp_path).load({"kind": "gpt"})
     with pytest.raises(ModelError, match="None"):
         ModelRegistry(tmp_path).load({"path": "x"})
 
 
 def test_an_unknown_option_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"colour.*pipeline, batch_size"):
+    with pytest.raises(ModelError, match=r"colour.*pipeline"):
         ModelRegistry(tmp_path).load({"kind": "spacy-entities", "colour": 1})
     with pytest.raises(ModelError, match="path"):
         ModelRegistry(tmp_path).load({"kind": "vllm"})
@@ -247,7 +248,6 @@ def test_every_kind_can_be_built(tmp_path: Path, cache: Path) -> None:
     specs = [
         bert,
         llama,
-        {"kind": "smollm2"},
         {"kind": "openai", "model": "m", "base_url": "http://localhost:1/v1"},
         {"kind": "composed", "text": llama, "recogniser": {"kind": "efficientnet-lite2"}, "ocr": {"kind": "rapidocr"}},
         {"kind": "minilm"},

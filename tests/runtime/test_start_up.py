@@ -118,8 +118,8 @@ def test_a_preset_gives_its_adapter_to_the_engine() -> None:
 
 def test_an_adapter_for_a_model_outside_vllm_is_refused() -> None:
     settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
-    profile = Profile(name="p", models={"chat": {"kind": "smollm2"}}, search=SearchModels(kind="embedded"))
-    with pytest.raises(SettingsError, match=r"'ours'.*'smollm2'"):
+    profile = Profile(name="p", models={"chat": {"kind": "llama-cpp"}}, search=SearchModels(kind="embedded"))
+    with pytest.raises(SettingsError, match=r"'ours'.*'llama-cpp'"):
         Launch("p", profile, settings).models()
 
 

@@ -17,6 +17,7 @@ Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
 
 
 _KEPT = 256  # descriptions of pictures
+_LABELS = 5  # classes that a picture is described by
 _NOTHING = "nothing was recognised in it."
 
 
@@ -28,27 +29,21 @@ class ComposedVisionChat:
         recogniser: Names what an image shows.
         ocr: Reads its text.
         describe: Words for both.
-        labels: Classes an image is described by.
     """
 
-    def __init__(
-        self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe, labels: int = 5
-    ) -> None:
+    def __init__(self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe) -> None:
         self.name = f"{text.name} + {recogniser.name} + {ocr.name}"
         self._text = text
         self._recogniser = recogniser
         self._ocr = ocr
         self._describe = describe
-        self._labels = labels
         self._seen: OrderedDict[str, str] = OrderedDict()
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
         seen = self._descriptions(requests)
-        blind = [
-            replace(request, messages=tuple(_told(message, seen) for message in request.messages))
-            for request in requests
-        ]
+        told = (tuple(_told(message, seen) for message in request.messages) for request in requests)
+        blind = [replace(request, messages=messages) for request, messages in zip(requests, told, strict=True)]
         return self._text.chat(blind, deadline)
 
     def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, str]:
@@ -63,7 +58,7 @@ class ComposedVisionChat:
         new = {key: images[number] for number, key in keys.items() if key not in self._seen}
         if new:
             pictures = list(new.values())
-            labels = self._recogniser.recognise(pictures, k=self._labels)
+            labels = self._recogniser.recognise(pictures, k=_LABELS)
             lines = self._ocr.read(pictures)
             for key, named, read in zip(new, labels, lines, strict=True):
                 self._seen[key] = self._describe(named, read).strip()

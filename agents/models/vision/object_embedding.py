@@ -36,7 +36,6 @@ class ObjectEmbedding:
     """
 
     name = "efficientnet-lite2, objects"
-    dimensions = FEATURES
 
     def __init__(self, network: EfficientNetLite2 | None = None, centred: bool = True) -> None:
         self.network = network or EfficientNetLite2()
