@@ -62,7 +62,6 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
     from agents.search.build_index import IMAGE_ID, WEB_ID
     from agents.search.embedding_cache import EmbeddingCache
     from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
-    from agents.search.folders import hub_folder
     from agents.search.index_builder import build_image_index, build_web_index
     from agents.search.index_sources import read_images
     from agents.search.index_sources import read_pages as read_page_files
@@ -74,7 +73,7 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
         files.append(
             write_lines(cache / "pages" / f"background{background}.jsonl", sampled(background_pages(), background))
         )
-    common: dict[str, Any] = {"hub": hub_folder(cache), "progress": progress}
+    common: dict[str, Any] = {"hub": cache / "hub", "progress": progress}
     with EmbeddingCache(cache / "embeddings") as embeddings:
         images = build_image_index(
             read_images(kg, kg.parent),

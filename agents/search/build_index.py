@@ -11,7 +11,7 @@ from typing import Any
 from agents.models.base import ModelError
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
-from agents.search.folders import default_cache, hub_folder
+from agents.search.folders import default_cache
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, build_image_index, build_web_index
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(options: argparse.Namespace) -> None:
-    hub = options.out or hub_folder(options.cache)
+    hub = options.out or options.cache / "hub"
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images = _images(options)
     chunks = _chunks(options)

@@ -20,11 +20,6 @@ def organiser_pages() -> Path:
     return Path(named).expanduser() if named else Path.home() / ".cache" / "crag" / "web_search_results"
 
 
-def hub_folder(cache: Path) -> Path:
-    """The hub inside a cache folder, where indices are published."""
-    return cache / "hub"
-
-
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file beside its place and move it there; what was begun is taken away where that fails.
 

@@ -39,8 +39,6 @@ class SearchGateway:
 
     Args:
         pipeline: The organiser's ``UnifiedSearchPipeline``, another callable of its contract, or None for no search.
-        image_batch_size: Images in one pass of the image model.
-        text_batch_size: Queries in one pass of the text model.
         each_picture: What is made of every picture found.
         each_page: The same of every page.
         each_text: What is made of the markup of a whole page, the same where it is plain text already.
@@ -49,21 +47,17 @@ class SearchGateway:
     def __init__(
         self,
         pipeline: Any,
-        image_batch_size: int = 32,
-        text_batch_size: int = 64,
         *,
         each_picture: Callable[[ImageHit], ImageHit] = lambda hit: hit,
         each_page: Callable[[WebHit], WebHit] = lambda hit: hit,
         each_text: Callable[[str], str] = lambda page: page,
     ) -> None:
-        if image_batch_size < 1 or text_batch_size < 1:
-            raise ValueError("batch sizes have to be at least 1")
         self._pipeline = pipeline
         self._each_picture, self._each_page, self._each_text = each_picture, each_page, each_text
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
-        self._images = ImageParts.of(pipeline, image_batch_size) or PlainSearch(pipeline, image_results)
-        self._web = WebParts.of(pipeline, text_batch_size) or PlainSearch(pipeline, web_results)
+        self._images = ImageParts.of(pipeline) or PlainSearch(pipeline, image_results)
+        self._web = WebParts.of(pipeline) or PlainSearch(pipeline, web_results)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE

@@ -47,18 +47,12 @@ def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
     return repository_folder(hub, dataset_id) / "snapshots" / revision
 
 
-def current_revision(hub: Path, dataset_id: str, tag: str | None = None) -> str | None:
-    """The revision that a tag (``main`` if None) of a data set points to, or None where it has no files here."""
-    if tag is not None and _REVISION.fullmatch(tag):
-        revision = tag
-    else:
-        reference = repository_folder(hub, dataset_id) / "refs" / (tag or "main")
-        if not reference.is_file():
-            return None
-        revision = reference.read_text(encoding="ascii", errors="replace").strip()
-    if not _REVISION.fullmatch(revision) or not snapshot_path(hub, dataset_id, revision).is_dir():
-        return None
-    return revision
+def current_revision(hub: Path, dataset_id: str) -> str | None:
+    """The revision that ``main`` of a data set points to, or None where it has no files here."""
+    reference = repository_folder(hub, dataset_id) / "refs" / "main"
+    revision = reference.read_text(encoding="ascii", errors="replace").strip() if reference.is_file() else ""
+    there = _REVISION.fullmatch(revision) and snapshot_path(hub, dataset_id, revision).is_dir()
+    return revision if there else None
 
 
 def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
@@ -142,7 +136,7 @@ def use_local_hub(hub: Path | None = None) -> Path:
     return folder
 
 
-def serve(hub: Path, dataset_id: str, tag: str | None = None) -> str:
+def serve(hub: Path, dataset_id: str) -> str:
     """Copy a published snapshot into the hub of this process, unless it is there.
 
     Returns:
@@ -151,9 +145,9 @@ def serve(hub: Path, dataset_id: str, tag: str | None = None) -> str:
     Raises:
         SearchError: There is no such snapshot, or Hugging Face's libraries were imported too early.
     """
-    revision = current_revision(hub, dataset_id, tag)
+    revision = current_revision(hub, dataset_id)
     if revision is None:
-        raise SearchError(f"{hub} holds no data set {dataset_id}" + (f" at {tag}" if tag else ""))
+        raise SearchError(f"{hub} holds no data set {dataset_id}")
     served = use_local_hub(hub)
     if served.resolve() == hub.resolve():
         raise SearchError(

@@ -45,11 +45,9 @@ class Encoder(Protocol):
     @property
     def fingerprint(self) -> str:
         """Stands for the weights and the way they are used."""
-        ...
 
     def embed(self, contents: Any) -> FloatArray:
         """Embeddings, shape (len(contents), dimensions), each of length 1."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,8 @@ def build_web_index(
         text = row.embedded_text
         key = cache_key(encoder.fingerprint, b"text:" + text.encode("utf-8", errors="surrogatepass"))
         texts[key] = text
-        stored.append(_Row(row.id, _chunk_metadata(row), key))
+        metadata = {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
+        stored.append(_Row(row.id, metadata, key))
     missing = sorted(cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
     _embed("text", missing, lambda keys: {key: texts[key] for key in keys}, encoder, cache, batch_size, progress)
     return _publish(stored, WEB_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
@@ -204,10 +203,6 @@ def _image_metadata(row: ImageRow) -> dict[str, str]:
         "entities": json.dumps([entity.name for entity in row.entities], ensure_ascii=False),
         "info": json.dumps({entity.name: entity.attributes for entity in row.entities}, ensure_ascii=False),
     }
-
-
-def _chunk_metadata(row: ChunkRow) -> dict[str, str]:
-    return {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
 
 
 def _publish(

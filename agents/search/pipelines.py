@@ -17,7 +17,6 @@ from agents.search.clip import (
     tensor_image_features,
 )
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
-from agents.search.folders import default_cache, hub_folder
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, serve, served_tag, snapshot_path, use_local_hub
 from agents.search.index_builder import IMAGE_COLLECTION, Manifest
@@ -34,10 +33,7 @@ def open_pipeline(
     text_model: str = MINILM,
     image_index: str,
     web_index: str | None = None,
-    image_tag: str | None = None,
-    web_tag: str | None = None,
-    cache: Path | None = None,
-    hub: Path | None = None,
+    cache: Path,
 ) -> Any:
     """A ``cragmm_search.search.UnifiedSearchPipeline``.
 
@@ -48,10 +44,7 @@ def open_pipeline(
         text_model: An encoder's id or folder, or ``minilm``.
         image_index: Data set id of the image index.
         web_index: Data set id of the web index; None for a pipeline that has no web search (task 1).
-        image_tag: Revision or tag of the image index; ``main`` if None.
-        web_tag: Revision or tag of the web index; ``main`` if None.
-        cache: Cache folder; `agents.search.folders.default_cache` if None.
-        hub: Where the indices of ``embedded`` were published; ``hub/`` in the cache if None.
+        cache: Cache folder; the indices of ``embedded`` were published into its ``hub/``.
 
     Raises:
         SearchError: An index or a model is missing (the message says which command builds or installs it), or an
@@ -59,42 +52,40 @@ def open_pipeline(
     """
     if kind not in ("organiser", "embedded"):
         raise SearchError(f"unknown kind of search {kind!r}; known: organiser, embedded")
-    folder = cache or default_cache()
-    local = hub or hub_folder(folder)
+    hub = cache / "hub"
     served: dict[str, str] = {}  # data set id to revision
     if kind == "embedded":
-        use_local_hub(local)
-        image_tag = _serve(local, image_index, image_tag, "image", served)
+        use_local_hub(hub)
+        served[image_index] = _serve(hub, image_index, "image", "--images FOLDER --kg KG.jsonl")
         if web_index is not None:
-            web_tag = _serve(local, web_index, web_tag, "web", served)
+            served[web_index] = _serve(hub, web_index, "web", "--pages PAGES.jsonl")
+    tags = {dataset_id: served_tag(revision) for dataset_id, revision in served.items()}
     # The constructor takes no pipeline without a CLIP checkpoint, hence a tiny one where EfficientNet takes its place.
     pipeline = _construct(
-        image_model_name=str(stand_in_clip(folder / "stand-in-clip")) if image_model == EFFICIENTNET else image_model,
+        image_model_name=str(stand_in_clip(cache / "stand-in-clip")) if image_model == EFFICIENTNET else image_model,
         image_hf_dataset_id=image_index,
-        image_hf_dataset_tag=image_tag,
+        image_hf_dataset_tag=tags.get(image_index),
         text_model_name=_installed(text_model) if web_index is not None else None,
         web_hf_dataset_id=web_index,
-        web_hf_dataset_tag=web_tag,
+        web_hf_dataset_tag=tags.get(web_index or ""),
     )
     if image_model == EFFICIENTNET:
         _see_with_efficientnet(pipeline)
     else:
         tensor_image_features(pipeline.image_model)
     for dataset_id, revision in served.items():
-        _check_model(pipeline, dataset_id, snapshot_path(local, dataset_id, revision))
+        _check_model(pipeline, dataset_id, snapshot_path(hub, dataset_id, revision))
     return pipeline
 
 
-def _serve(hub: Path, dataset_id: str, tag: str | None, what: Literal["image", "web"], served: dict[str, str]) -> str:
-    """The tag that Hugging Face finds a published index by, copied into the hub of this process."""
-    if current_revision(hub, dataset_id, tag) is None:
-        sources = "--images FOLDER --kg KG.jsonl" if what == "image" else "--pages PAGES.jsonl"
+def _serve(hub: Path, dataset_id: str, what: str, sources: str) -> str:
+    """The revision of a published index, copied into the hub of this process."""
+    if current_revision(hub, dataset_id) is None:
         raise SearchError(
-            f"there is no {what} index {dataset_id}{f' at {tag}' if tag else ''} in {hub}. Build it with: "
+            f"there is no {what} index {dataset_id} in {hub}. Build it with: "
             f"python -m agents.search.build_index {sources} --{what}-id {dataset_id} --out {hub}"
         )
-    served[dataset_id] = serve(hub, dataset_id, tag)
-    return served_tag(served[dataset_id])
+    return serve(hub, dataset_id)
 
 
 def _installed(text_model: str) -> str:
@@ -138,11 +129,11 @@ def _check_model(pipeline: Any, dataset_id: str, snapshot: Path) -> None:
     manifest = Manifest.read(snapshot)
     if manifest is None:  # not built here
         return
-    encoder: ImageIndexEncoder | TextIndexEncoder
-    if manifest.collection == IMAGE_COLLECTION:
-        encoder = ImageIndexEncoder(pipeline.image_model, pipeline.image_processor)
-    else:
-        encoder = TextIndexEncoder(pipeline.text_model, pipeline.text_tokenizer)
+    encoder = (
+        ImageIndexEncoder(pipeline.image_model, pipeline.image_processor)
+        if manifest.collection == IMAGE_COLLECTION
+        else TextIndexEncoder(pipeline.text_model, pipeline.text_tokenizer)
+    )
     if manifest.model != encoder.fingerprint:
         raise SearchError(
             f"the index {dataset_id} was built with another model ({manifest.model}, not {encoder.fingerprint}); "

@@ -20,6 +20,12 @@ from agents.models.base import FloatArray
 from agents.search.encoders import embed_images, embed_texts
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, image_results, web_results
 
+IMAGE_BATCH, TEXT_BATCH = 32, 64
+"""Pictures and queries in one pass of their models."""
+
+_PAGE_FIELDS = {"page_name": "get_page_name", "page_snippet": "get_page_snippet", "page_url": "get_page_url"}
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class ImageParts:
@@ -30,10 +36,9 @@ class ImageParts:
     collection: Any
     kg: Any
     device: Any
-    batch_size: int
 
     @classmethod
-    def of(cls, pipeline: Any, batch_size: int) -> ImageParts | None:
+    def of(cls, pipeline: Any) -> ImageParts | None:
         """The parts of a pipeline, or None where it is not built like the organiser's."""
         model, kg = getattr(pipeline, "image_model", None), getattr(pipeline, "crag_image_kg", None)
         processor, collection = getattr(pipeline, "image_processor", None), getattr(pipeline, "image_collection", None)
@@ -45,7 +50,7 @@ class ImageParts:
         )
         if not complete:
             return None
-        return cls(model, processor, collection, kg, _device(pipeline, model), batch_size)
+        return cls(model, processor, collection, kg, _device(pipeline, model))
 
     def search(self, images: Sequence[Image.Image], k: int, fetch: int) -> list[Results[ImageHit]]:
         """Results of RGB images; ``fetch`` has no meaning here.
@@ -54,7 +59,7 @@ class ImageParts:
             Exception: Whatever the model or the collection raises.
         """
         del fetch
-        vectors = embed_images(self.model, self.processor, images, self.device, self.batch_size)
+        vectors = embed_images(self.model, self.processor, images, self.device, IMAGE_BATCH)
         return [
             image_results([self._hit(int(identity), score) for identity, score in nearest])
             for nearest in _nearest(self.collection, vectors, k)
@@ -88,11 +93,10 @@ class WebParts:
     tokenizer: Any
     web: Any
     device: Any
-    batch_size: int
     private_content: str | None
 
     @classmethod
-    def of(cls, pipeline: Any, batch_size: int) -> WebParts | None:
+    def of(cls, pipeline: Any) -> WebParts | None:
         """The parts of a pipeline, or None where it has no web search or is not built like the organiser's."""
         model, tokenizer = getattr(pipeline, "text_model", None), getattr(pipeline, "text_tokenizer", None)
         web = getattr(pipeline, "text_web", None)
@@ -105,7 +109,7 @@ class WebParts:
         if not complete:
             return None
         private = getattr(pipeline, "web_content_private", None) if getattr(pipeline, "is_private", False) else None
-        return cls(model, tokenizer, web, _device(pipeline, model), batch_size, private)
+        return cls(model, tokenizer, web, _device(pipeline, model), private)
 
     def search(self, queries: Sequence[str], k: int, fetch: int) -> list[Results[WebHit]]:
         """Results of texts, ``fetch`` chunks merged into at most k pages.
@@ -113,7 +117,7 @@ class WebParts:
         Raises:
             Exception: Whatever the model or the collection raises.
         """
-        vectors = embed_texts(self.model, self.tokenizer, queries, self.device, self.batch_size)
+        vectors = embed_texts(self.model, self.tokenizer, queries, self.device, TEXT_BATCH)
         return [
             web_results([self._hit(identity, score) for identity, score in merge_chunks(nearest)[:k]])
             for nearest in _nearest(self.web.vector_db, vectors, fetch)
@@ -143,9 +147,6 @@ class WebParts:
         return content if isinstance(content, Mapping) else {}
 
 
-_PAGE_FIELDS = {"page_name": "get_page_name", "page_snippet": "get_page_snippet", "page_url": "get_page_url"}
-
-
 def merge_chunks(chunks: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """The nearest chunk of each page, nearest page first (web_search.py: what stands before ``_chunk`` is the page)."""
     pages: dict[str, tuple[str, float]] = {}
@@ -167,9 +168,6 @@ def _nearest(collection: Any, vectors: FloatArray, n: int) -> list[list[tuple[st
 
 def _device(pipeline: Any, model: Any) -> Any:
     return getattr(pipeline, "device", None) or getattr(model, "device", None)
-
-
-_log = logging.getLogger(__name__)
 
 
 class PlainSearch(Generic[Hit]):

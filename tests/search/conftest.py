@@ -187,6 +187,5 @@ def clip_pipeline(world: World, tiny_clip: Path, tiny_bert: Path, tmp_path_facto
         web_index=WEB_ID,
         image_model=str(tiny_clip),
         text_model=str(tiny_bert),
-        cache=world.cache,
-        hub=hub,
+        cache=hub.parent,
     )

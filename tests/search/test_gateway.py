@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -58,7 +59,8 @@ def either(request: pytest.FixtureRequest) -> Any:
 @given(numbers=st.lists(st.integers(0, 5), min_size=1, max_size=5), k=st.integers(1, 9), batch=st.integers(1, 4))
 def test_images_equal_one_at_a_time_calls(either: Any, numbers: list[int], k: int, batch: int) -> None:
     images = [draw(number) for number in numbers]
-    found = SearchGateway(either, image_batch_size=batch).search_images(images, k)
+    with patch("agents.search.searchers.IMAGE_BATCH", batch):
+        found = SearchGateway(either).search_images(images, k)
     alone = {number: either(draw(number), k=k) for number in set(numbers)}
     for number, results in zip(numbers, found, strict=True):
         same(as_dicts(results), alone[number])
@@ -71,7 +73,8 @@ def test_images_equal_one_at_a_time_calls(either: Any, numbers: list[int], k: in
     batch=st.integers(1, 4),
 )
 def test_web_equals_one_at_a_time_calls(either: Any, queries: list[str], k: int, batch: int) -> None:
-    found = SearchGateway(either, text_batch_size=batch).search_web(queries, k)
+    with patch("agents.search.searchers.TEXT_BATCH", batch):
+        found = SearchGateway(either).search_web(queries, k)
     alone = {query: either(query, k=k) for query in set(queries)}
     for query, results in zip(queries, found, strict=True):
         same(as_dicts(results), alone[query])

@@ -50,7 +50,6 @@ def test_a_new_revision_is_served_after_the_old_one(tmp_path: Path) -> None:
     assert serve(tmp_path, "org/renewed") == A
     publish(tmp_path, "org/renewed", B, work(tmp_path, "two"))
     assert serve(tmp_path, "org/renewed") == B
-    assert serve(tmp_path, "org/renewed", tag=A) == A
 
 
 def test_each_served_revision_is_found_offline_by_its_tag(tmp_path: Path) -> None:

@@ -97,6 +97,6 @@ def test_nothing_is_said_on_the_console(world: World, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == ""
 
 
-def test_an_unknown_kind_is_refused() -> None:
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SearchError, match="unknown kind"):
-        open_pipeline(kind="other", image_index=IMAGE_ID)  # type: ignore[arg-type]
+        open_pipeline(kind="other", image_index=IMAGE_ID, cache=tmp_path)  # type: ignore[arg-type]
