@@ -220,10 +220,6 @@ class KnowledgeEntry:
     textual: float = 0.0
     image: Image.Image | None = None
 
-    def with_scores(self, textual: float, image: Image.Image | None) -> KnowledgeEntry:
-        """The same entry with a reranker's score and its picture."""
-        return dataclasses.replace(self, textual=textual, image=image)
-
 
 @dataclass
 class Turn:

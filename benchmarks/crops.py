@@ -143,7 +143,7 @@ def search(
 def _places(lists: Sequence[Sequence[tuple[int, float]]], method: Method) -> dict[int, int]:
     """The rank of each entity in the fused list."""
     fused = fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1], method=method)
-    return {entry.item[0]: place for place, entry in enumerate(fused)}
+    return {hit[0]: place for place, (hit, _) in enumerate(fused)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

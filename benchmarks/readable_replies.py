@@ -51,9 +51,8 @@ def readers() -> dict[str, Reader]:
     from agents.stages.knowledge import extracted
     from agents.stages.route import parse_flags
     from agents.stages.verify import verdict
-    from agents.texts.cut_replies import was_cut
     from agents.texts.refusals import refuses
-    from agents.texts.replies import json_object, listed, strings, yes_or_no
+    from agents.texts.replies import json_object, listed, strings, was_cut, yes_or_no
     from agents.turn import IDK
 
     def answer(reply: ChatReply) -> str | None:

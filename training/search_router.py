@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.methods.routing import FEATURE_NAMES, RuleRouter, TraceFeatures
-from agents.methods.trained_router import TrainedRouter
+from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
@@ -109,7 +108,7 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
     values = np.array([[row[name] for name in FEATURE_NAMES] for row in rows], dtype=np.float64)
     sessions = [turn.answered.session_id for turn in turns]
     measured = cross_validate(values, labels, sessions, strength=_STRENGTH, standardise=True)
-    by_rules = [RuleRouter().route(turn.features) for turn in turns]
+    by_rules = [rule_route(turn.features) for turn in turns]
     head = fit(values, labels, strength=_STRENGTH, standardise=True)
     known = [(turn.answered.interaction_id, turn.answered.agent_response) for turn in turns]
     return TrainedRouter(

@@ -16,6 +16,7 @@ from pathlib import Path
 from agents.search.hits import Entity
 from agents.texts.infobox import facts
 
+_MOST_HOPS = 2
 _WORD = re.compile(r"[a-z]+")
 _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
 _NAME = re.compile(rf"^{_NAME_WORD}(?: {_NAME_WORD})*$")
@@ -52,14 +53,8 @@ def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
     return tuple(Bridge(tuple(rule["heads"]), tuple(rule["keys"])) for rule in table["bridge"]), tuple(table["verbs"])
 
 
-def hop_questions(question: str, entity: Entity | None, most: int = 2) -> list[str]:
-    """The question with the name of the thing it goes through in its place, for each name found; [] where there is no such bridge.
-
-    Args:
-        question: The question, standing alone.
-        entity: What the picture shows.
-        most: Names tried.
-    """
+def hop_questions(question: str, entity: Entity | None) -> list[str]:
+    """A standalone question with the name of the thing it goes through in its place, for each name found; [] without such a bridge."""
     if entity is None:
         return []
     pairs = list(facts(entity.attributes))
@@ -75,7 +70,7 @@ def hop_questions(question: str, entity: Entity | None, most: int = 2) -> list[s
         names = [name for rank, value in ranked if rank < len(bridge.keys) for name in names_in_value(value)]
         hops = [question[: found.start()] + name + question[found.end() :] for name in dict.fromkeys(names)]
         if hops:
-            return hops[:most]
+            return hops[:_MOST_HOPS]
     return []
 
 

@@ -8,8 +8,7 @@ import re
 from agents.methods.first_token import idk_probability
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
-from agents.texts.cut_replies import was_cut, whole_sentences
-from agents.texts.replies import labelled
+from agents.texts.replies import labelled, was_cut, whole_sentences
 from agents.texts.text import one_line
 from agents.turn import IDK, Candidate, Draft
 

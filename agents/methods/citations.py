@@ -81,9 +81,7 @@ def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
         numbers = _numbers(match.group(1))
         if numbers is None:
             continue
-        pieces.append(
-            answer[end : match.start()].rstrip(" \t")
-        )  # not in the expression: quadratic on long runs of blanks
+        pieces.append(answer[end : match.start()].rstrip(" \t"))  # in the expression: quadratic on long runs of blanks
         length += len(pieces[-1])
         markers.append((length, numbers))
         end = match.end()
@@ -125,7 +123,6 @@ def check(
     *,
     threshold: float,
     attribute: bool,
-    most: int = 1,
 ) -> tuple[CheckedSentence, ...]:
     """Each sentence with the citations that name a document which supports it.
 
@@ -133,8 +130,7 @@ def check(
         sentences: As ``parse_cited`` reads them.
         support: For each sentence how far each document, by its number, supports it; a number that is not there is no document.
         threshold: Support below which a citation is dropped.
-        attribute: Give a sentence that is left without citation the documents that support it best.
-        most: Documents found so at most.
+        attribute: Give a sentence that is left without citation the document that supports it best.
     """
     checked = []
     for sentence, scores in zip(sentences, support, strict=True):
@@ -147,7 +143,7 @@ def check(
         found = attribute and not kept
         if found:
             reaching = [number for number, score in scores.items() if score >= threshold]
-            kept = tuple(sorted(reaching, key=lambda number: (-scores[number], number))[:most])
+            kept = tuple(sorted(reaching, key=lambda number: (-scores[number], number))[:1])
         checked.append(CheckedSentence(sentence.text, kept, dropped, found and bool(kept)))
     return tuple(checked)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -41,15 +41,15 @@ def domain_of_label(label: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=4)
-def load_domains(folder: Path = DOMAINS) -> dict[str, Domain]:
+@cache
+def load_domains() -> dict[str, Domain]:
     """All domains by name.
 
     Raises:
         ValueError: A file is malformed, or two name the same domain.
     """
     domains: dict[str, Domain] = {}
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(DOMAINS.glob("*.toml")):
         domain = Domain.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
         if domain.name in domains:
             raise ValueError(f"{path} names the domain {domain.name!r}, which another file names too")

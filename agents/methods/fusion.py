@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 Method = Literal["score", "reciprocal_rank"]
 
-
-@dataclass(frozen=True)
-class Fused(Generic[T]):
-    """An item and the score that the fusion gives it; by score that is its best score, by rank the sum of reciprocals."""
-
-    item: T
-    score: float
+_RANK_CONSTANT = 60  # Cormack, Clarke and Buettcher 2009
 
 
 def fuse(
@@ -24,17 +17,15 @@ def fuse(
     key: Callable[[T], Hashable],
     score: Callable[[T], float],
     method: Method = "score",
-    rank_constant: int = 60,
-) -> list[Fused[T]]:
-    """One list of all items, each once, best first; ties keep the order in which they came.
+) -> list[tuple[T, float]]:
+    """All items with their fused scores, each once, best first; ties keep the order in which they came.
 
     Args:
         lists: Ranked lists, each best first.
         key: What makes two items the same; of equal items the one with the best score is kept.
         score: The score an item has in its own list.
         method: ``score``: by the best score an item reached (QA-Dragon, section 3.4.3). ``reciprocal_rank``: by the sum over
-            the lists of 1 / (rank_constant + rank), ranks from 1 (Cormack, Clarke and Buettcher 2009, where the constant is 60).
-        rank_constant: See above.
+            the lists of 1 / (60 + rank), ranks from 1 (Cormack, Clarke and Buettcher 2009).
     """
     best: dict[Hashable, T] = {}
     reciprocal: dict[Hashable, float] = {}
@@ -45,8 +36,8 @@ def fuse(
             if name in seen:  # a list that names an item twice counts it once, where it stands first
                 continue
             seen.add(name)
-            reciprocal[name] = reciprocal.get(name, 0.0) + 1.0 / (rank_constant + rank)
+            reciprocal[name] = reciprocal.get(name, 0.0) + 1.0 / (_RANK_CONSTANT + rank)
             if name not in best or score(item) > score(best[name]):
                 best[name] = item
-    fused = [Fused(item, score(item) if method == "score" else reciprocal[name]) for name, item in best.items()]
-    return sorted(fused, key=lambda entry: -entry.score)
+    fused = [(item, score(item) if method == "score" else reciprocal[name]) for name, item in best.items()]
+    return sorted(fused, key=lambda entry: -entry[1])

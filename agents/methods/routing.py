@@ -1,6 +1,7 @@
 """The search router of QA-Dragon (section 3.2): features of the draft and its reasoning, and rules over them.
 
-``trained_router.py`` holds the classifier that the paper trains on such features; the rules here are its untrained stand-in.
+``TrainedRouter`` is the classifier that the paper trains on such features (``python -m training.search_router`` fits it); the rules are its
+untrained stand-in.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Self, cast, get_args
 
+import numpy as np
+from pydantic import model_validator
+
+from agents.linear_head import LinearHead, known_names
 from agents.methods.question_kinds import question_kind
 from agents.methods.white_box import token_probabilities
 from agents.turn import Draft, Route
@@ -106,14 +111,6 @@ class TraceFeatures:
 FEATURE_NAMES = tuple(field.name for field in dataclasses.fields(TraceFeatures))
 
 
-class Router(Protocol):
-    """Chooses the branch of a turn."""
-
-    def route(self, features: TraceFeatures) -> Route:
-        """The branch; a turn without draft is always ``rag``."""
-        ...
-
-
 def trace_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
     """The features of a standalone question, its draft and its domain."""
     kind = question_kind(question)
@@ -174,8 +171,8 @@ def _names_something(answer: str, question: str, object_name: str | None) -> boo
     return any(word.lower() not in asked for word in _CAPITALISED.findall(answer))
 
 
-class RuleRouter:
-    """Table 1 of QA-Dragon as rules, in this order.
+def rule_route(features: TraceFeatures) -> Route:
+    """The branch by table 1 of QA-Dragon as rules, in this order.
 
     1. The draft failed - none, "I don't know", ignorance admitted in the reasoning, a refusal: ``rag``.
     2. Open-world cues - the question wants the present, or a fact of the world about an object that the draft could not name or
@@ -185,12 +182,31 @@ class RuleRouter:
     4. Else the draft succeeded but should be checked: ``verify``. So are names of recognised things: a model that names a wrong
        species sounds no less sure.
     """
+    if not features.has_draft or features.answer_unknown or features.reasoning_unknown or features.failure_pattern:
+        return "rag"
+    if features.asks_now or (features.asks_open_world and (not features.object_named or features.fallback)):
+        return "rag"
+    self_contained = features.asks_text or features.asks_calculation or features.asks_visible
+    return "direct" if self_contained and not (features.speculation or features.fallback) else "verify"
+
+
+class TrainedRouter(LinearHead):
+    """A linear head over the features of a draft: ``features`` are names of ``TraceFeatures``, ``classes`` the branches."""
+
+    what: ClassVar[str] = "router"
+    how: ClassVar[str] = "fit it again with python -m training.search_router"
+
+    features: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        known_names(self.features, FEATURE_NAMES, "features")
+        known_names(self.classes, get_args(Route), "branches")
+        return self
 
     def route(self, features: TraceFeatures) -> Route:
-        """See the rules above."""
-        if not features.has_draft or features.answer_unknown or features.reasoning_unknown or features.failure_pattern:
+        """The likeliest branch; a turn without draft is always ``rag``."""
+        if not features.has_draft:
             return "rag"
-        if features.asks_now or (features.asks_open_world and (not features.object_named or features.fallback)):
-            return "rag"
-        self_contained = features.asks_text or features.asks_calculation or features.asks_visible
-        return "direct" if self_contained and not (features.speculation or features.fallback) else "verify"
+        values = features.as_dict()
+        return cast(Route, self.predict(np.array([[values[name] for name in self.features]]))[0])

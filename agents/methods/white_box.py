@@ -21,8 +21,3 @@ def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities 
         return None
     probabilities = [math.exp(min(0.0, logprob)) for logprob in logprobs]
     return TokenProbabilities(min(probabilities), sum(probabilities) / len(probabilities))
-
-
-def accepts(statistics: TokenProbabilities, *, weight_least: float, weight_mean: float, threshold: float) -> bool:
-    """g_white(s_min, s_mean) = weight_least * s_min + weight_mean * s_mean >= threshold."""
-    return weight_least * statistics.least + weight_mean * statistics.mean >= threshold

@@ -15,8 +15,6 @@ class Answer(Stage):
     """The chat model, from the chunks where there are any; one batched call. A draft that is given or verified is not asked for again."""
 
     class Options(StageOptions):
-        """The answer of the chat model."""
-
         prompt: str = Field("answer_with_evidence", description="template in prompts/")
         prompt_without_evidence: str = Field(
             "answer_without_evidence", description="template where no evidence was kept"

@@ -42,8 +42,6 @@ class Cite(Stage):
     """
 
     class Options(StageOptions):
-        """The check of citations; what is left without one is cited afterwards, kept or dropped."""
-
         threshold: float = Field(
             0.5, description="support, as the reranker scores it, below which a citation is dropped"
         )

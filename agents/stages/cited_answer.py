@@ -26,8 +26,6 @@ class CitedAnswer(Stage):
     """A long answer with ``[n]`` after each sentence (MAVIS); documents are numbered from 1 in the order of ``Turn.best_evidence``."""
 
     class Options(StageOptions):
-        """A long answer with a citation for each sentence (MAVIS, section 5.2)."""
-
         method: Literal["vanilla", "chain_of_thought"] = Field("vanilla", description="how the model is asked")
         pictures: bool = Field(True, description="show the pictures of image documents, where there are any")
 

@@ -23,8 +23,6 @@ class DocumentsStage(Stage):
     """
 
     class Options(StageOptions):
-        """Documents for an answer with citations (MAVIS, section 3.1)."""
-
         k: int = Field(5, ge=1, description="documents kept for each query (K)")
         modality: Literal["both", "text", "image"] = Field(
             "both", description="documents to choose from: Multi-RAG, Text-RAG or Image-RAG (section 5.2)"
@@ -43,7 +41,7 @@ class DocumentsStage(Stage):
         asked = [
             (turn, query, chunk)
             for turn in turns
-            for query in queries_of(turn)
+            for query in turn.queries or (turn.question,)
             for chunk in turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]
             if options.modality in ("both", modality_of(chunk))
         ]
@@ -55,18 +53,10 @@ class DocumentsStage(Stage):
         for turn in turns:
             best = [sorted(found, key=_by_score)[: options.k] for found in lists[id(turn)].values()]
             fused = fuse(best, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
-            turn.ranked = tuple(entry.item for entry in fused)
+            turn.ranked = tuple(chunk for chunk, _ in fused)
             modalities = [modality_of(chunk) for chunk in turn.ranked]
-            turn.note(
-                text=modalities.count("text"),
-                image=modalities.count("image"),
-                evidence=evidence_for_trace(turn.ranked),
-            )
-
-
-def queries_of(turn: Turn) -> tuple[str, ...]:
-    """The search queries of a turn; the question where none were made."""
-    return turn.queries or (turn.question,)
+            counts = {"text": modalities.count("text"), "image": modalities.count("image")}
+            turn.note(**counts, evidence=evidence_for_trace(turn.ranked))
 
 
 def _by_score(chunk: Evidence) -> float:

@@ -12,8 +12,7 @@ from agents.methods.candidates import MOST_READ
 from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.cut_replies import was_cut, whole_sentences
-from agents.texts.replies import json_object, labelled
+from agents.texts.replies import json_object, labelled, was_cut, whole_sentences
 from agents.texts.text import one_line
 from agents.turn import IDK, Draft, Turn
 
@@ -65,8 +64,6 @@ class DraftStage(Stage):
     """Domain chain of thought with the domain's worked examples, in one batched call."""
 
     class Options(StageOptions):
-        """What the prompt shows."""
-
         examples: int = Field(2, ge=0, description="worked examples of the domain shown")
         most_steps: int = Field(5, ge=1, description="reasoning steps (appendix A: at most 5)")
 

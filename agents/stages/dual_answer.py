@@ -20,8 +20,6 @@ class DualAnswer(Stage):
     """Answers with and without evidence of all turns in one batched call (CRUISE)."""
 
     class Options(StageOptions):
-        """Answers with and without evidence (CRUISE, section 3.3)."""
-
         evidence: int = Field(5, ge=0, description="chunks shown")
         probe_temperature: float = Field(
             0.0,

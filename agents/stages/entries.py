@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -17,23 +18,17 @@ _CHARACTERS = 800  # longest text of an entry
 _ENTRIES_WHEN_SHORT = 2
 
 
-def entry_text(hit: ImageHit, characters: int = _CHARACTERS) -> str:
+def entry_text(hit: ImageHit) -> str:
     """The text T of an entry: the attributes of its entities as sentences, cut at a word."""
-    sentences = [
-        attribute_sentence(key, entity.name, value)
-        for entity in hit.entities
-        for key, value in facts(entity.attributes)
-    ]
-    text = " ".join(sentences)
-    return text if len(text) <= characters else text[:characters].rsplit(" ", 1)[0] + " ..."
+    known = ((entity.name, *fact) for entity in hit.entities for fact in facts(entity.attributes))
+    text = " ".join(attribute_sentence(key, name, value) for name, key, value in known)
+    return text if len(text) <= _CHARACTERS else text[:_CHARACTERS].rsplit(" ", 1)[0] + " ..."
 
 
 class EntriesStage(Stage):
     """What image search found as pictures with texts (CoRe-MMRAG), the texts reranked; the pictures come from the picture cache."""
 
     class Options(StageOptions):
-        """Knowledge entries, each a picture and a text (CoRe-MMRAG, section 3.1)."""
-
         most: int = Field(5, ge=1, le=16, description="entries looked at (k)")
         pictures: bool = Field(True, description="show the pictures of entries to the model, where there are any")
 
@@ -56,18 +51,20 @@ class EntriesStage(Stage):
         hits = {id(turn): [hit for hit in turn.image_hits if hit.entities][:most] for turn in turns}
         urls = [hit.url for turn in turns for hit in hits[id(turn)]]
         pictures = context.search.pictures(urls, fetch, context.deadline) if self.options.pictures else {}
-        found = {id(turn): [self._entry(hit) for hit in hits[id(turn)]] for turn in turns}
+        found = {
+            id(turn): [
+                KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
+                for hit in hits[id(turn)]
+            ]
+            for turn in turns
+        }
         pairs = [(turn.question, f"{entry.title}: {entry.text}") for turn in turns for entry in found[id(turn)]]
         scores = iter(context.models.reranker.score(pairs) if pairs else ())
         for turn in turns:
             turn.entries = tuple(
-                entry.with_scores(float(next(scores)), pictures.get(entry.url)) for entry in found[id(turn)]
+                replace(entry, textual=float(next(scores)), image=pictures.get(entry.url)) for entry in found[id(turn)]
             )
             self._note(turn)
-
-    @staticmethod
-    def _entry(hit: ImageHit) -> KnowledgeEntry:
-        return KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
 
     @staticmethod
     def _note(turn: Turn) -> None:

@@ -25,8 +25,6 @@ class EvidenceStage(Stage):
     """Attributes to sentences, pages to chunks, full texts around the part that was found (``agents/texts/evidence_chunks.py``)."""
 
     class Options(ChunkOptions, StageOptions):
-        """Cutting what was found into chunks."""
-
         entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
         min_score: float = Field(
             -1.0, ge=-1, le=1, description="cosine of a picture from which its entities become evidence"

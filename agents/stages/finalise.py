@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
 
 from agents.methods.citations import written
-from agents.methods.final_verification import Signals, final_branch, stands
+from agents.methods.final_verification import Branch, final_branch, stands
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.white_box import token_probabilities
 from agents.profiles import ROOT
@@ -18,6 +17,8 @@ from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line
 from agents.turn import IDK, Candidate, Turn
+
+_gate = lru_cache(maxsize=8)(Gate.load)
 
 
 class FinalVerification(StageOptions):
@@ -58,8 +59,8 @@ class FinaliseOptions(StageOptions):
         return path
 
 
-def algorithm1_signals(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Signals:
-    """What Algorithm 1 of CRUISE decides on; S_ret is the best score of the chunks that were kept.
+def algorithm1(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Branch:
+    """The line of Algorithm 1 of CRUISE that a turn ends on; S_ret is the best score of the chunks that were kept.
 
     A check that is no part of the preset, as in an ablation, is taken as passed; one that ran and said nothing is not.
     """
@@ -67,12 +68,15 @@ def algorithm1_signals(turn: Turn, stages: Sequence[str], rule: FinalVerificatio
     best = chunks[0] if chunks else None
     retrieval = 0.0 if best is None else best.score if best.score is not None else best.retrieval
     confidence = turn.chain.confidence if turn.chain is not None else None
-    return Signals(
+    return final_branch(
         real_time=bool(turn.real_time),
         retrieval=retrieval,
         context=best is not None,
         consistent=turn.consistent if "consistency" in stages else True,
         confidence=confidence if "chain_of_verification" in stages else max(rule.low, rule.high),
+        least_retrieval=rule.least_retrieval,
+        low=rule.low,
+        high=rule.high,
     )
 
 
@@ -91,10 +95,7 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = ()) 
             if not getattr(turn.verification, verifier):
                 return f"the {verifier.replace('_', '-')} verifier does not approve"
     if options.algorithm1 is not None:
-        rule = options.algorithm1
-        branch = final_branch(
-            algorithm1_signals(turn, stages, rule), least_retrieval=rule.least_retrieval, low=rule.low, high=rule.high
-        )
+        branch = algorithm1(turn, stages, options.algorithm1)
         turn.note(branch=branch)
         if not stands(branch):
             return f"Algorithm 1 ends on {branch!r}"
@@ -138,11 +139,6 @@ def _entity_margin(turn: Turn) -> float | None:
     hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
     others = [hit.score for hit in hits if hit.entities and all(it.name != turn.entity.name for it in hit.entities)]
     return turn.entity_score - max(others) if others else None
-
-
-@lru_cache(maxsize=8)
-def _gate(path: Path) -> Gate:
-    return Gate.load(path)
 
 
 def doubt(

@@ -9,7 +9,7 @@ from agents.methods.knowledge_conflict import prki
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage
-from agents.texts.cut_replies import was_cut
+from agents.texts.replies import was_cut
 from agents.turn import Candidate, Turn
 
 

@@ -23,8 +23,6 @@ class Ground(Stage):
     """Boxes of a detector: padded, clipped, without duplicates (``agents/models/vision/boxes.py``); one call for the batch."""
 
     class Options(StageOptions):
-        """Which boxes are searched."""
-
         least_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
 
     options: Options

@@ -22,8 +22,6 @@ class ImageSearch(Stage):
     """One search of all pictures and crops of the batch, fused for each turn; the best hit above ``min_score`` names the entity."""
 
     class Options(StageOptions):
-        """Search of the image knowledge graph."""
-
         k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
         fusion: Literal["score", "reciprocal_rank"] = Field("score", description="how the lists of the crops are fused")
         min_score: float = Field(
@@ -66,19 +64,14 @@ class ImageSearch(Stage):
                 errors[id(turn)] = results.error
         for turn in turns:
             turn.views = tuple(views.get(id(turn), ()))
-            fused = fuse(
-                [view.hits for view in turn.views],
-                key=lambda hit: hit.index,
-                score=lambda hit: hit.score,
-                method=options.fusion,
-            )
-            turn.image_hits = tuple(entry.item for entry in fused)
-            self._name_entity(turn, options.min_score)
-            turn.note(
-                hits=hits_for_trace(turn.image_hits),
-                entity=turn.entity_name,
-                search_error=errors.get(id(turn)),
-            )
+            lists = [view.hits for view in turn.views]
+            fused = fuse(lists, key=lambda hit: hit.index, score=lambda hit: hit.score, method=options.fusion)
+            turn.image_hits = tuple(hit for hit, _ in fused)
+            named = next((hit for hit in turn.image_hits if hit.entities), None)
+            if named is not None and named.score >= options.min_score:
+                turn.entity, turn.entity_score = named.entities[0], named.score
+            hits = hits_for_trace(turn.image_hits)
+            turn.note(hits=hits, entity=turn.entity_name, search_error=errors.get(id(turn)))
 
     def _crops(self, turn: Turn, short: bool) -> Sequence[Detection]:
         """The boxes of the detector, and squares that show something else than a better crop does (non-maximum suppression)."""
@@ -86,12 +79,6 @@ class ImageSearch(Stage):
             return turn.regions[: _CROPS_WHEN_SHORT if short else None]
         grid = [Detection(box, "", 0.0) for box in squares(*turn.image.size, self.options.scales)]
         return suppress([*turn.regions, *grid], _MOST_OVERLAP)[: self.options.crops]
-
-    @staticmethod
-    def _name_entity(turn: Turn, least: float) -> None:
-        named = next((hit for hit in turn.image_hits if hit.entities), None)
-        if named is not None and named.score >= least:
-            turn.entity, turn.entity_score = named.entities[0], named.score
 
 
 def hits_for_trace(hits: Sequence[ImageHit]) -> list[dict[str, object]]:

@@ -10,8 +10,8 @@ from agents.methods.candidates import MOST_READ
 from agents.methods.citations import MOST_DOCUMENTS
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.cut_replies import was_cut, whole_sentences
 from agents.texts.evidence_text import modality_of
+from agents.texts.replies import was_cut, whole_sentences
 from agents.texts.text import clean, one_line
 from agents.turn import Evidence, Turn
 
@@ -22,8 +22,6 @@ class KnowledgeStage(Stage):
     """What each document says taken by itself, without question and photo (MAVIS); one batched call, each distinct document once."""
 
     class Options(StageOptions):
-        """What the model sees of a document."""
-
         pictures: bool = Field(True, description="show the pictures of image documents, where there are any")
 
     options: Options

@@ -27,8 +27,6 @@ class Objects(Stage):
     """
 
     class Options(StageOptions):
-        """The objects a question could be about (QA-Dragon, section 3.4.1)."""
-
         by: Literal["model", "rules"] = Field("rules", description="who names them")
         most: int = Field(5, ge=1, description="objects listed")
 

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from agents.methods.bridging import hop_questions
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.cut_replies import was_cut
-from agents.texts.replies import json_object, listed, strings
+from agents.texts.replies import json_object, listed, strings, was_cut
 from agents.turn import Turn
 
 _QUERIES_WHEN_SHORT = 1
@@ -20,8 +19,6 @@ class Queries(Stage):
     """The question, with the name of the entity; split by the model, or by the rules of ``agents/methods/bridging.py``."""
 
     class Options(StageOptions):
-        """Web queries."""
-
         fuse_entity: bool = Field(
             True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)"
         )

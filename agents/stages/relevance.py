@@ -18,8 +18,6 @@ class Relevance(Stage):
     """Chunks that the chat model says yes to, by P(yes) on each with the picture, best first; one batched call of one word each."""
 
     class Options(StageOptions):
-        """Judging chunks one by one."""
-
         most: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
         threshold: float = Field(0.5, ge=0, le=1, description="least P(yes)")
         k: int = Field(8, ge=1, description="chunks kept")

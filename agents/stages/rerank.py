@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from agents.methods.chunk_scores import ToScore, best_scores
-from agents.methods.thresholds import mad_threshold
+from agents.methods.chunk_scores import ToScore, best_scores, mad_threshold
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import evidence_for_trace
@@ -23,8 +22,6 @@ class Rerank(Stage):
     """
 
     class Options(StageOptions):
-        """Reranking of the chunks."""
-
         k: int = Field(6, ge=1, description="chunks kept")
         threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
         mad_lambda: float | None = Field(
@@ -53,15 +50,14 @@ class Rerank(Stage):
         def asked(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
-        def score(items: Sequence[ToScore]) -> Sequence[float]:
-            return [float(value) for value in context.models.reranker.score([item.pair for item in items])]
+        def score(items: Sequence[ToScore]) -> Iterable[float]:
+            return context.models.reranker.score([item.pair for item in items])
 
         for turn, scored in best_scores(asked_of, asked, score):
             chunks = [chunk.scored(value) for chunk, value in scored]
             threshold = self._threshold(chunks)
-            passing = [
-                chunk for chunk in chunks if chunk.score is not None and chunk.score >= threshold
-            ]  # False for NaN
+            # NaN reaches no threshold.
+            passing = [chunk for chunk in chunks if chunk.score is not None and chunk.score >= threshold]
             best = sorted(passing, key=lambda chunk: -(chunk.score or 0.0))
             turn.ranked = tuple(in_turn(turn, best)[: options.k])
             turn.note(threshold=round(threshold, 4), evidence=evidence_for_trace(turn.ranked))

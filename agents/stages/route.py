@@ -10,8 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from agents.methods.question_kinds import question_kind
-from agents.methods.routing import Router, RuleRouter, trace_features
-from agents.methods.trained_router import TrainedRouter
+from agents.methods.routing import TrainedRouter, rule_route, trace_features
 from agents.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import labelled, yes_or_no
@@ -20,15 +19,6 @@ from agents.turn import Tools, Turn
 _NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
 
 _trained = lru_cache(maxsize=4)(TrainedRouter.load)
-
-
-def open_router(trained: str | None) -> Router:
-    """The trained router of a file, relative to the repository root; the rules where there is none.
-
-    Raises:
-        agents.linear_head.HeadError: The file is missing or malformed.
-    """
-    return RuleRouter() if trained is None else _trained(ROOT / trained)
 
 
 def rule_flags(question: str) -> tuple[bool, bool]:
@@ -56,8 +46,6 @@ class RouteStage(Stage):
     """The branch by rules or a trained router; flags (external or present knowledge needed) by rules or a small model."""
 
     class Options(StageOptions):
-        """The branch of a turn (QA-Dragon, section 3.2) and the flags of CRUISE (section 3.1)."""
-
         trained: str | None = Field(
             None,
             description="weights of a trained router (JSON), relative to the repository root; None: the rules of table 1",
@@ -78,10 +66,11 @@ class RouteStage(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""
-        router = open_router(self.options.trained)
+        trained = self.options.trained
+        choose = rule_route if trained is None else _trained(ROOT / trained).route
         for turn in turns:
             features = trace_features(turn.question, turn.draft, turn.domain)
-            turn.route = router.route(features)
+            turn.route = choose(features)
             turn.needs_external, turn.real_time = rule_flags(turn.question)
             turn.note(route=turn.route, features=features.as_dict())
         if self.options.flags == "model":

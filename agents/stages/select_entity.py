@@ -26,12 +26,10 @@ _MOST_CHOICES = 6  # entities to choose from
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
 # Ours, looked at on validation: the paper leaves the choice to a model.
 _PLACE_WEIGHT = (
-    1.0  # added for the candidate at the place that the question names: more than picture and words can outweigh
+    1.0  # added for the candidate at the place that the question names: picture and words cannot outweigh it
 )
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
-_PLACE_TOLERANCE = (
-    0.12  # of the picture: candidates so much farther from the place than the nearest one lie about as near
-)
+_PLACE_TOLERANCE = 0.12  # of the picture: candidates so much farther from the place than the nearest lie about as near
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,6 @@ class SelectEntity(Stage):
     """
 
     class Options(StageOptions):
-        """Which entity, if any, is shown and asked about (QA-Dragon, section 3.4.4)."""
-
         by: Literal["model", "rules"] = Field("rules", description="who chooses")
         several: int = Field(
             4,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import evidence_for_trace
 from agents.turn import Evidence, Turn
 
-Score = Callable[[Sequence[ToScore]], Sequence[float]]
+Score = Callable[[Sequence[ToScore]], Iterable[float]]
 
 _CHUNKS_WHEN_SHORT = 24
 _FINE_WHEN_SHORT = 12
@@ -65,11 +65,8 @@ class TwoStageRerank(Stage):
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
         coarse = best_scores(everything, _asked, self._coarse(context) if options.coarse else _indifferent)
         left = [(turn, coarse_cut(scored, options)) for turn, scored in coarse]
-        fine = best_scores(
-            [(turn, [chunk for chunk, _ in kept]) for turn, kept in left],
-            _asked,
-            self._fine(context) if options.fine else _indifferent,
-        )
+        chunks = [(turn, [chunk for chunk, _ in kept]) for turn, kept in left]
+        fine = best_scores(chunks, _asked, self._fine(context) if options.fine else _indifferent)
         for (turn, kept), (_, scored) in zip(left, fine, strict=True):
             both = [(chunk, first, second) for (chunk, first), (_, second) in zip(kept, scored, strict=True)]
             turn.ranked = fine_cut(both, options)
@@ -79,19 +76,14 @@ class TwoStageRerank(Stage):
     def _coarse(context: Context) -> Score:
         model = context.models.coarse_reranker
         if isinstance(model, MultimodalReranker):
-            return lambda items: [
-                float(score)
-                for score in model.score_multimodal(
-                    [MultimodalPair(item.question, item.turn.image, item.pair[1]) for item in items]
-                )
-            ]
-        return lambda items: [float(score) for score in model.score([item.pair for item in items])]
+            return lambda items: model.score_multimodal(
+                [MultimodalPair(item.question, item.turn.image, item.pair[1]) for item in items]
+            )
+        return lambda items: model.score([item.pair for item in items])
 
     @staticmethod
     def _fine(context: Context) -> Score:
-        return lambda items: [
-            float(score) for score in context.models.fine_reranker.score([item.pair for item in items])
-        ]
+        return lambda items: context.models.fine_reranker.score([item.pair for item in items])
 
 
 def _asked(turn: Turn) -> Sequence[str]:

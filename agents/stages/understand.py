@@ -19,8 +19,6 @@ class Understand(Stage):
     """Rules over the dialog (``agents/methods/references.py``); a model rewrites what they are unsure of, where the preset says so."""
 
     class Options(StageOptions):
-        """Who rewrites."""
-
         rewrite: Literal["rules", "model"] = Field(
             "rules", description="who rewrites: rules alone, or the model where rules are unsure"
         )

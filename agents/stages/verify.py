@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agents.methods.first_token import yes_probability
-from agents.methods.white_box import accepts, token_probabilities
+from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
@@ -25,16 +25,12 @@ class VerifyOptions(StageOptions):
 
 
 def white_box(candidate: Candidate, options: VerifyOptions) -> bool | None:
-    """What the token probabilities say; None for an answer that no model generated."""
+    """Whether g_white(s_min, s_mean) reaches tau_white; None for an answer that no model generated."""
     statistics = token_probabilities(candidate.logprobs)
     if statistics is None:
         return None
-    return accepts(
-        statistics,
-        weight_least=options.weight_least,
-        weight_mean=options.weight_mean,
-        threshold=options.white_box_threshold,
-    )
+    g_white = options.weight_least * statistics.least + options.weight_mean * statistics.mean
+    return g_white >= options.white_box_threshold
 
 
 def verdict(reply: ChatReply) -> tuple[bool | None, str]:

@@ -25,8 +25,6 @@ class WebSearch(Stage):
     """
 
     class Options(StageOptions):
-        """Web search."""
-
         k: int = Field(10, ge=1, description="pages wanted for a query")
 
     options: Options

@@ -1,4 +1,4 @@
-"""One tolerant parser for what chat models reply: JSON, labelled lines, yes or no, a number.
+"""One tolerant parser for what chat models reply: JSON, labelled lines, yes or no, a number; and what may be kept of a cut reply.
 
 Engines that can constrain a reply to a schema give clean JSON; others wrap it in prose and fences, leave out quotes or stop in the
 middle. Every function returns None rather than raise: what cannot be read was not said.
@@ -10,6 +10,10 @@ import re
 from typing import Any
 
 import json_repair
+import sentencex
+
+from agents.models.base import ChatReply
+from agents.texts.text import without_controls
 
 _MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
 _MOST_VERDICT = 4_000
@@ -42,6 +46,10 @@ _MARKER = re.compile(
 _QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”")
 _MOST_ITEM_WORDS = 15  # more are a sentence of prose
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
+_MOST_SPLIT = 6_000  # sentencex takes quadratic time on some quotes
+_END_CHARACTERS = 80
+_ENDED = re.compile(r"[^\W\d_]{4,}[\"')]*(?: ?\[[\d, ]+\])*[.!?][\"')]*(?: ?\[[\d, ]+\])*$")
+"""A word, its citations and its full stop, in either order; "3." and "Mt." may go on."""
 
 
 def json_object(reply: str) -> dict[str, Any] | None:
@@ -168,3 +176,21 @@ def strings(value: Any, most: int) -> list[str]:
     items = value if isinstance(value, list) else [value]
     cleaned = (" ".join(item.split()) for item in items if isinstance(item, str))
     return list(dict.fromkeys(item for item in cleaned if item))[:most]
+
+
+def was_cut(reply: ChatReply) -> bool:
+    """Whether a reply was stopped in the middle: by the deadline, or by its limit of tokens."""
+    return reply.finish_reason in ("abort", "length")
+
+
+def whole_sentences(text: str) -> str:
+    """A text without the sentence that was cut off; empty where that is the only one.
+
+    An incomplete sentence is not used: the rest might have reversed its meaning ("The tower was never ...").
+    """
+    kept: list[str] = []
+    for line in without_controls(text[:_MOST_SPLIT]).splitlines(keepends=True):
+        kept += sentencex.segment("en", line)
+    if kept and not _ENDED.search(kept[-1].strip()[-_END_CHARACTERS:]):
+        kept.pop()
+    return "".join(kept).strip()

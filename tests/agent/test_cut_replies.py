@@ -10,7 +10,7 @@ from agents.settings import load_settings
 from agents.stages.cited_answer import long_answer
 from agents.stages.draft import parse_draft
 from agents.stages.understand import Understand
-from agents.texts.cut_replies import whole_sentences
+from agents.texts.replies import whole_sentences
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat, context, run, turn
 

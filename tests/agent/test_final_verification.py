@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.final_verification import Branch, Signals, final_branch, stands
+from agents.methods.final_verification import Branch, final_branch, stands
 
 WEAK, STRONG = 0.05, 0.4  # S_ret below and above tau_ret = 0.1
 LOW, MIDDLE, SURE = 0.89, 0.95, 1.0  # S_CoV below tau_low = 0.9, between both, and tau_high = 1.0
@@ -18,8 +18,16 @@ LOW, MIDDLE, SURE = 0.89, 0.95, 1.0  # S_CoV below tau_low = 0.9, between both, 
 def branch(
     real_time: bool, retrieval: float, context: bool, consistent: bool | None, confidence: float | None
 ) -> Branch:
-    signals = Signals(real_time, retrieval, context, consistent, confidence)
-    return final_branch(signals, least_retrieval=0.1, low=0.9, high=1.0)
+    return final_branch(
+        real_time=real_time,
+        retrieval=retrieval,
+        context=context,
+        consistent=consistent,
+        confidence=confidence,
+        least_retrieval=0.1,
+        low=0.9,
+        high=1.0,
+    )
 
 
 # r, S_ret, C, consistent, S_CoV -> the line it ends on; all 2 x 2 x 2 x 2 x 3 rows

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from agents.methods.chunk_scores import mad_threshold
 from agents.methods.fusion import fuse
-from agents.methods.thresholds import mad_threshold
 from agents.models.base import Box, Detection
 from agents.models.vision.boxes import crop, overlap, pad, suppress, usable
 
@@ -17,7 +17,7 @@ Item = tuple[str, float]
 
 def names(lists: list[list[Item]], method: str) -> list[tuple[str, float]]:
     fused = fuse(lists, key=lambda item: item[0], score=lambda item: item[1], method=method)  # type: ignore[arg-type]
-    return [(entry.item[0], entry.score) for entry in fused]
+    return [(item[0], score) for item, score in fused]
 
 
 LISTS = [[("a", 0.9), ("b", 0.8)], [("b", 0.85), ("c", 0.2)]]

@@ -8,8 +8,7 @@ import pytest
 
 from agents.linear_head import HeadError
 from agents.methods.question_kinds import question_kind
-from agents.methods.routing import FEATURE_NAMES, RuleRouter, TraceFeatures, trace_features
-from agents.methods.trained_router import TrainedRouter
+from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route, trace_features
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings import Settings, settings_from
 from agents.stages.route import RouteStage, parse_flags
@@ -134,7 +133,7 @@ def test_token_probabilities() -> None:
     ],
 )
 def test_table_1(question: str, draft: Draft | None, route: Route) -> None:
-    assert RuleRouter().route(trace_features(question, draft, None)) == route
+    assert rule_route(trace_features(question, draft, None)) == route
 
 
 def weights(**changes: object) -> dict[str, object]:

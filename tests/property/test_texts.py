@@ -14,9 +14,9 @@ from agents.methods import citations
 from agents.models.base import ChatReply
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts import replies, wikitext
-from agents.texts.cut_replies import whole_sentences
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
+from agents.texts.replies import whole_sentences
 from agents.texts.retrieved import safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text, without_controls
 from tests.property.fuzzing import blows_up, fuzzed, hostile_text, repeated

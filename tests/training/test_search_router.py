@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.methods.routing import trace_features
-from agents.methods.trained_router import TrainedRouter
+from agents.methods.routing import TrainedRouter, trace_features
 from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
 from training.search_router import DraftedTurn, drafted_turns, labels_of, main, train
