@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from agents.models.base import (
     ChatModel,
@@ -21,7 +21,19 @@ from agents.models.chat.composed_vision import Describe
 from agents.models.registry import ModelRegistry
 from agents.profiles import Profile
 
+Model = TypeVar("Model")
 RegistryFactory = Callable[[Path, Describe | None, Mapping[str, str] | None], ModelRegistry]
+
+
+class _Role(Generic[Model]):
+    """A role as an attribute of ``ModelSet``: its model, loaded when it is first asked for."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, models: ModelSet, _: type) -> Model:
+        model: Model = models.get(self._name)
+        return model
 
 
 class ModelSet:
@@ -61,19 +73,15 @@ class ModelSet:
         Raises:
             ModelError: The profile names no model for the role, or it cannot be loaded.
         """
-        if (
-            role in self._loaded
-        ):  # without the lock: a load that hangs must not keep the models that are there from anyone
+        if role in self._loaded:  # without the lock: a load that hangs must not keep other models from anyone
             return self._loaded[role]
         with self._lock:
             if role not in self._loaded:
-                spec = self._profile.models.get(role)
-                if spec is None:
-                    known = ", ".join(sorted(self._profile.models))
-                    raise ModelError(
-                        f"profile {self._profile.name!r} names no model for the role {role!r}; it has: {known}"
-                    )
-                self._loaded[role] = self._registry.load(spec)
+                profile = self._profile
+                if role not in profile.models:
+                    known = ", ".join(sorted(profile.models))
+                    raise ModelError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
+                self._loaded[role] = self._registry.load(profile.models[role])
             return self._loaded[role]
 
     def names(self) -> dict[str, str]:
@@ -85,44 +93,10 @@ class ModelSet:
         model: ChatModel = self.get(role)
         return model
 
-    @property
-    def text_encoder(self) -> TextEncoder:
-        """Sentence embeddings."""
-        model: TextEncoder = self.get("text_encoder")
-        return model
-
-    @property
-    def reranker(self) -> Reranker:
-        """Scores chunks against a question."""
-        model: Reranker = self.get("reranker")
-        return model
-
-    @property
-    def coarse_reranker(self) -> Reranker | MultimodalReranker:
-        """The first, cheap pass over all chunks; it may look at the picture too."""
-        model: Reranker | MultimodalReranker = self.get("coarse_reranker")
-        return model
-
-    @property
-    def fine_reranker(self) -> Reranker:
-        """The second, careful pass over the chunks that are left."""
-        model: Reranker = self.get("fine_reranker")
-        return model
-
-    @property
-    def entity_finder(self) -> EntityFinder:
-        """Finds the names of things in texts."""
-        model: EntityFinder = self.get("entity_finder")
-        return model
-
-    @property
-    def detector(self) -> Detector:
-        """Finds objects in images."""
-        model: Detector = self.get("detector")
-        return model
-
-    @property
-    def domain_classifier(self) -> DomainClassifier:
-        """Says which domain a question and its picture belong to."""
-        model: DomainClassifier = self.get("domain_classifier")
-        return model
+    text_encoder = _Role[TextEncoder]()
+    reranker = _Role[Reranker]()
+    coarse_reranker = _Role[Reranker | MultimodalReranker]()  # the first, cheap pass; it may look at the picture too
+    fine_reranker = _Role[Reranker]()  # the second, careful pass over the chunks that are left
+    entity_finder = _Role[EntityFinder]()
+    detector = _Role[Detector]()
+    domain_classifier = _Role[DomainClassifier]()

@@ -30,9 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except ImportError as error:
-        print(
-            f"error: the page takes gradio: make web, or pip install -r requirements/web.txt ({error})", file=sys.stderr
-        )
+        told = f"the page takes gradio: make web, or pip install -r requirements/web.txt ({error})"
+        print(f"error: {told}", file=sys.stderr)
         return 2
     page = build(answerer).queue(max_size=_QUEUE)
     page.launch(

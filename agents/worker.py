@@ -16,11 +16,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
-_POLL_SECONDS = 0.02  # how late a hang may be noticed; the end of work is noticed at once
 _JOIN_SECONDS = 5.0  # for abandoned threads, when the process ends
-_REMINDER_SECONDS = (
-    0.05  # between two attempts to end one: a stage takes the first for a fault of one turn, and goes on
-)
+_REMINDER_SECONDS = 0.05  # between two attempts to end one: a stage takes the first for a fault of a turn, and goes on
 
 
 class HungError(RuntimeError):
@@ -38,13 +35,11 @@ class Worker:
     executor of the standard library: those wait at the end of the process for threads that hang.
     A thread that hangs cannot be ended from outside; it is a daemon, given nothing more to do, and ends when what it waits for does.
     A library that hangs without letting go of Python's interpreter lock stops every thread: nothing inside the process helps then.
-
-    Args:
-        poll_seconds: How often it is looked whether the work has taken too long.
     """
 
-    def __init__(self, poll_seconds: float = _POLL_SECONDS) -> None:
-        self._poll = poll_seconds
+    poll_seconds = 0.02  # how late a hang may be noticed; the end of work is noticed at once
+
+    def __init__(self) -> None:
         self._jobs: _Jobs | None = None
         self._thread: threading.Thread | None = None
 
@@ -65,7 +60,7 @@ class Worker:
         try:
             while True:
                 try:
-                    return done.result(self._poll)
+                    return done.result(self.poll_seconds)
                 except NotYet:
                     if done.done():  # the work itself raised a TimeoutError
                         raise
@@ -80,9 +75,7 @@ class Worker:
             self._jobs.put(None)  # it ends once it is free
             _left_behind.add(self._thread)
             atexit.unregister(_see_off)
-            atexit.register(
-                _see_off
-            )  # anew: the latest is called first, before libraries in use by the thread are taken down
+            atexit.register(_see_off)  # anew: the latest is called first, before libraries that the thread uses go down
         self._jobs = self._thread = None
 
 

@@ -33,9 +33,9 @@ def build(answerer: Answerer) -> gr.Blocks:
 
     def say(text: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
         """The question stands in the dialog before its answer is there."""
-        return (
-            *(([*talk, {"role": "user", "content": text.strip()}], "") if text.strip() else (gr.skip(), gr.skip())),
-        )
+        if not text.strip():
+            return gr.skip(), gr.skip()
+        return [*talk, {"role": "user", "content": text.strip()}], ""
 
     def answer(path: str | None, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
         if not talk or talk[-1]["role"] != "user":  # nothing was asked
@@ -49,27 +49,15 @@ def build(answerer: Answerer) -> gr.Blocks:
         outcome = answerer.answer([Question(said[-1]["content"], photo, said[:-1])])[0]
         return [*said, {"role": "assistant", "content": outcome.answer}], details(outcome, photo)
 
-    def forget() -> tuple[Any, ...]:
-        return [], ""
-
     with gr.Blocks(title="Ask about a photo", analytics_enabled=False) as page:
         gr.Markdown("# Ask about a photo")
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
-                photo = gr.Image(
-                    label="photo",
-                    type="filepath",
-                    sources=["upload", "webcam", "clipboard"],
-                    height=300,
-                    elem_id="photo",
-                )
+                sources = ["upload", "webcam", "clipboard"]
+                photo = gr.Image(label="photo", type="filepath", sources=sources, height=300, elem_id="photo")
+                hint = "A new photo begins a new dialog."
                 talk = gr.Chatbot(
-                    show_label=False,
-                    height=260,
-                    render_markdown=False,
-                    buttons=[],
-                    placeholder="A new photo begins a new dialog.",
-                    elem_id="talk",
+                    show_label=False, height=260, render_markdown=False, buttons=[], placeholder=hint, elem_id="talk"
                 )
                 with gr.Row():
                     text = gr.Textbox(
@@ -78,19 +66,11 @@ def build(answerer: Answerer) -> gr.Blocks:
                     send = gr.Button("Ask", variant="primary", scale=1, min_width=80, elem_id="ask")
             with gr.Column(scale=3, min_width=320):
                 told = gr.HTML(elem_id="told")
-        asked = gr.on(
-            [text.submit, send.click], say, [text, talk], [talk, text], show_progress="hidden", api_visibility="private"
-        )
-        asked.then(
-            answer,
-            [photo, talk],
-            [talk, told],
-            show_progress_on=talk,
-            concurrency_limit=1,
-            concurrency_id="agent",
-            api_visibility="private",
-        )
-        photo.change(forget, None, [talk, told], show_progress="hidden", api_visibility="private")
+        hidden: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+        alone: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "agent", "api_visibility": "private"}
+        asked = gr.on([text.submit, send.click], say, [text, talk], [talk, text], **hidden)
+        asked.then(answer, [photo, talk], [talk, told], show_progress_on=talk, **alone)
+        photo.change(lambda: ([], ""), None, [talk, told], **hidden)
     return page
 
 

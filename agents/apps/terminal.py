@@ -15,11 +15,8 @@ _MOST_TEXT = 300  # characters of a piece of evidence
 
 def show(console: Console, outcome: Outcome, *, details: bool = True) -> None:
     """Print an answer, and with ``details`` how it came about."""
-    console.print(
-        Panel(
-            Text(outcome.answer), title="answer", border_style="yellow" if outcome.abstained else "green", expand=False
-        )
-    )
+    colour = "yellow" if outcome.abstained else "green"
+    console.print(Panel(Text(outcome.answer), title="answer", border_style=colour, expand=False))
     if details:
         for part in (_found(outcome), _sources(outcome), _verdict(outcome), _times(outcome)):
             if part is not None:

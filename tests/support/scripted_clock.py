@@ -35,8 +35,10 @@ class ScriptedClock:
 class ScriptedWorker(Worker):
     """The agent's worker, watching by a scripted clock: it ticks for as long as the work says that it hangs."""
 
+    poll_seconds = _POLL_SECONDS
+
     def __init__(self, clock: ScriptedClock) -> None:
-        super().__init__(_POLL_SECONDS)
+        super().__init__()
         self._clock = clock
 
     def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:

@@ -1,4 +1,4 @@
-"""The HTTP side of the server: routes, limits, errors."""
+"""The HTTP side of the server: routes, limits, errors, and what is counted for Prometheus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
@@ -15,18 +15,22 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from agents.apps.answering import Answerer, Question
 from agents.apps.outcome import Outcome
 from agents.apps.serving.batcher import Batcher
-from agents.apps.serving.metrics import Metrics
 from agents.apps.serving.pictures import photo_of
 from agents.apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
 
 _HEARTBEAT_SECONDS = 5.0
 """How often a stream that waits says so: proxies close connections that are silent for longer."""
+
+# Buckets of the histograms.
+_SECONDS = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
+_SIZES = tuple(range(1, 17))
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,34 @@ class Server:
     async def _show_metrics(self, request: Request) -> Response:
         self._authorise(request)
         return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+class Metrics:
+    """The figures of one server, in a registry of its own.
+
+    Args:
+        inside: How many questions wait or are being answered.
+    """
+
+    def __init__(self, inside: Callable[[], int]) -> None:
+        own = self._registry = CollectorRegistry()
+        told = "Requests for a completion by HTTP status and error code"
+        self.requests = Counter("crag_requests", told, ["status", "code"], registry=own)
+        self.abstained = Counter("crag_abstentions", "Answers that say I don't know", registry=own)
+        told = "From the request to its answer"
+        self.seconds = Histogram("crag_request_seconds", told, buckets=_SECONDS, registry=own)
+        self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)
+        self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=own)
+        Gauge("crag_questions_inside", "Questions waiting or being answered", registry=own).set_function(inside)
+
+    def called(self, size: int, seconds: float) -> None:
+        """Note a call of the agent."""
+        self._sizes.observe(size)
+        self._calls.observe(seconds)
+
+    def page(self) -> bytes:
+        """The text format of Prometheus."""
+        return generate_latest(self._registry)
 
 
 class _Stream(StreamingResponse):
