@@ -8,8 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-Message = dict[str, str]
-"""One entry of a dialog history: ``{"role": "user" | "assistant", "content": str}``."""
+Message = dict[str, str]  # one entry of a dialog history: ``{"role": "user" | "assistant", "content": str}``
 
 
 class BaseAgent(ABC):

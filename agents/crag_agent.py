@@ -202,9 +202,7 @@ class CragAgent(BaseAgent):
     def _opened(self, image: Any, call: Deadline) -> Image.Image:
         """A picture decoded; all pictures of a call may take half of its time.
 
-        Raises:
-            TimeoutError: It did not end in time, or there was none left.
-            ValueError: See ``opened``.
+        TimeoutError where it did not end in time, or there was none left; ValueError: see ``opened``.
         """
         from agents.opening import opened
         from agents.worker import HungError

@@ -34,17 +34,11 @@ Way = Literal["whole", "short", "skipped"]
 
 @dataclass(frozen=True)
 class Plan:
-    """How a stage is to be run.
+    """How a stage is to be run."""
 
-    Attributes:
-        way: Whole, short (``Stage.when_short``) or skipped.
-        reserve: Seconds that it has to leave to later stages.
-        reason: Why it is not run whole.
-    """
-
-    way: Way
-    reserve: float = 0.0
-    reason: str | None = None
+    way: Way  # whole, short (``Stage.when_short``) or skipped
+    reserve: float = 0.0  # seconds that it has to leave to later stages
+    reason: str | None = None  # why it is not run whole
 
 
 def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:

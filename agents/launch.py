@@ -37,19 +37,12 @@ def profile_names() -> list[str]:
 
 @dataclass(frozen=True)
 class Launch:
-    """A preset under a profile, as it is run.
+    """A preset under a profile, as it is run."""
 
-    Attributes:
-        preset: Name of the preset.
-        profile: The models by role, with what the profile says for this preset.
-        settings: The preset's settings under the profile, changes of the command line included.
-        cache: Folder of indices, pictures, pages and converted weights.
-    """
-
-    preset: str
-    profile: Profile
-    settings: Settings
-    cache: Path = DEFAULT_CACHE
+    preset: str  # name of the preset
+    profile: Profile  # the models by role, with what the profile says for this preset
+    settings: Settings  # the preset's settings under the profile, changes of the command line included
+    cache: Path = DEFAULT_CACHE  # folder of indices, pictures, pages and converted weights
 
     @classmethod
     def read(
@@ -81,8 +74,7 @@ class Launch:
     def from_environment(cls) -> Launch:
         """What ``CRAG_PRESET`` (default ``best``) and ``CRAG_PROFILE`` (default ``gpu`` where CUDA is available, else ``embedded``) name.
 
-        Raises:
-            agents.profiles.SettingsError: See ``read``.
+        SettingsError: see ``read``.
         """
         profile = os.environ.get("CRAG_PROFILE") or _default_profile()
         return cls.read(os.environ.get("CRAG_PRESET", "best"), profile)
@@ -102,8 +94,7 @@ class Launch:
     def prepare(self) -> None:
         """Point Hugging Face's libraries to the local indices of an embedded search; call it before they are imported.
 
-        Raises:
-            RuntimeError: They have been imported already, with another cache.
+        RuntimeError where they have been imported already, with another cache.
         """
         if self.profile.search.kind == "embedded":
             from agents.search.hub import use_local_hub
@@ -113,8 +104,7 @@ class Launch:
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
         """The organiser's search pipeline over the indices of a split; None where neither search is wanted.
 
-        Raises:
-            agents.search.hits.SearchError: An index is missing; the message says which command builds it.
+        SearchError where an index is missing; the message says which command builds it.
         """
         if not (web or images):
             return None

@@ -21,21 +21,7 @@ class HeadError(ValueError):
 
 
 class LinearHead(BaseModel):
-    """A logistic regression: ``coefficients @ (x - mean) / scale + intercept``, then a softmax.
-
-    Attributes:
-        classes: Names of the classes.
-        coefficients: A row for each class, a column for each feature; of two classes one row may stand, that of the second
-            class's log-odds.
-        intercept: One number for each row.
-        features: Names of the columns, where they have names.
-        extractor: Name of the model that makes the features, where a model does.
-        mean: What is taken off each feature and stands in for a missing one; None for nothing.
-        scale: What each feature is divided by then; None for 1.
-        threshold: Of two classes: least probability of the second at which it is chosen.
-        fitted_on: What the head was fitted to: data, examples, their hash, commit and the like.
-        accuracy: Held-out accuracies by what was measured, 0 to 1.
-    """
+    """A logistic regression: ``coefficients @ (x - mean) / scale + intercept``, then a softmax."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -44,16 +30,17 @@ class LinearHead(BaseModel):
     how: ClassVar[str] = "fit it again with python -m training.domain_router"
     """What the messages of errors tell the user to do."""
 
-    classes: tuple[str, ...] = Field(min_length=2)
+    classes: tuple[str, ...] = Field(min_length=2)  # names of the classes
+    # A row for each class, a column for each feature; of two classes one row may stand, the log-odds of the second
     coefficients: tuple[Row, ...] = Field(min_length=1)
-    intercept: Row
-    features: tuple[str, ...] | None = None
-    extractor: str | None = None
-    mean: Row | None = None
-    scale: Row | None = None
-    threshold: float = Field(0.5, ge=0, le=1)
-    fitted_on: dict[str, Any] = {}
-    accuracy: dict[str, float] = {}
+    intercept: Row  # one number for each row
+    features: tuple[str, ...] | None = None  # names of the columns, where they have names
+    extractor: str | None = None  # name of the model that makes the features, where a model does
+    mean: Row | None = None  # what is taken off each feature and stands in for a missing one; None for nothing
+    scale: Row | None = None  # what each feature is divided by then; None for 1
+    threshold: float = Field(0.5, ge=0, le=1)  # of two classes: least probability of the second at which it is chosen
+    fitted_on: dict[str, Any] = {}  # what the head was fitted to: data, examples, their hash, commit and the like
+    accuracy: dict[str, float] = {}  # held-out accuracies by what was measured, 0 to 1
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -77,9 +64,7 @@ class LinearHead(BaseModel):
         """Probabilities, shape (rows, classes), of features of shape (rows, features), in their precision.
 
         Where the head has means, a value that is no finite number counts as its mean.
-
-        Raises:
-            HeadError: The features are not as many as the head was fitted to.
+        HeadError where the features are not as many as the head was fitted to.
         """
         weights, intercept = self._weights
         if values.shape[1] != weights.shape[1]:
@@ -111,11 +96,7 @@ class LinearHead(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote.
-
-        Raises:
-            HeadError: The file is missing or malformed; the message names it and says what to do.
-        """
+        """Read what ``save`` wrote; HeadError where the file is missing or malformed; the message names it and says what to do."""
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:

@@ -68,11 +68,7 @@ class ModelSet:
         return self._profile.models
 
     def get(self, role: str) -> Any:
-        """The model of a role.
-
-        Raises:
-            ModelError: The profile names no model for the role, or it cannot be loaded.
-        """
+        """The model of a role; ModelError where the profile names no model for the role, or it cannot be loaded."""
         if role in self._loaded:  # without the lock: a load that hangs must not keep other models from anyone
             return self._loaded[role]
         with self._lock:

@@ -19,11 +19,8 @@ from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
 
-MOST_QUERY = 4_000
-"""Characters of a question, or of a message, that are read; a 75-token answer needs no more."""
-
-MOST_MESSAGES = 40
-"""Messages of a history that are read, the latest ones and the first; dialogs have at most six turns."""
+MOST_QUERY = 4_000  # characters of a question, or of a message, that are read; a 75-token answer needs no more
+MOST_MESSAGES = 40  # messages of a history that are read, the latest ones and the first; dialogs have at most six turns
 
 MOST_PIXELS = 178_956_970
 """Larger pictures are not decoded: Pillow's own limit against decompression bombs (2 x 2^30 / 12 pixels)."""
@@ -35,15 +32,13 @@ _ROLES = ("user", "assistant")
 _LONGEST_REASON = 300
 
 
-Decode = Callable[[Any], Image.Image]
-"""From what the evaluator passes as an image to a picture; see ``opened``."""
+Decode = Callable[[Any], Image.Image]  # from what the evaluator passes as an image to a picture; see ``opened``
 
 
 def opened(image: Any) -> Image.Image:
     """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large.
 
-    Raises:
-        ValueError: It is no picture, has no pixels, is larger than ``MOST_PIXELS`` or cannot be decoded.
+    ValueError where it is no picture, has no pixels, is larger than ``MOST_PIXELS`` or cannot be decoded.
     """
     if not isinstance(image, Image.Image):
         raise ValueError(f"not a PIL image: {type(image).__name__}")

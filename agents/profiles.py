@@ -73,20 +73,16 @@ class SearchModels(Table):
 
 
 class Profile(Table):
-    """Which real models stand behind the roles that stages ask for, and how long they may take.
-
-    Attributes:
-        limits: The fields of ``Limits`` that the profile names; a preset may name others.
-        presets: Preset to role to the options of its model that differ under that preset.
-        overlays: Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last.
-    """
+    """Which real models stand behind the roles that stages ask for, and how long they may take."""
 
     name: str
     description: str = ""
     models: dict[str, dict[str, Any]]
     search: SearchModels = SearchModels()
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] = {}  # the fields of ``Limits`` that the profile names; a preset may name others
+    # Preset to role to the options of its model that differ under that preset
     presets: dict[str, dict[str, dict[str, Any]]] = {}
+    # Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last
     overlays: tuple[str, ...] = ()
 
     @field_validator("limits")
@@ -104,8 +100,7 @@ class Profile(Table):
     def with_chat_model(self, name: str) -> Profile:
         """The profile with other weights, or another model of its server, as its chat model.
 
-        Raises:
-            SettingsError: The chat model has neither ``path`` nor ``model``.
+        SettingsError where the chat model has neither ``path`` nor ``model``.
         """
         chat = self.models.get("chat", {})
         option = next((option for option in ("path", "model") if option in chat), None)
@@ -116,11 +111,7 @@ class Profile(Table):
         return self.model_copy(update={"models": {**self.models, "chat": {**chat, option: name}}})
 
     def with_lora(self, lora: LoraSettings | None) -> Profile:
-        """The profile with a preset's adapter on its chat model.
-
-        Raises:
-            SettingsError: The chat model is of a kind that takes no adapter.
-        """
+        """The profile with a preset's adapter on its chat model; SettingsError where the chat model is of a kind that takes no adapter."""
         if lora is None:
             return self
         chat = self.models.get("chat", {})
@@ -139,11 +130,7 @@ def names(folder: Path) -> list[str]:
 
 
 def load_profile(name: str, folder: Path = PROFILES) -> Profile:
-    """A profile by name.
-
-    Raises:
-        SettingsError: There is no such profile, or it is malformed.
-    """
+    """A profile by name; SettingsError where there is no such profile, or it is malformed."""
     table = read_table(folder, name, "profile")
     if (base := table.pop("extends", None)) is not None:
         table = _extended(table, read_table(folder, base, "profile"), base, name)
@@ -167,11 +154,7 @@ def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, na
 
 
 def read_table(folder: Path, name: str, what: str) -> dict[str, Any]:
-    """The tables of a preset or profile.
-
-    Raises:
-        SettingsError: There is no such file, or it is not valid TOML.
-    """
+    """The tables of a preset or profile; SettingsError where there is no such file, or it is not valid TOML."""
     path = folder / f"{name}.toml"
     if not path.is_file():
         raise SettingsError(f"there is no {what} {name!r}; known: {', '.join(names(folder))}")

@@ -50,11 +50,7 @@ def _filled_in(value: Any) -> Any:
 
 
 class Prompt:
-    """One template, ready to be filled in.
-
-    Raises:
-        PromptError: The file is missing, or its front matter or template is malformed.
-    """
+    """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -91,11 +87,7 @@ class Prompt:
         seed: int | None = None,
         **values: Any,
     ) -> ChatRequest:
-        """A chat request; images go with the first user message.
-
-        Raises:
-            jinja2.UndefinedError: A value that the template uses is missing.
-        """
+        """A chat request; images go with the first user message; UndefinedError where a value that the template uses is missing."""
         shown = (image, *images) if image is not None else images
         messages = [ChatMessage(role, body.render(**values).strip()) for role, body in self._sections]
         first_user = next(index for index, message in enumerate(messages) if message.role == "user")
@@ -144,7 +136,6 @@ class PromptLibrary:
     def __getitem__(self, name: str) -> Prompt:
         """The prompt of that name (a path below the folder, without ``.j2``).
 
-        Raises:
-            PromptError: There is no such template, or it is malformed.
+        PromptError where there is no such template, or it is malformed.
         """
         return self._get(name)

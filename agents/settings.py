@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "CRAG_"
 """Environment variables of settings begin so; ``__`` stands for the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
 
-NO_VALUE = "null"
-"""What stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.most_idk=null``."""
+NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.most_idk=null``
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "cropping": ("objects", "ground"),
@@ -72,14 +71,10 @@ class TraceSettings(Table):
 
 
 class Settings(Table):
-    """A preset as it runs under one profile; ``load_settings`` makes it, with a field for the options of each stage.
-
-    Attributes:
-        stages: In their order: modules of ``agents/stages``, or ``package.module:ClassName``.
-    """
+    """A preset as it runs under one profile; ``load_settings`` makes it, with a field for the options of each stage."""
 
     description: str = ""
-    stages: tuple[str, ...]
+    stages: tuple[str, ...]  # in their order: modules of ``agents/stages``, or ``package.module:ClassName``
     lora: LoraSettings | None = None
     limits: Limits = Limits()
     guard: GuardSettings = GuardSettings()
@@ -96,8 +91,7 @@ class Settings(Table):
     def without(self, names: Sequence[str]) -> Settings:
         """These settings with stages, or groups of stages, left out, as for an ablation.
 
-        Raises:
-            SettingsError: A stage is not part of the preset, or cannot be left out.
+        SettingsError where a stage is not part of the preset, or cannot be left out.
         """
         by_name = {_class(stage).name: stage for stage in self.stages}
         left_out: set[str] = set()
@@ -151,8 +145,7 @@ def load_settings(
 def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
     """Settings from tables as they stand in a preset; a later one replaces the values that it names, then the environment, then overrides.
 
-    Raises:
-        SettingsError: A table, an environment variable or an override names what does not exist, or has a value that does not fit.
+    SettingsError where a table, an environment variable or an override names what does not exist, or has a value that does not fit.
     """
     assigned = [assignment(text) for text in overrides]
     given = [*tables, *assigned]
@@ -229,11 +222,7 @@ def _completed(settings: Settings) -> Settings:
 
 
 def assignment(text: str) -> dict[str, Any]:
-    """``a.b=1`` as ``{"a": {"b": 1}}``; the value is TOML, a word needs no quotes.
-
-    Raises:
-        SettingsError: It is no assignment.
-    """
+    """``a.b=1`` as ``{"a": {"b": 1}}``; the value is TOML, a word needs no quotes; SettingsError where it is no assignment."""
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"{text!r} is no assignment; write KEY=VALUE, such as queries.split=none")

@@ -27,8 +27,7 @@ from agents.turn import Evidence, Turn
 
 STAGES = Path(__file__).resolve().parent / "stages"
 
-PHOTO_LABEL = "Photo"
-"""What stands above the question's photo on a sheet of several pictures."""
+PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of several pictures
 
 Kind = Literal["ordinary", "answers", "verifies"]
 
@@ -45,25 +44,18 @@ class StageOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Context:
-    """All that a stage may use besides its options and the turns.
-
-    Attributes:
-        deadline: When the stage has to end.
-        limits: Of the profile and the preset.
-        stages: Names of all stages of the preset.
-        fetch: Whether pages and pictures that the caches do not hold may be fetched.
-        short: There is less time than the stage would like: it does less, as its ``when_short`` says.
-        shorten: From the tokens that a reply may have to those it gets; None: as the prompt says.
-    """
+    """All that a stage may use besides its options and the turns."""
 
     models: ModelSet
     search: SearchGateway
     prompts: PromptLibrary
-    deadline: Deadline = NO_DEADLINE
+    deadline: Deadline = NO_DEADLINE  # when the stage has to end
+    # Of the profile and the preset
     limits: Limits = Limits()  # noqa: RUF009 - it is frozen
-    stages: tuple[str, ...] = ()
-    fetch: bool = False
-    short: bool = False
+    stages: tuple[str, ...] = ()  # names of all stages of the preset
+    fetch: bool = False  # whether pages and pictures that the caches do not hold may be fetched
+    short: bool = False  # there is less time than the stage would like: it does less, as its ``when_short`` says
+    # From the tokens that a reply may have to those it gets; None: as the prompt says
     shorten: Callable[[int], int] | None = None
 
     def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
@@ -102,31 +94,24 @@ class Context:
 
 
 class Stage(ABC):
-    """One step from a question to its answer; its class declares all that is known of it.
+    """One step from a question to its answer; its class declares all that is known of it."""
 
-    Attributes:
-        name: Its name in presets and traces: that of the module that defines it.
-        Options: Its settings; ``options`` holds those of the preset.
-        fills: The fields of ``Turn`` that it fills or replaces.
-        kind: ``answers``: without it there is nothing to give, so the stages before it leave it its least time. ``verifies``: without it
-            the preset's rule may not let the answer pass, so a share of every call is kept for it.
-        least_seconds: It is skipped when less time than this is left for a batch; 0 for one that is never skipped.
-        wanted_seconds: With less it does less. Both count until its own times are known (``agents.guard.Estimates``).
-        when_short: What it does with less time, besides shorter replies.
-        templates: Prompts that it may ask chat models with, where its options do not change them (``prompts``).
-        model_roles: Roles of the models that it uses besides chat models, likewise (``roles``).
-        picture_notes: Keys of its trace that may describe the picture, for traces without pictures.
-    """
-
-    Options: ClassVar[type[StageOptions]] = StageOptions
-    name: ClassVar[str]
-    fills: ClassVar[tuple[str, ...]] = ()
+    Options: ClassVar[type[StageOptions]] = StageOptions  # its settings; ``options`` holds those of the preset
+    name: ClassVar[str]  # its name in presets and traces: that of the module that defines it
+    fills: ClassVar[tuple[str, ...]] = ()  # the fields of ``Turn`` that it fills or replaces
+    # ``answers``: without it there is nothing to give, so the stages before it leave it its least time. ``verifies``:
+    # without it the preset's rule may not let the answer pass, so a share of every call is kept for it
     kind: ClassVar[Kind] = "ordinary"
+    # It is skipped when less time than this is left for a batch; 0 for one that is never skipped
     least_seconds: float = 0.0
+    # With less it does less. Both count until its own times are known (``agents.guard.Estimates``)
     wanted_seconds: float = 0.0
-    when_short: ClassVar[str] = ""
+    when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
+    # Prompts that it may ask chat models with, where its options do not change them (``prompts``)
     templates: ClassVar[tuple[str, ...]] = ()
+    # Roles of the models that it uses besides chat models, likewise (``roles``)
     model_roles: ClassVar[tuple[str, ...]] = ()
+    # Keys of its trace that may describe the picture, for traces without pictures
     picture_notes: ClassVar[frozenset[str]] = frozenset()
 
     options: StageOptions

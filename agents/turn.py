@@ -15,16 +15,14 @@ from agents.models.base import Detection
 from agents.search.given import GivenContext
 from agents.search.hits import Entity, ImageHit, WebHit
 
-IDK = "I don't know"
-"""The abstention of the challenge: it scores 0, a wrong answer -1."""
+IDK = "I don't know"  # the abstention of the challenge: it scores 0, a wrong answer -1
 
 EGOCENTRIC = (960, 1280)
 """Pixels of the photos of smart glasses as the research release passes them; task 2's winner (NVIDIA) tells them by it."""
 
 Source = Literal["kg", "web", "image"]
 
-Position = Literal["left", "right", "top", "bottom", "middle"]
-"""A place that a question names."""
+Position = Literal["left", "right", "top", "bottom", "middle"]  # a place that a question names
 
 
 @dataclass(frozen=True)
@@ -37,17 +35,11 @@ class SubFinding:
 
 @dataclass(frozen=True)
 class ChainOfVerification:
-    """What the verifier says of an answer.
+    """What the verifier says of an answer."""
 
-    Attributes:
-        confidence: 0 to 1; None where it cannot be read.
-        reasoning: Why.
-        findings: The sub-questions with their findings, as far as the reply goes.
-    """
-
-    confidence: float | None = None
-    reasoning: str = ""
-    findings: tuple[SubFinding, ...] = ()
+    confidence: float | None = None  # 0 to 1; None where it cannot be read
+    reasoning: str = ""  # why
+    findings: tuple[SubFinding, ...] = ()  # the sub-questions with their findings, as far as the reply goes
 
 
 Fault = Literal["no such document", "not supported"]
@@ -63,42 +55,25 @@ class Dropped:
 
 @dataclass(frozen=True)
 class CheckedSentence:
-    """A sentence after the check.
+    """A sentence after the check."""
 
-    Attributes:
-        text: Without markers.
-        citations: Those that stood the check, or were found for it.
-        dropped: Those that did not.
-        found: Whether the citations were found afterwards instead of written by the model.
-    """
-
-    text: str
-    citations: tuple[int, ...]
-    dropped: tuple[Dropped, ...] = ()
-    found: bool = False
+    text: str  # without markers
+    citations: tuple[int, ...]  # those that stood the check, or were found for it
+    dropped: tuple[Dropped, ...] = ()  # those that did not
+    found: bool = False  # whether the citations were found afterwards instead of written by the model
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One chunk that may answer the question.
+    """One chunk that may answer the question."""
 
-    Attributes:
-        text: The chunk as the models read it, free of markup.
-        source: Where it comes from: the image knowledge graph, or a web page.
-        title: Entity or page name.
-        url: Of the page or of the entity's picture; empty for the image itself.
-        retrieval: Cosine of the search that found it, 0 to 1; 1 for the image itself.
-        score: What the last reranker said of it, 0 to 1; None before reranking.
-        key: Attribute name, for a chunk made of one attribute.
-    """
-
-    text: str
-    source: Source
-    title: str
-    url: str = ""
-    retrieval: float = 0.0
-    score: float | None = None
-    key: str | None = None
+    text: str  # the chunk as the models read it, free of markup
+    source: Source  # where it comes from: the image knowledge graph, or a web page
+    title: str  # entity or page name
+    url: str = ""  # of the page or of the entity's picture; empty for the image itself
+    retrieval: float = 0.0  # cosine of the search that found it, 0 to 1; 1 for the image itself
+    score: float | None = None  # what the last reranker said of it, 0 to 1; None before reranking
+    key: str | None = None  # attribute name, for a chunk made of one attribute
 
     def scored(self, score: float) -> Evidence:
         """The same chunk with a reranker's score."""
@@ -107,37 +82,27 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A possible answer.
+    """A possible answer."""
 
-    Attributes:
-        text: The answer.
-        confidence: How far its model trusts it, 0 to 1 (mean token probability); None where it cannot say.
-        logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
-        idk: Probability that the reply would have begun with "I don't know"; None where the model gives no alternatives, or reasons first.
-        reasoning: What leads to it, as the model says; empty where it answers at once.
-    """
-
-    text: str
-    confidence: float | None
+    text: str  # the answer
+    confidence: float | None  # how far its model trusts it, 0 to 1 (mean token probability); None where it cannot say
+    # Natural log-probabilities of the generated tokens, where the model gives them
     logprobs: tuple[float, ...] | None = None
+    # Probability that the reply would have begun with "I don't know"; None where the model gives no alternatives, or
+    # reasons first
     idk: float | None = None
-    reasoning: str = ""
+    reasoning: str = ""  # what leads to it, as the model says; empty where it answers at once
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What the model says of the question from the picture alone, with its reasoning (QA-Dragon, section 3.1.2).
+    """What the model says of the question from the picture alone, with its reasoning (QA-Dragon, section 3.1.2)."""
 
-    Attributes:
-        steps: The reasoning, a sentence a step.
-        object_name: The exact object the question is about, as the first step names it; None where it names none.
-        answer: The provisional answer.
-        logprobs: Natural log-probabilities of the generated tokens, where the model gives them.
-    """
-
-    steps: tuple[str, ...]
+    steps: tuple[str, ...]  # the reasoning, a sentence a step
+    # The exact object the question is about, as the first step names it; None where it names none
     object_name: str | None
-    answer: str
+    answer: str  # the provisional answer
+    # Natural log-probabilities of the generated tokens, where the model gives them
     logprobs: tuple[float, ...] | None = None
 
     @property
@@ -160,17 +125,11 @@ class Tools:
 
 @dataclass(frozen=True)
 class Target:
-    """What a question is about.
+    """What a question is about."""
 
-    Attributes:
-        objects: Names of the objects that could matter, at most three words each.
-        phrase: The one that the question is about; None where it says none.
-        position: left, right, top, bottom or middle, where the question says it.
-    """
-
-    objects: tuple[str, ...] = ()
-    phrase: str | None = None
-    position: Position | None = None
+    objects: tuple[str, ...] = ()  # names of the objects that could matter, at most three words each
+    phrase: str | None = None  # the one that the question is about; None where it says none
+    position: Position | None = None  # left, right, top, bottom or middle, where the question says it
 
 
 @dataclass(frozen=True)
@@ -183,42 +142,26 @@ class View:
 
 @dataclass(frozen=True)
 class Verification:
-    """What the verifiers say of the candidate answer; None where one was not asked or could not say.
+    """What the verifiers say of the candidate answer; None where one was not asked or could not say."""
 
-    Attributes:
-        white_box: By the probabilities of its tokens (QA-Dragon, section 3.7.2).
-        model: By a model that reads answer and evidence (same section).
-        reason: Why the model says so.
-        p_yes: Probability of its yes against its no, where it replies with one word and gives alternatives.
-    """
-
-    white_box: bool | None = None
-    model: bool | None = None
-    reason: str = ""
+    white_box: bool | None = None  # by the probabilities of its tokens (QA-Dragon, section 3.7.2)
+    model: bool | None = None  # by a model that reads answer and evidence (same section)
+    reason: str = ""  # why the model says so
+    # Probability of its yes against its no, where it replies with one word and gives alternatives
     p_yes: float | None = None
 
 
 @dataclass(frozen=True)
 class KnowledgeEntry:
-    """An entry of the knowledge base as CoRe-MMRAG (section 3.1) sees it: a picture V and a text T about what it shows.
+    """An entry of the knowledge base as CoRe-MMRAG (section 3.1) sees it: a picture V and a text T about what it shows."""
 
-    Attributes:
-        title: Name of the entity.
-        text: What is known of it.
-        url: Of the picture.
-        entity: The entity as the image knowledge graph has it.
-        visual: Cosine of the picture to the question's picture.
-        textual: What the reranker says of the text against the question.
-        image: The picture; None where it is not available.
-    """
-
-    title: str
-    text: str
-    url: str
-    entity: Entity
-    visual: float = 0.0
-    textual: float = 0.0
-    image: Image.Image | None = None
+    title: str  # name of the entity
+    text: str  # what is known of it
+    url: str  # of the picture
+    entity: Entity  # the entity as the image knowledge graph has it
+    visual: float = 0.0  # cosine of the picture to the question's picture
+    textual: float = 0.0  # what the reranker says of the text against the question
+    image: Image.Image | None = None  # the picture; None where it is not available
 
 
 @dataclass

@@ -46,9 +46,7 @@ class Worker:
     def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:
         """Do the work; ``over`` says when it has taken too long.
 
-        Raises:
-            HungError: It took too long; a new thread does the next work.
-            BaseException: Whatever the work raised.
+        HungError where it took too long; a new thread does the next work; BaseException: whatever the work raised.
         """
         if self._jobs is None or self._thread is None or not self._thread.is_alive():  # not alive: after a fork
             self._jobs = queue.SimpleQueue()

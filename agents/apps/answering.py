@@ -59,8 +59,7 @@ class Answerer:
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:
         """Answer at most ``batch_size`` questions in one call of the agent.
 
-        Raises:
-            Exception: Whatever an agent that is none of ours raises; ours answers "I don't know".
+        Exception: whatever an agent that is none of ours raises; ours answers "I don't know".
         """
         self._records.clear()
         answers = self._agent.batch_generate_response(
@@ -77,8 +76,7 @@ class Answerer:
 def read_photo(path: Path) -> Image.Image:
     """A photo from a file, upright, 8-bit RGB, as the agent sees it: boxes of a trace are pixels of it.
 
-    Raises:
-        PhotoError: There is no such file, or it holds no picture that can be decoded.
+    PhotoError where there is no such file, or it holds no picture that can be decoded.
     """
     try:
         with Image.open(path) as photo:
@@ -107,8 +105,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def start(options: argparse.Namespace) -> Answerer:
     """The agent that options ask for, its models loaded.
 
-    Raises:
-        CannotStartError: A preset, an index, weights or a setting is missing or wrong.
+    CannotStartError where a preset, an index, weights or a setting is missing or wrong.
     """
     try:
         launch = Launch.read(

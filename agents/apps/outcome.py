@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-MOST_SOURCES = 5
-"""Pieces of evidence shown; presets answer from as many or a few more."""
+MOST_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
 
 _FINDERS = ("image_search", "select_entity", "choose_entry")
 _RANKERS = ("rerank", "two_stage_rerank", "documents", "coherence")
@@ -49,33 +48,20 @@ class Time:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An answer and how it came about; all but the answer is empty for an agent that keeps no trace.
+    """An answer and how it came about; all but the answer is empty for an agent that keeps no trace."""
 
-    Attributes:
-        answer: As the agent gave it.
-        question: As the agent understood it, where that is not what was asked.
-        entity: What the photo is taken to show.
-        alike: Pictures of the knowledge graph that image search found, name and cosine, best first, each name once.
-        crops: Parts of the photo that were searched with.
-        sources: The evidence, best first.
-        verdict: The decision of the last stage, ``answered`` or ``abstained: REASON``.
-        checks: What was measured to decide, by ``STAGE.NAME``.
-        times: The stages in their order; a batch's stages take the same time for each of its turns.
-        seconds: The whole batch.
-        error: What went wrong on the way, where something did.
-    """
-
-    answer: str
-    question: str = ""
-    entity: str | None = None
+    answer: str  # as the agent gave it
+    question: str = ""  # as the agent understood it, where that is not what was asked
+    entity: str | None = None  # what the photo is taken to show
+    # Pictures of the knowledge graph that image search found, name and cosine, best first, each name once
     alike: tuple[tuple[str, float], ...] = ()
-    crops: tuple[Crop, ...] = ()
-    sources: tuple[Source, ...] = ()
-    verdict: str = ""
-    checks: Mapping[str, str | float | bool] | None = None
-    times: tuple[Time, ...] = ()
-    seconds: float = 0.0
-    error: str | None = None
+    crops: tuple[Crop, ...] = ()  # parts of the photo that were searched with
+    sources: tuple[Source, ...] = ()  # the evidence, best first
+    verdict: str = ""  # the decision of the last stage, ``answered`` or ``abstained: REASON``
+    checks: Mapping[str, str | float | bool] | None = None  # what was measured to decide, by ``STAGE.NAME``
+    times: tuple[Time, ...] = ()  # the stages in their order; a batch's stages take the same time for each of its turns
+    seconds: float = 0.0  # the whole batch
+    error: str | None = None  # what went wrong on the way, where something did
 
     @property
     def abstained(self) -> bool:

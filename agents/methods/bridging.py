@@ -28,15 +28,10 @@ _EMPTY = frozenset(
 
 @dataclass(frozen=True)
 class Bridge:
-    """A kind of thing that questions go through.
+    """A kind of thing that questions go through."""
 
-    Attributes:
-        heads: Nouns that name it in a question (``the architect of ...``, ``the country that ...``).
-        keys: Words of attribute keys that hold its name, the likeliest first.
-    """
-
-    heads: tuple[str, ...]
-    keys: tuple[str, ...]
+    heads: tuple[str, ...]  # nouns that name it in a question (``the architect of ...``, ``the country that ...``)
+    keys: tuple[str, ...]  # words of attribute keys that hold its name, the likeliest first
 
     @property
     def phrase(self) -> re.Pattern[str]:

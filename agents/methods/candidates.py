@@ -14,8 +14,7 @@ from agents.turn import IDK, Candidate, Draft
 
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
-MOST_READ = 8_000
-"""Characters of a reply that are read; an endless one must not cost endless time."""
+MOST_READ = 8_000  # characters of a reply that are read; an endless one must not cost endless time
 
 
 def candidate_of(reply: ChatReply) -> Candidate | None:

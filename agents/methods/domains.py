@@ -43,11 +43,7 @@ def domain_of_label(label: str) -> str | None:
 
 @cache
 def load_domains() -> dict[str, Domain]:
-    """All domains by name.
-
-    Raises:
-        ValueError: A file is malformed, or two name the same domain.
-    """
+    """All domains by name; ValueError where a file is malformed, or two name the same domain."""
     domains: dict[str, Domain] = {}
     for path in sorted(DOMAINS.glob("*.toml")):
         domain = Domain.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))

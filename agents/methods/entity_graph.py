@@ -15,17 +15,11 @@ _ARTICLES = ("the ", "a ", "an ")
 
 @dataclass(frozen=True)
 class Source:
-    """A piece of evidence as the graph sees it.
+    """A piece of evidence as the graph sees it."""
 
-    Attributes:
-        modality: Image, text or table: what the paper calls a source.
-        entities: The names found in it, as they stand there.
-        text: All of it, in which the names of other pieces are looked for.
-    """
-
-    modality: str
-    entities: tuple[str, ...]
-    text: str = ""
+    modality: str  # image, text or table: what the paper calls a source
+    entities: tuple[str, ...]  # the names found in it, as they stand there
+    text: str = ""  # all of it, in which the names of other pieces are looked for
 
 
 def node_of(name: str) -> str:

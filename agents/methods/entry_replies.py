@@ -12,11 +12,8 @@ from agents.texts.replies import labelled
 from agents.texts.text import one_line
 from agents.turn import KnowledgeEntry
 
-LETTERS = "ABCDEFGHIJKLMNOP"
-"""Names of the entries in prompts, as in the paper (Reference A, B, ...)."""
-
-LABELS = ("own answer", "reference", "reference answer", "final answer")
-"""What the four lines of a reply begin with."""
+LETTERS = "ABCDEFGHIJKLMNOP"  # names of the entries in prompts, as in the paper (Reference A, B, ...)
+LABELS = ("own answer", "reference", "reference answer", "final answer")  # what the four lines of a reply begin with
 
 _NAMED = re.compile(r"\b(?:reference|context|entry)\W{1,3}([A-P])\b", re.IGNORECASE)
 _FIRST = re.compile(r"\W{0,4}([A-P])\b(?!')")
@@ -32,19 +29,12 @@ def lettered(entries: Sequence[KnowledgeEntry]) -> list[tuple[str, Image.Image]]
 
 @dataclass(frozen=True)
 class FourSteps:
-    """What each step says; None where it says nothing.
+    """What each step says; None where it says nothing."""
 
-    Attributes:
-        parametric: Step 1, the answer from the model's own knowledge (eq. 3).
-        entry: Step 2, the place of the most relevant entry, from 0 (eq. 5).
-        external: Step 3, the answer from that entry (eq. 6).
-        final: Step 4, the answer that is given (eq. 7).
-    """
-
-    parametric: str | None = None
-    entry: int | None = None
-    external: str | None = None
-    final: str | None = None
+    parametric: str | None = None  # step 1, the answer from the model's own knowledge (eq. 3)
+    entry: int | None = None  # step 2, the place of the most relevant entry, from 0 (eq. 5)
+    external: str | None = None  # step 3, the answer from that entry (eq. 6)
+    final: str | None = None  # step 4, the answer that is given (eq. 7)
 
 
 def entry_letter(text: str, entries: int) -> int | None:

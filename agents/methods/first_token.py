@@ -8,8 +8,7 @@ from agents.models.base import ChatReply
 from agents.texts.replies import yes_or_no
 from agents.turn import IDK
 
-_AROUND = " \t\r\n\"'`*“”‘’"
-"""Blanks, quotation marks and markdown that may stand around the first word of a reply."""
+_AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown that may stand around the first word of a reply
 
 
 def idk_probability(opening: Mapping[str, float] | None) -> float | None:

@@ -19,34 +19,22 @@ from agents.linear_head import LinearHead, known_names
 
 @dataclass(frozen=True)
 class GateSignals:
-    """What is known of a candidate without another call; None where the preset or the engine does not say it.
+    """What is known of a candidate without another call; None where the preset or the engine does not say it."""
 
-    Attributes:
-        p_idk: Probability that the reply would have begun with "I don't know", 0 to 1.
-        p_yes: Probability of the verdict's yes against its no, 0 to 1.
-        least_probability: Least probability of the answer's tokens, 0 to 1.
-        mean_probability: Their mean.
-        agreement: 1 where answers with and without evidence agree, 0 where they do not.
-        chain_confidence: What the chain of verification says of the answer, 0 to 1.
-        evidence_score: Best score of a chunk after reranking.
-        no_evidence: 1 where there is no chunk to answer from, else 0.
-        entity_score: Cosine of the picture that named the entity.
-        entity_margin: That less the best cosine of a picture of another entity; negative where the choice was not the nearest.
-        no_entity: 1 where the question is about the picture and no entity was recognised (``select_entity.min_score``), else 0.
-        entity_named: 1 where the entity was sure enough to be named in a web query (``queries.min_score``), else 0.
-    """
-
-    p_idk: float | None = None
-    p_yes: float | None = None
-    least_probability: float | None = None
-    mean_probability: float | None = None
-    agreement: float | None = None
-    chain_confidence: float | None = None
-    evidence_score: float | None = None
-    no_evidence: float | None = None
-    entity_score: float | None = None
+    p_idk: float | None = None  # probability that the reply would have begun with "I don't know", 0 to 1
+    p_yes: float | None = None  # probability of the verdict's yes against its no, 0 to 1
+    least_probability: float | None = None  # least probability of the answer's tokens, 0 to 1
+    mean_probability: float | None = None  # their mean
+    agreement: float | None = None  # 1 where answers with and without evidence agree, 0 where they do not
+    chain_confidence: float | None = None  # what the chain of verification says of the answer, 0 to 1
+    evidence_score: float | None = None  # best score of a chunk after reranking
+    no_evidence: float | None = None  # 1 where there is no chunk to answer from, else 0
+    entity_score: float | None = None  # cosine of the picture that named the entity
+    # That less the best cosine of a picture of another entity; negative where the choice was not the nearest
     entity_margin: float | None = None
+    # 1 where the question is about the picture and no entity was recognised (``select_entity.min_score``), else 0
     no_entity: float | None = None
+    # 1 where the entity was sure enough to be named in a web query (``queries.min_score``), else 0
     entity_named: float | None = None
 
     def known(self) -> dict[str, float]:

@@ -91,23 +91,14 @@ _PACKAGED = re.compile(
 
 @dataclass(frozen=True)
 class QuestionKind:
-    """What a question asks for; several may hold.
+    """What a question asks for; several may hold."""
 
-    Attributes:
-        text: Words that stand in the picture, or their translation.
-        calculation: A sum over what the picture shows.
-        visible: A colour, a count or a pose that is visible in the picture.
-        recognition: The name of what is shown.
-        open_world: None of these: a fact of the world that no picture shows.
-        now: The present: prices, weather, results, who holds an office.
-    """
-
-    text: bool
-    calculation: bool
-    visible: bool
-    recognition: bool
-    open_world: bool
-    now: bool
+    text: bool  # words that stand in the picture, or their translation
+    calculation: bool  # a sum over what the picture shows
+    visible: bool  # a colour, a count or a pose that is visible in the picture
+    recognition: bool  # the name of what is shown
+    open_world: bool  # none of these: a fact of the world that no picture shows
+    now: bool  # the present: prices, weather, results, who holds an office
 
     @property
     def self_contained(self) -> bool:

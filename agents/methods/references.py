@@ -48,19 +48,12 @@ _MONTHS = frozenset("january february march april may june july august september
 
 @dataclass(frozen=True)
 class Resolved:
-    """A query made to stand alone.
+    """A query made to stand alone."""
 
-    Attributes:
-        question: The query with the names that its pronouns stand for.
-        topic: The name the dialog is about now, or None where it is about what the picture shows.
-        person: Whether that name is known to be a person's.
-        sure: False where a pronoun was found and nothing it could stand for.
-    """
-
-    question: str
-    topic: str | None
-    person: bool = False
-    sure: bool = True
+    question: str  # the query with the names that its pronouns stand for
+    topic: str | None  # the name the dialog is about now, or None where it is about what the picture shows
+    person: bool = False  # whether that name is known to be a person's
+    sure: bool = True  # False where a pronoun was found and nothing it could stand for
 
     @property
     def needs_image(self) -> bool:

@@ -97,11 +97,7 @@ class TraceFeatures:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, float]) -> TraceFeatures:
-        """What ``as_dict`` gave.
-
-        Raises:
-            ValueError: A name is unknown or a value is no number.
-        """
+        """What ``as_dict`` gave; ValueError where a name is unknown or a value is no number."""
         unknown = set(values) - set(FEATURE_NAMES)
         if unknown:
             raise ValueError(f"unknown features: {', '.join(sorted(unknown))}")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-"""Bytes of a number."""
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a number
 
 _VISION_PARTS = tuple(
     f"{outer}{part}." for outer in ("", "model.") for part in ("vision_model", "vision_tower", "visual")
@@ -44,58 +43,36 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Vision:
-    """What a picture costs.
+    """What a picture costs."""
 
-    Attributes:
-        cached: Tokens by which one picture lengthens the key-value cache.
-        positions: Positions in the picture encoder, padding included.
-        hidden: Width of the encoder.
-        intermediate: Width inside its MLPs.
-        layers: Layers of the encoder.
-        readers: Share of the language model's layers that read the picture's keys and values.
-        kept: Width of all that is kept of a position until the encoder is done: intermediate outputs and their concatenation.
-        masked: Whether attention takes a full mask, positions x positions, of each picture.
-    """
-
-    cached: int
-    positions: int
-    hidden: int
-    intermediate: int
-    layers: int = 0
-    readers: float = 1.0
+    cached: int  # tokens by which one picture lengthens the key-value cache
+    positions: int  # positions in the picture encoder, padding included
+    hidden: int  # width of the encoder
+    intermediate: int  # width inside its MLPs
+    layers: int = 0  # layers of the encoder
+    readers: float = 1.0  # share of the language model's layers that read the picture's keys and values
+    # Width of all that is kept of a position until the encoder is done: intermediate outputs and their concatenation
     kept: int = 0
-    masked: bool = False
+    masked: bool = False  # whether attention takes a full mask, positions x positions, of each picture
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model as its configuration describes it.
-
-    Attributes:
-        dtype: The type its weights were saved in.
-        parameters: All parameters, shared ones once.
-        vision_parameters: Those of the picture encoder among them.
-        lookup_parameters: Those of a table of embeddings that is only looked up, not multiplied with.
-        eight_bit: Those of linear layers that the checkpoint holds in 8 bits.
-        scales: Numbers that those are scaled by, one for each of their layers' outputs.
-        positions: Positions of one input of an encoder; for models without a decoder.
-        hidden: Width of an encoder; 0 for a model with a decoder.
-        intermediate: Width inside its MLPs.
-    """
+    """A model as its configuration describes it."""
 
     model: str
     model_type: str
-    dtype: str
-    parameters: int
-    vision_parameters: int
-    lookup_parameters: int
+    dtype: str  # the type its weights were saved in
+    parameters: int  # all parameters, shared ones once
+    vision_parameters: int  # those of the picture encoder among them
+    lookup_parameters: int  # those of a table of embeddings that is only looked up, not multiplied with
     decoder: Decoder | None
     vision: Vision | None
-    positions: int = 0
-    hidden: int = 0
-    intermediate: int = 0
-    eight_bit: int = 0
-    scales: int = 0
+    positions: int = 0  # positions of one input of an encoder; for models without a decoder
+    hidden: int = 0  # width of an encoder; 0 for a model with a decoder
+    intermediate: int = 0  # width inside its MLPs
+    eight_bit: int = 0  # those of linear layers that the checkpoint holds in 8 bits
+    scales: int = 0  # numbers that those are scaled by, one for each of their layers' outputs
 
     def weight_bytes(self, dtype: str) -> int:
         """Bytes of all weights where those that are not held in 8 bits are loaded as ``dtype``; scales are float32 (vLLM)."""
@@ -106,8 +83,7 @@ class Architecture:
 def architecture_of(model: str) -> Architecture:
     """The figures of a model by the config.json of its folder, or of the local Hugging Face cache.
 
-    Raises:
-        ArchitectureError: Neither has it, or transformers does not know its class.
+    ArchitectureError where neither has it, or transformers does not know its class.
     """
     config = _config(model)
     network = _on_meta(config, model)

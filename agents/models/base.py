@@ -19,8 +19,7 @@ from agents.deadline import NO_DEADLINE, Deadline
 FloatArray = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length", "abort", "error"]
 
-OPENING_ALTERNATIVES = 10
-"""First tokens of a reply whose probabilities are asked for; most servers allow up to 20."""
+OPENING_ALTERNATIVES = 10  # first tokens of a reply whose probabilities are asked for; most servers allow up to 20
 
 
 class ModelError(RuntimeError):
@@ -53,24 +52,16 @@ class ChatMessage:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One prompt with its own sampling settings.
-
-    Attributes:
-        max_tokens: Most tokens to generate.
-        temperature: 0 for greedy decoding.
-        seed: Seed of this request where temperature is above 0.
-        schema: A JSON schema that the reply has to follow, where the engine can constrain it.
-        logprobs: Whether the log-probability of each generated token is wanted.
-        stop: Strings that end the reply.
-    """
+    """One prompt with its own sampling settings."""
 
     messages: tuple[ChatMessage, ...]
-    max_tokens: int = 75
-    temperature: float = 0.0
-    seed: int | None = None
+    max_tokens: int = 75  # most tokens to generate
+    temperature: float = 0.0  # 0 for greedy decoding
+    seed: int | None = None  # seed of this request where temperature is above 0
+    # A JSON schema that the reply has to follow, where the engine can constrain it
     schema: Mapping[str, Any] | None = None
-    logprobs: bool = False
-    stop: tuple[str, ...] = ()
+    logprobs: bool = False  # whether the log-probability of each generated token is wanted
+    stop: tuple[str, ...] = ()  # strings that end the reply
 
 
 @dataclass(frozen=True)
@@ -78,22 +69,17 @@ class ChatReply:
     """What a chat model said.
 
     Its text is well-formed Unicode: a server's JSON may hold halves of surrogate pairs, which no file and few libraries take.
-
-    Attributes:
-        text: The reply, stripped; partial where ``finish_reason`` is ``length`` or ``abort``; empty on ``error``.
-        finish_reason: ``stop``, ``length`` (max_tokens), ``abort`` (deadline) or ``error``.
-        logprobs: Natural logarithm of the probability of each generated token, or None where not asked for or not available.
-        error: Why there is no reply, for ``finish_reason == "error"``.
-        prompt_cut: Tokens taken out of the middle of an over-long prompt so that it fits the model's context; 0 for none.
-        opening: Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks kept);
-            None where log-probabilities were not asked for or the engine does not give alternatives.
     """
 
-    text: str
-    finish_reason: FinishReason
+    text: str  # the reply, stripped; partial where ``finish_reason`` is ``length`` or ``abort``; empty on ``error``
+    finish_reason: FinishReason  # ``stop``, ``length`` (max_tokens), ``abort`` (deadline) or ``error``
+    # Natural logarithm of the probability of each generated token, or None where not asked for or not available
     logprobs: tuple[float, ...] | None = None
-    error: str | None = None
+    error: str | None = None  # why there is no reply, for ``finish_reason == "error"``
+    # Tokens taken out of the middle of an over-long prompt so that it fits the model's context; 0 for none
     prompt_cut: int = 0
+    # Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks
+    # kept); None where log-probabilities were not asked for or the engine does not give alternatives
     opening: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -123,9 +109,7 @@ class ChatModel(Protocol):
         """Answer all requests in one batch.
 
         A request that fails gets a reply with ``finish_reason="error"``; the others are answered.
-
-        Raises:
-            ModelError: The engine as a whole cannot answer.
+        ModelError where the engine as a whole cannot answer.
         """
 
 
@@ -254,11 +238,7 @@ class QuestionImageFeatures(Protocol):
     name: str
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
-        """One row a question, float32.
-
-        Raises:
-            ValueError: There are not as many images as questions.
-        """
+        """One row a question, float32; ValueError where there are not as many images as questions."""
 
 
 @runtime_checkable
@@ -280,6 +260,5 @@ class DomainClassifier(Protocol):
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """For each question all domains with their probabilities (they sum to 1), likeliest first.
 
-        Raises:
-            ValueError: There are not as many images as questions.
+        ValueError where there are not as many images as questions.
         """

@@ -34,8 +34,7 @@ PICTURE_WEIGHT, TEMPERATURE = 0.75, 0.07
 order: the best of a small grid on the validation split of the mini set (accuracy; then log-likelihood), with MiniLM and
 EfficientNet-Lite2."""
 
-CLASSES = 5
-"""Class names a picture is described by."""
+CLASSES = 5  # class names a picture is described by
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _log = logging.getLogger(__name__)
@@ -127,8 +126,7 @@ class EmbeddedFeatures:
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Shape (len(questions), text dimensions + image dimensions), float32.
 
-        Raises:
-            ValueError: There are not as many images as questions.
+        ValueError where there are not as many images as questions.
         """
         _check_batch(images, questions)
         rows = [row for row, image in enumerate(images) if image is not None]
@@ -139,11 +137,7 @@ class EmbeddedFeatures:
 
 
 class HeadDomainClassifier:
-    """A ``DomainClassifier``: features, then a head that was fitted to them.
-
-    Raises:
-        ModelError: The head was fitted to other features.
-    """
+    """A ``DomainClassifier``: features, then a head that was fitted to them; ModelError where the head was fitted to other features."""
 
     def __init__(self, features: QuestionImageFeatures, head: LinearHead) -> None:
         if features.name != head.extractor:
@@ -155,8 +149,7 @@ class HeadDomainClassifier:
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """See ``DomainClassifier``; one pass of the feature extractor for the whole batch.
 
-        Raises:
-            ModelError: The features are not as many as the head was fitted to.
+        ModelError where the features are not as many as the head was fitted to.
         """
         _check_batch(images, questions)
         if not questions:

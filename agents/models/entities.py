@@ -36,8 +36,7 @@ class SpacyEntities:
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """The names in each text, in order, each once.
 
-        Raises:
-            ModelError: spaCy or the pipeline is not installed, or the pipeline finds no entities.
+        ModelError where spaCy or the pipeline is not installed, or the pipeline finds no entities.
         """
         return [tuple(dict.fromkeys(self._names(doc))) for doc in self._nlp.pipe(texts, batch_size=_BATCH)]
 

@@ -27,9 +27,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
     EXIF rotation is applied (a broken EXIF block is ignored), transparency is composited on mid grey, 16-bit, 32-bit and
     floating-point grey values are scaled to 0..255, and palette, CMYK, LAB and the other modes are converted.
-
-    Raises:
-        ValueError: The image has no pixels, or its data cannot be decoded (truncated or broken file).
+    ValueError where the image has no pixels, or its data cannot be decoded (truncated or broken file).
     """
     if not isinstance(image, Image.Image):
         raise ValueError(f"not a PIL image: {type(image).__name__}")
@@ -43,11 +41,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def rgb_within(image: Image.Image, max_side: int) -> Image.Image:
-    """The image as ``to_rgb`` gives it, scaled down to at most ``max_side`` pixels on its longer side.
-
-    Raises:
-        ValueError: See ``to_rgb``.
-    """
+    """The image as ``to_rgb`` gives it, scaled down to at most ``max_side`` pixels on its longer side; ValueError: see ``to_rgb``."""
     rgb = to_rgb(image)
     if max(rgb.size) > max_side:
         rgb = rgb.copy()
@@ -100,11 +94,7 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 
 
 def pixels_digest(image: Image.Image) -> str:
-    """SHA-256 of size and pixels of a picture as 8-bit RGB, in hexadecimal.
-
-    Raises:
-        ValueError: See ``to_rgb``.
-    """
+    """SHA-256 of size and pixels of a picture as 8-bit RGB, in hexadecimal; ValueError: see ``to_rgb``."""
     rgb = to_rgb(image)
     return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
 

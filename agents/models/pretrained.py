@@ -24,22 +24,15 @@ CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, Asserti
 class Pretrained:
     """A checkpoint with its settings; it is loaded when it is first needed.
 
-    Attributes:
-        path: Checkpoint folder, or a model id of the local Hugging Face cache.
-        batch_size: Items in one pass.
-        device: ``cpu``, ``cuda`` ...
-        dtype: ``float32``, ``bfloat16`` or ``float16`` of the weights; results are float32 anyhow.
-        name: Name in traces; the last part of ``path`` if empty.
-
     Raises:
         ModelError: The dtype is unknown, or ``batch_size`` is below 1.
     """
 
-    path: str | Path = field(kw_only=False)
-    batch_size: int = 32
-    device: str = "cpu"
-    dtype: str = "float32"
-    name: str = ""
+    path: str | Path = field(kw_only=False)  # checkpoint folder, or a model id of the local Hugging Face cache
+    batch_size: int = 32  # items in one pass
+    device: str = "cpu"  # ``cpu``, ``cuda`` ..
+    dtype: str = "float32"  # ``float32``, ``bfloat16`` or ``float16`` of the weights; results are float32 anyhow
+    name: str = ""  # name in traces; the last part of ``path`` if empty
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

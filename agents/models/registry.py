@@ -80,8 +80,7 @@ class ModelRegistry:
     def load(self, spec: Spec) -> Any:
         """The model of a specification: its ``kind``, the rest are options of that kind.
 
-        Raises:
-            ModelError: The kind or an option is unknown, or the model cannot be loaded.
+        ModelError where the kind or an option is unknown, or the model cannot be loaded.
         """
         key = json.dumps(spec, sort_keys=True, default=str)
         if key not in self._loaded:
@@ -116,11 +115,7 @@ class ModelRegistry:
 
 
 def options_of(kind: object) -> dict[str, Any]:
-    """The options of a kind that have a default, with it.
-
-    Raises:
-        ModelError: There is no such kind, or a library that it needs is missing.
-    """
+    """The options of a kind that have a default, with it; ModelError where there is no such kind, or a library that it needs is missing."""
     return {
         each.name: each.default
         for each in _factory(kind)[1]

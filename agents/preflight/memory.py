@@ -20,8 +20,7 @@ measured here); the rest is kept free."""
 ALIVE = 6
 """Tensors of a layer's width that are alive at once: residual, normed input, queries, keys, values, attention output."""
 
-ALIVE_MLP = 3
-"""Tensors of an MLP's inner width that are alive at once: gate, up, and their product."""
+ALIVE_MLP = 3  # tensors of an MLP's inner width that are alive at once: gate, up, and their product
 
 MASK_COPIES = 3
 """Tensors of a full attention mask that are alive while it is made (vllm 0.10.2, mllama.py, _prepare_aspect_ratio_attention_mask)."""
@@ -35,8 +34,7 @@ VLLM_TEXT_TOKENS, VLLM_PICTURE_TOKENS = 2048, 5120
 CUDA_CONTEXT = 600_000_000
 """Bytes of a process' CUDA context with the kernels of torch, cuBLAS and cuDNN: an allowance, of the size nvidia-smi shows."""
 
-FRAGMENTATION = 500_000_000
-"""Bytes kept free for what torch's allocator cannot hand out again: an allowance."""
+FRAGMENTATION = 500_000_000  # bytes kept free for what torch's allocator cannot hand out again: an allowance
 
 CUDA_GRAPHS = 1 << 30
 """Bytes of vLLM's CUDA graphs: the low end of the "1~3 GiB" that vllm 0.10.2 says they take for up to 256 sequences (model_runner.py)."""

@@ -22,8 +22,7 @@ from agents.profiles import ROOT, Limits
 from agents.runtime.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
 
-IMPORT_SECONDS = 5.0
-"""The evaluator imports the agent in every process it starts; the models are for the constructor."""
+IMPORT_SECONDS = 5.0  # the evaluator imports the agent in every process it starts; the models are for the constructor
 
 _BLOCKED = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 _IMPORT = """

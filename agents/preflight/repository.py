@@ -13,11 +13,8 @@ from agents.preflight.check import Check, check, output_of
 
 HOME = "/home/aicrowd"
 
-MOST_BYTES = 10_000_000
-"""Larger files belong into a model repository: the submission is cloned and built as a whole."""
-
-PYTHON, PLATFORM = "3.11.13", "x86_64-manylinux_2_28"
-"""What the image of the Dockerfile has."""
+MOST_BYTES = 10_000_000  # larger files belong into a model repository: the submission is cloned and built as a whole
+PYTHON, PLATFORM = "3.11.13", "x86_64-manylinux_2_28"  # what the image of the Dockerfile has
 
 _KEY = re.compile(
     rb"\bhf_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{32,}|\bgh[pousr]_[A-Za-z0-9]{30,}|\bAKIA[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"

@@ -50,8 +50,7 @@ class Submission(BaseModel):
 def wanted_models(launch: Launch, task: int) -> list[str]:
     """The hub models that the agent, or the organiser's pipeline inside it, can load in a task, sorted.
 
-    Raises:
-        agents.profiles.SettingsError: The profile names no model for a role of the preset.
+    SettingsError where the profile names no model for a role of the preset.
     """
     checkpoints = checkpoints_of(launch)
     found = {each.path for each in checkpoints if not (task == 1 and each.roles == (SEARCH_WEB,))}
@@ -64,9 +63,7 @@ def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
     """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay.
 
     A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else none.
-
-    Raises:
-        ValueError: The file that is there is not JSON.
+    ValueError where the file that is there is not JSON.
     """
     old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     known = submitted_revisions(path)

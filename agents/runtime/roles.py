@@ -10,8 +10,7 @@ from agents.settings import Settings
 def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
     """The roles that the stages of a preset can ask for, each once, in the order of the stages.
 
-    Raises:
-        agents.prompts.PromptError: A prompt that a stage needs is missing or malformed.
+    PromptError where a prompt that a stage needs is missing or malformed.
     """
     found: dict[str, None] = {}
     for stage in stages_of(settings):

@@ -20,8 +20,7 @@ from agents.models.base import MultimodalPair
 if TYPE_CHECKING:
     from agents.model_set import ModelSet
 
-LIMIT_SECONDS = 600.0
-"""The evaluator gives an agent 10 minutes to be built (CRAG-MM rules)."""
+LIMIT_SECONDS = 600.0  # the evaluator gives an agent 10 minutes to be built (CRAG-MM rules)
 
 _ENGINE = "vllm"
 _TEXT = "The Eiffel Tower is 330 metres tall."

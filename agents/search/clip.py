@@ -79,8 +79,7 @@ class EfficientNetImageProcessor:
     def __call__(self, images: Image.Image | Sequence[Image.Image], **options: Any) -> dict[str, torch.Tensor]:
         """``{"pixel_values": tensor of shape (n, 3, 260, 260)}``; the options of CLIP's processor have no meaning here.
 
-        Raises:
-            ValueError: An image cannot be decoded.
+        ValueError where an image cannot be decoded.
         """
         del options
         batch = [images] if isinstance(images, Image.Image) else list(images)
@@ -94,11 +93,7 @@ class EfficientNetImageProcessor:
 
 
 def stand_in_clip(folder: Path) -> Path:
-    """The folder of the checkpoint, made there unless it is there already.
-
-    Raises:
-        OSError: The file system refuses.
-    """
+    """The folder of the checkpoint, made there unless it is there already; OSError where the file system refuses."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         if not folder.is_dir():

@@ -34,11 +34,7 @@ class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is unt
                 self.set(key, np.asarray(vector, dtype="<f4").tobytes())
 
     def load(self, keys: Sequence[bytes]) -> FloatArray:
-        """The vectors of keys that are there, shape (len(keys), dimensions).
-
-        Raises:
-            KeyError: A key has no vector.
-        """
+        """The vectors of keys that are there, shape (len(keys), dimensions); KeyError where a key has no vector."""
         return np.stack([np.frombuffer(self[key], dtype="<f4").astype(np.float32) for key in keys])
 
 

@@ -94,8 +94,7 @@ MINILM = "minilm"
 def text_checkpoint(name: str) -> str:
     """What transformers loads for a text encoder's name: the folder inside a package for ``minilm``, else the name.
 
-    Raises:
-        agents.models.base.ModelError: The package is not installed.
+    ModelError where the package is not installed.
     """
     return str(minilm_folder()) if name == MINILM else name
 
@@ -114,11 +113,7 @@ class TextIndexEncoder:
 
     @classmethod
     def load(cls, name: str, batch_size: int = 16) -> TextIndexEncoder:
-        """``minilm``, a checkpoint folder, or a model id.
-
-        Raises:
-            SearchError: The checkpoint cannot be loaded.
-        """
+        """``minilm``, a checkpoint folder, or a model id; SearchError where the checkpoint cannot be loaded."""
         from transformers import AutoModel, AutoTokenizer
 
         path = text_checkpoint(name)
@@ -154,8 +149,7 @@ class ImageIndexEncoder:
     def load(cls, name: str, batch_size: int = 16) -> ImageIndexEncoder:
         """``efficientnet-lite2``, a folder with a CLIP checkpoint, or a CLIP model id.
 
-        Raises:
-            SearchError: The checkpoint cannot be loaded.
+        SearchError where the checkpoint cannot be loaded.
         """
         if name == EFFICIENTNET:
             network = EfficientNetImageModel(str(_device()))

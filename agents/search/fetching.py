@@ -24,8 +24,7 @@ _WORKERS = 8
 
 T = TypeVar("T")
 
-Allowed = Callable[[str], bool]
-"""Whether an address may be connected to."""
+Allowed = Callable[[str], bool]  # whether an address may be connected to
 
 
 class FetchError(ValueError):

@@ -23,8 +23,7 @@ def organiser_pages() -> Path:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file beside its place and move it there; what was begun is taken away where that fails.
 
-    Raises:
-        OSError: The folder cannot be written to, or the disk is full.
+    OSError where the folder cannot be written to, or the disk is full.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".new-", delete=False) as file:

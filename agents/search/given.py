@@ -21,8 +21,7 @@ LEAST_IMAGE_SCORE = 0.75
 PAGE_SCORE = 0.5
 """Stands for the cosines of pages, which the text does not tell; the same for all, so that they stay in their order."""
 
-MOST_CHARACTERS = 400_000
-"""Characters of a context that are read; the research release writes about 40,000 at most."""
+MOST_CHARACTERS = 400_000  # characters of a context that are read; the research release writes about 40,000 at most
 
 _NAMES = re.compile(r"^.*?\blist of entity names\b[^:\n]*:[ \t]*(?P<names>[^\n]*?)\.?[ \t]*$", re.MULTILINE)
 _ENTITY = re.compile(r"^Entity \d+:[ \t]*(?P<name>[^\n]*?)[ \t]*$", re.MULTILINE)

@@ -28,8 +28,7 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 def repository_folder(hub: Path, dataset_id: str) -> Path:
     """Where a hub keeps the data set ``ORG/NAME``.
 
-    Raises:
-        SearchError: The id has another form; a path is no id of a data set for Hugging Face.
+    SearchError where the id has another form; a path is no id of a data set for Hugging Face.
     """
     if not _REPOSITORY.fullmatch(dataset_id):
         raise SearchError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME")
@@ -39,8 +38,7 @@ def repository_folder(hub: Path, dataset_id: str) -> Path:
 def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
     """Where a hub keeps the files of one revision of a data set.
 
-    Raises:
-        SearchError: The revision is not 40 hexadecimal digits, or the id is none.
+    SearchError where the revision is not 40 hexadecimal digits, or the id is none.
     """
     if not _REVISION.fullmatch(revision):
         raise SearchError(f"{revision!r} is no revision; it has to be 40 hexadecimal digits")

@@ -52,23 +52,14 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an index holds, as written beside it.
+    """What an index holds, as written beside it."""
 
-    Attributes:
-        collection: The Chroma collection.
-        count: Its rows.
-        dimensions: Of each embedding.
-        model: Fingerprint of the encoder.
-        content: SHA-256 over ids, metadata and embedded contents, in order.
-        format: Version of the way indices are written.
-    """
-
-    collection: str
-    count: int
-    dimensions: int
-    model: str
-    content: str
-    format: int = _FORMAT
+    collection: str  # the Chroma collection
+    count: int  # its rows
+    dimensions: int  # of each embedding
+    model: str  # fingerprint of the encoder
+    content: str  # SHA-256 over ids, metadata and embedded contents, in order
+    format: int = _FORMAT  # version of the way indices are written
 
     @property
     def revision(self) -> str:
@@ -86,19 +77,12 @@ class Manifest:
 
 @dataclass(frozen=True)
 class BuiltIndex:
-    """A published index.
+    """A published index."""
 
-    Attributes:
-        path: Its snapshot.
-        manifest: What it holds.
-        embedded: Contents embedded in this run; the rest came from the cache.
-        fresh: Whether it was written in this run; False where it was there already.
-    """
-
-    path: Path
-    manifest: Manifest
-    embedded: int
-    fresh: bool
+    path: Path  # its snapshot
+    manifest: Manifest  # what it holds
+    embedded: int  # contents embedded in this run; the rest came from the cache
+    fresh: bool  # whether it was written in this run; False where it was there already
 
 
 @dataclass(frozen=True)
@@ -163,8 +147,7 @@ def build_web_index(
 ) -> BuiltIndex:
     """Embed chunks, sorted by length, and publish their index; run again after a kill, it goes on where it was.
 
-    Raises:
-        SearchError: There are no rows, or the data set id has another form than ORG/NAME.
+    SearchError where there are no rows, or the data set id has another form than ORG/NAME.
     """
     stored: list[_Row] = []
     texts: dict[bytes, str] = {}

@@ -15,8 +15,7 @@ from agents.search.hits import Entity, SearchError
 
 _MOST_REPORTED = 20
 
-CHUNK_WORDS = 200
-"""Words a chunk holds at most: about 270 tokens, well inside the 512 that the text encoder sees."""
+CHUNK_WORDS = 200  # words a chunk holds at most: about 270 tokens, well inside the 512 that the text encoder sees
 
 Text = Annotated[str, Field(strict=True)]
 Filled = Annotated[str, Field(strict=True, pattern=r"\S")]
@@ -83,10 +82,7 @@ def read_images(kg: Path, folder: Path) -> list[ImageRow]:
     """The rows of a knowledge-graph file, in order.
 
     Each line is ``{"image": PATH, "image_url": URL, "entities": [{"entity_name": .., "entity_attributes": {..}}]}``,
-    its path relative to ``folder``.
-
-    Raises:
-        SourceError: The file is missing, or lines are malformed, or images are not there.
+    its path relative to ``folder``. SourceError where the file is missing, or lines are malformed, or images are not there.
     """
     rows: list[ImageRow] = []
     problems: list[str] = []
@@ -103,10 +99,7 @@ def read_pages(files: Sequence[Path]) -> list[ChunkRow]:
     """The chunks of all pages, in order of first appearance.
 
     Each line is ``{"page_url": URL, "page_name": NAME, "page_snippet": TEXT}``. A URL that comes again adds the chunks
-    that are new; a page without text is found by its name.
-
-    Raises:
-        SourceError: A file is missing, or lines are malformed.
+    that are new; a page without text is found by its name. SourceError where a file is missing, or lines are malformed.
     """
     pages: list[Page] = []
     problems: list[str] = []
@@ -149,11 +142,7 @@ def _lines(file: Path, kind: type[_Line], problems: list[str]) -> Iterator[tuple
 
 
 def report(problems: Iterable[str]) -> None:
-    """Nothing for sources without problems.
-
-    Raises:
-        SourceError: There are some; names the first of them.
-    """
+    """Nothing for sources without problems; SourceError where there are some; names the first of them."""
     found = list(problems)
     if found:
         more = f"\n... and {len(found) - _MOST_REPORTED} more" if len(found) > _MOST_REPORTED else ""

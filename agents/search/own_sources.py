@@ -13,8 +13,7 @@ from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
 from agents.search.web_cache import cache_name
 
-FILE, ENTITY, URL = "file", "entity", "url"
-"""Columns of a table that are no attributes."""
+FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 
@@ -25,9 +24,7 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
     ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
     where that is missing or empty); every other column is an attribute. A file that comes again shows another entity as well; what
     several rows say of one entity is put together, the first value of an attribute standing.
-
-    Raises:
-        SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; names each of them.
+    SourceError where the table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; names each of them.
     """
     problems: list[str] = []
     shown: dict[str, list[str]] = {}

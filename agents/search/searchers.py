@@ -20,8 +20,7 @@ from agents.models.base import FloatArray
 from agents.search.encoders import embed_images, embed_texts
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, image_results, web_results
 
-IMAGE_BATCH, TEXT_BATCH = 32, 64
-"""Pictures and queries in one pass of their models."""
+IMAGE_BATCH, TEXT_BATCH = 32, 64  # pictures and queries in one pass of their models
 
 _PAGE_FIELDS = {"page_name": "get_page_name", "page_snippet": "get_page_snippet", "page_url": "get_page_url"}
 _log = logging.getLogger(__name__)
@@ -53,11 +52,7 @@ class ImageParts:
         return cls(model, processor, collection, kg, _device(pipeline, model))
 
     def search(self, images: Sequence[Image.Image], k: int, fetch: int) -> list[Results[ImageHit]]:
-        """Results of RGB images; ``fetch`` has no meaning here.
-
-        Raises:
-            Exception: Whatever the model or the collection raises.
-        """
+        """Results of RGB images; ``fetch`` has no meaning here; Exception: whatever the model or the collection raises."""
         del fetch
         vectors = embed_images(self.model, self.processor, images, self.device, IMAGE_BATCH)
         return [
@@ -112,11 +107,7 @@ class WebParts:
         return cls(model, tokenizer, web, _device(pipeline, model), private)
 
     def search(self, queries: Sequence[str], k: int, fetch: int) -> list[Results[WebHit]]:
-        """Results of texts, ``fetch`` chunks merged into at most k pages.
-
-        Raises:
-            Exception: Whatever the model or the collection raises.
-        """
+        """Results of texts, ``fetch`` chunks merged into at most k pages; Exception: whatever the model or the collection raises."""
         vectors = embed_texts(self.model, self.tokenizer, queries, self.device, TEXT_BATCH)
         return [
             web_results([self._hit(identity, score) for identity, score in merge_chunks(nearest)[:k]])
@@ -199,8 +190,7 @@ class PlainSearch(Generic[Hit]):
 def as_text(query: str) -> str:
     """The query, quoted where the organiser's pipeline would fetch it as a URL or open it as a file.
 
-    Raises:
-        SearchError: It is a file's name even in quotes.
+    SearchError where it is a file's name even in quotes.
     """
     if not (query.strip().lower().startswith("http") or _is_file(query)):
         return query

@@ -22,11 +22,8 @@ _log = logging.getLogger(__name__)
 _UNREADABLE = (OSError, ValueError, LookupError, SyntaxError, Image.DecompressionBombError)
 
 KNOWN_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
-MAX_PICTURE_BYTES = 16 * 1024 * 1024
-"""A larger file is not fetched: the model sees a picture of some hundred pixels."""
-
-CACHE_SUFFIXES = ("", ".html", ".txt")
-"""Endings that a cached page may have; new ones are written with ``.html``."""
+MAX_PICTURE_BYTES = 16 * 1024 * 1024  # a larger file is not fetched: the model sees a picture of some hundred pixels
+CACHE_SUFFIXES = ("", ".html", ".txt")  # endings that a cached page may have; new ones are written with ``.html``
 
 MAX_PAGE_BYTES = 8_000_000
 """Longer pages are not fetched, and of longer files only so much is read. Scripts and styles take most of a page: the limit on its text

@@ -18,8 +18,7 @@ from agents.texts.replies import labelled
 from agents.turn import Candidate, Turn
 
 PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned"}
-_STEPS = ("relevant documents", "information")
-"""Labels of the steps before the answer in the prompt that reasons."""
+_STEPS = ("relevant documents", "information")  # labels of the steps before the answer in the prompt that reasons
 
 
 class CitedAnswer(Stage):

@@ -20,12 +20,8 @@ from agents.turn import Evidence, Turn
 _WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
 _LEAST_WORDS = 4  # fewer would be found anywhere
-
-PAGE_CHARACTERS = 4000
-"""Of a page's full text so much around the part that was found is read."""
-
-Cut = Callable[[str], Sequence[str]]
-"""How a text becomes chunks."""
+PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
+Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
 
 
 class ChunkOptions(BaseModel):

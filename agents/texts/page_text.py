@@ -8,8 +8,7 @@ import trafilatura
 
 from agents.texts.text import looks_like_markup, visible_text
 
-MOST_CHARACTERS = 200_000
-"""Characters of a page's text that are kept; what answers a question stands in far less."""
+MOST_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
 
 _LEAST_CHARACTERS = 200
 """Where less than this of a page is taken for content, all that a reader sees of it is kept: a list, a form, a single line."""

@@ -16,17 +16,10 @@ from agents.texts.page_text import main_content
 from agents.texts.text import clean, one_line, visible_text
 from agents.texts.wikitext import KEPT_VALUES, plain
 
-MOST_VALUES = 400
-"""Values of an entity that are read; real infoboxes have some dozens."""
-
-MOST_CHARACTERS = 8_000
-"""Characters of one raw value that are read."""
-
-KEPT_ENTITIES = 1_000
-"""Entities that are remembered as they were made safe, of a few kilobytes each."""
-
-MOST_OF_ENTITY = 200_000
-"""Characters of all values of an entity that are read."""
+MOST_VALUES = 400  # values of an entity that are read; real infoboxes have some dozens
+MOST_CHARACTERS = 8_000  # characters of one raw value that are read
+KEPT_ENTITIES = 1_000  # entities that are remembered as they were made safe, of a few kilobytes each
+MOST_OF_ENTITY = 200_000  # characters of all values of an entity that are read
 
 _MOST_NAME = 300
 _MOST_DEPTH = 6

@@ -17,9 +17,7 @@ from mwparserfromhell.wikicode import Wikicode
 
 from agents.texts.text import clean, one_line
 
-KEPT_VALUES = 4_096
-"""Values whose cleaned form is remembered: a batch finds the same entities with many crops."""
-
+KEPT_VALUES = 4_096  # values whose cleaned form is remembered: a batch finds the same entities with many crops
 _MOST_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
 _MOST_MARKS = 150  # beginnings of markup in one value; the parser's time grows with their square
 _MARKS = re.compile(r"\{\{|\[\[?|<|\{\||\n[*#:;=|!]|[*#:;]{2}|''")

@@ -25,8 +25,7 @@ from agents.apps.serving.batcher import Batcher
 from agents.apps.serving.pictures import photo_of
 from agents.apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
 
-_HEARTBEAT_SECONDS = 5.0
-"""How often a stream that waits says so: proxies close connections that are silent for longer."""
+_HEARTBEAT_SECONDS = 5.0  # how often a stream that waits says so: proxies close connections that are silent for longer
 
 # Buckets of the histograms.
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
@@ -35,25 +34,16 @@ _SIZES = tuple(range(1, 17))
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What a server takes.
+    """What a server takes."""
 
-    Attributes:
-        body_bytes: Of a request: a photo of 15 MB is 20 MB in base64.
-        pixels: Of a photo.
-        requests_per_minute: Of one address.
-        questions: Waiting and being answered; more get 429.
-        read_seconds: For a body to arrive.
-        answer_seconds: From the request to the answer; a call of the embedded profile may take 240 s itself.
-        http_pictures: Whether pictures are fetched from public http addresses.
-    """
-
-    body_bytes: int = 20 * 1024 * 1024
-    pixels: int = 50_000_000
-    requests_per_minute: int = 60
-    questions: int = 32
-    read_seconds: float = 30.0
+    body_bytes: int = 20 * 1024 * 1024  # of a request: a photo of 15 MB is 20 MB in base64
+    pixels: int = 50_000_000  # of a photo
+    requests_per_minute: int = 60  # of one address
+    questions: int = 32  # waiting and being answered; more get 429
+    read_seconds: float = 30.0  # for a body to arrive
+    # From the request to the answer; a call of the embedded profile may take 240 s itself
     answer_seconds: float = 600.0
-    http_pictures: bool = False
+    http_pictures: bool = False  # whether pictures are fetched from public http addresses
 
 
 class Server:

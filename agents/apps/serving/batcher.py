@@ -17,9 +17,7 @@ from agents.apps.serving.protocol import ProtocolError
 
 _log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 0.02
-"""How long the first question of an idle server waits for company: little beside a turn's seconds."""
-
+GATHER_SECONDS = 0.02  # how long the first question of an idle server waits for company: little beside a turn's seconds
 _SMOOTHING = 0.3  # weight of the latest call in the mean that Retry-After is told from
 
 
@@ -71,11 +69,7 @@ class Batcher:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """A place that is kept while a request is read, waits and is answered.
-
-        Raises:
-            ProtocolError: There is none.
-        """
+        """A place that is kept while a request is read, waits and is answered; ProtocolError where there is none."""
         if self.inside >= self._most:
             calls = math.ceil(self.inside / self._batch_size)
             seconds = max(1, math.ceil(calls * self._mean_seconds))
@@ -90,8 +84,7 @@ class Batcher:
     async def ask(self, question: Question) -> Outcome:
         """The outcome of a question; call it with a ``place``. A caller that is cancelled before its call begins costs nothing.
 
-        Raises:
-            Exception: Whatever the agent raised; ours answers "I don't know".
+        Exception: whatever the agent raised; ours answers "I don't know".
         """
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._queue.put_nowait(waiting)

@@ -95,11 +95,7 @@ class ChatRequest(BaseModel):
 
 
 def parsed(body: bytes) -> ChatRequest:
-    """A request from its JSON.
-
-    Raises:
-        ProtocolError: It is no JSON, or breaks the protocol; says where.
-    """
+    """A request from its JSON; ProtocolError where it is no JSON, or breaks the protocol; says where."""
     try:
         return ChatRequest.model_validate_json(body)
     except ValidationError as error:
@@ -111,8 +107,7 @@ def parsed(body: bytes) -> ChatRequest:
 def dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
     """The question, the messages before it, and the URL of the photo that the dialog is about (the latest, None without any).
 
-    Raises:
-        ProtocolError: The last message is no question of the user, or one message has several pictures.
+    ProtocolError where the last message is no question of the user, or one message has several pictures.
     """
     spoken = [message for message in request.messages if message.role in ("user", "assistant")]
     if not spoken or spoken[-1].role != "user" or not spoken[-1].text.strip():

@@ -15,15 +15,10 @@ from agents.models.pretrained import CANNOT_LOAD
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """What turns messages into a prompt.
+    """What turns messages into a prompt."""
 
-    Attributes:
-        tokenizer: The checkpoint's tokenizer.
-        processor: Its multi-modal processor; None for a text-only model.
-    """
-
-    tokenizer: Any
-    processor: Any | None
+    tokenizer: Any  # the checkpoint's tokenizer
+    processor: Any | None  # its multi-modal processor; None for a text-only model
 
     @property
     def sees(self) -> bool:
@@ -36,10 +31,7 @@ class ChatTemplate:
         A template that takes no system message gets it at the head of the first user message. Templates of vision-language models differ
         in the form of a message without an image: that of Llama-3.2-Vision takes the system message as a string where the conversation
         shows no image, and as a list of parts where it shows one. The first form whose text holds every message in its own words, and no
-        printed list, is taken.
-
-        Raises:
-            ModelError: The checkpoint has no template, or refuses these messages.
+        printed list, is taken. ModelError where the checkpoint has no template, or refuses these messages.
         """
         template = self.processor if self.processor is not None and self.processor.chat_template else self.tokenizer
         if not template.chat_template:

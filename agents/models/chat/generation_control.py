@@ -23,19 +23,13 @@ SLACK_TOKENS = 4  # a stop string may begin inside a token and end inside anothe
 
 @dataclass
 class RowState:
-    """How far one row has come.
+    """How far one row has come."""
 
-    Attributes:
-        request: What the row answers.
-        tokens: Token ids generated so far, without the one that ended the reply.
-        logprobs: Natural-log probabilities of ``tokens`` under the model itself (temperature 1).
-        finish: Why the row ended; None while it goes on.
-    """
-
-    request: ChatRequest
-    tokens: list[int] = field(default_factory=list)
+    request: ChatRequest  # what the row answers
+    tokens: list[int] = field(default_factory=list)  # token ids generated so far, without the one that ended the reply
+    # Natural-log probabilities of ``tokens`` under the model itself (temperature 1)
     logprobs: list[float] = field(default_factory=list)
-    finish: FinishReason | None = None
+    finish: FinishReason | None = None  # why the row ended; None while it goes on
 
 
 class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped

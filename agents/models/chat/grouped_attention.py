@@ -14,8 +14,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-GROUPED = "grouped_sdpa"
-"""Name for ``model.set_attn_implementation``."""
+GROUPED = "grouped_sdpa"  # name for ``model.set_attn_implementation``
 
 
 def grouped_attention(

@@ -34,11 +34,7 @@ class JsonConstraints:
         self._compiler = xgrammar.GrammarCompiler(info)
 
     def constraint(self, schema: Mapping[str, Any]) -> JsonConstraint:
-        """A fresh logits processor for one request.
-
-        Raises:
-            ModelError: XGrammar does not understand the schema.
-        """
+        """A fresh logits processor for one request; ModelError where XGrammar does not understand the schema."""
         import xgrammar
 
         try:

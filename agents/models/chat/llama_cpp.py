@@ -28,8 +28,7 @@ PROMPT_BATCH = 128
 PREFIX_CACHE_MIB = 2048
 """Memory for the states of earlier prompts; one of 1,000 tokens takes 28 MiB with Qwen2.5-1.5B (28 layers, 2 heads of 128, 16 bit)."""
 
-MAX_IMAGE_SIDE = 896
-"""Images are scaled down to this many pixels on their longer side."""
+MAX_IMAGE_SIDE = 896  # images are scaled down to this many pixels on their longer side
 
 _TOO_LONG = "exceed_context_size_error"
 
@@ -179,8 +178,7 @@ def _quiet_stderr() -> Iterator[None]:
 def check_gguf(path: Path) -> None:
     """Look at the first bytes of a file before an engine crashes on it.
 
-    Raises:
-        ModelError: The file is missing, empty or no GGUF; the message says how to get it.
+    ModelError where the file is missing, empty or no GGUF; the message says how to get it.
     """
     how = "get the default one with: python -m agents.models.chat.gguf"
     if not path.is_file():

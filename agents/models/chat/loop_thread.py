@@ -73,8 +73,7 @@ class LoopThread:
     def cancel_all(self, timeout: float | None = None) -> None:
         """Cancel whatever runs in the loop, and return when that has been done.
 
-        Raises:
-            TimeoutError: Some of it goes on after ``timeout`` seconds.
+        TimeoutError where some of it goes on after ``timeout`` seconds.
         """
 
         async def cancel() -> None:

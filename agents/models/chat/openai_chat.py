@@ -87,8 +87,7 @@ class OpenAIChat:
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests side by side; see ``ChatModel.chat``.
 
-        Raises:
-            ModelError: The server refuses the key, or does not know the model or the address.
+        ModelError where the server refuses the key, or does not know the model or the address.
         """
         jobs = [_Job(request) for request in requests]
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)

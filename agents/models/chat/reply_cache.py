@@ -23,11 +23,8 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.pixels import pixels_digest
 
-FORMAT = 1
-"""Counts up when keys or entries change their meaning; entries of another format are never found."""
-
-KEPT = frozenset({"stop", "length"})
-"""Ends of a reply (``FinishReason``) that another run would reach as well."""
+FORMAT = 1  # counts up when keys or entries change their meaning; entries of another format are never found
+KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
 
 _FIELDS = frozenset(field.name for field in fields(ChatReply))
 _FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
@@ -116,11 +113,7 @@ class CachedReplies:
         self._identity = model.fingerprint if isinstance(model, Fingerprinted) else f"{model.name} {options}"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """See ``ChatModel.chat``.
-
-        Raises:
-            ModelError: The model failed as a whole, or gave another number of replies than it was asked for.
-        """
+        """See ``ChatModel.chat``; ModelError where the model failed as a whole, or gave another number of replies than it was asked for."""
         # By key; by position where a request has none.
         places = [position if key is None else key for position, key in enumerate(self._keys(requests))]
         keys = {place for place in places if isinstance(place, str)}
@@ -187,11 +180,7 @@ def encoded(reply: ChatReply) -> bytes:
 
 
 def decoded(entry: Any) -> ChatReply:
-    """The reply of an entry.
-
-    Raises:
-        ValueError: It is not a whole reply that may be kept.
-    """
+    """The reply of an entry; ValueError where it is not a whole reply that may be kept."""
     if not isinstance(entry, bytes):
         raise ValueError(f"an entry of type {type(entry).__name__}")
     content = json.loads(entry)

@@ -26,11 +26,7 @@ class SchemaMasks:
         self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, eos_token=self._end_ids or None)
 
     def mask(self, schema: Mapping[str, Any]) -> SchemaMask:
-        """A fresh mask for one reply.
-
-        Raises:
-            ModelError: llguidance does not understand the schema.
-        """
+        """A fresh mask for one reply; ModelError where llguidance does not understand the schema."""
         import llguidance
 
         try:

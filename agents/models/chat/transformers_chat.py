@@ -108,8 +108,7 @@ class TransformersChat:
     def warm_up(self) -> None:
         """Ask once what is slow the first time: kernels are chosen, pictures processed.
 
-        Raises:
-            ModelError: The model cannot answer even this.
+        ModelError where the model cannot answer even this.
         """
         sight = (Image.new("RGB", (self._max_image_side,) * 2, "grey"),) if self._checkpoint.sees else ()
         (reply,) = self.chat([ChatRequest((ChatMessage("user", "What is this?", sight),), max_tokens=2)])

@@ -17,13 +17,9 @@ from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer
 
 @dataclass(frozen=True)
 class Checkpoint(ChatTemplate):
-    """A model with what turns messages into its input; its tokenizer pads on the left.
+    """A model with what turns messages into its input; its tokenizer pads on the left."""
 
-    Attributes:
-        model: The ``PreTrainedModel``, in evaluation mode on its device.
-    """
-
-    model: Any
+    model: Any  # the ``PreTrainedModel``, in evaluation mode on its device
 
     @property
     def context(self) -> int | None:

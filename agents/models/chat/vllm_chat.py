@@ -160,8 +160,7 @@ class VllmChat:
     def _warm_up(self) -> None:
         """Ask once what is slow the first time (log-probabilities and grammars are compiled, images processed).
 
-        Raises:
-            ModelError: The engine cannot answer even this.
+        ModelError where the engine cannot answer even this.
         """
         hello = (ChatMessage("user", "Hello"),)
         requests = [
@@ -193,9 +192,7 @@ class VllmChat:
 
         At the deadline each reply keeps the text it has, with ``finish_reason="abort"``. Where the engine dies in the
         middle, requests that were done keep their replies and the others get an error.
-
-        Raises:
-            ModelError: The engine has died in an earlier call, or was closed.
+        ModelError where the engine has died in an earlier call, or was closed.
         """
         if not self._finalizer.alive:
             raise ModelError(f"{self.name} has been closed.")

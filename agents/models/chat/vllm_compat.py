@@ -35,30 +35,19 @@ MLLAMA_VLLM = "vllm==0.10.2"
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How an engine is to run.
+    """How an engine is to run."""
 
-    Attributes:
-        model: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
-        dtype: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
-        context: Most tokens of prompt and reply together, pictures beside the prompt (Llama-3.2-Vision) not counted; None for
-            the model's own limit.
-        max_batch: Most requests in one pass over the model.
-        gpu_memory_utilization: Share of the GPU's memory that vLLM may take, weights and KV cache together.
-        images: Most images in one prompt.
-        enforce_eager: Without CUDA graphs: starts sooner, takes less memory, answers slower.
-        lora_rank: Rank of the LoRA adapter to be served; None for none.
-        extra: More engine arguments, by vLLM's own names.
-    """
-
-    model: str
-    dtype: str = "auto"
+    model: str  # a folder made by ``save_pretrained``, or a model id of the local Hugging Face cache
+    dtype: str = "auto"  # ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``
+    # Most tokens of prompt and reply together, pictures beside the prompt (Llama-3.2-Vision) not counted; None for the
+    # model's own limit
     context: int | None = None
-    max_batch: int = 16
-    gpu_memory_utilization: float = 0.9
-    images: int = 1
-    enforce_eager: bool = False
-    lora_rank: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    max_batch: int = 16  # most requests in one pass over the model
+    gpu_memory_utilization: float = 0.9  # share of the GPU's memory that vLLM may take, weights and KV cache together
+    images: int = 1  # most images in one prompt
+    enforce_eager: bool = False  # without CUDA graphs: starts sooner, takes less memory, answers slower
+    lora_rank: int | None = None  # rank of the LoRA adapter to be served; None for none
+    extra: Mapping[str, Any] = field(default_factory=dict)  # more engine arguments, by vLLM's own names
 
 
 class VllmEngine:
@@ -75,11 +64,7 @@ class VllmEngine:
 
     @classmethod
     async def start(cls, options: EngineOptions, template: ChatTemplate) -> VllmEngine:
-        """Load the model.
-
-        Raises:
-            ModelError: vLLM is missing, or does not know the model or an argument, or the model does not fit.
-        """
+        """Load the model; ModelError where vLLM is missing, or does not know the model or an argument, or the model does not fit."""
         try:
             # In 0.10.2 this name chooses between its two engines; later it is another name of AsyncLLM.
             from vllm.engine.async_llm_engine import AsyncLLMEngine
@@ -108,9 +93,7 @@ class VllmEngine:
         """vLLM's ``SamplingParams`` of a request.
 
         A request without a seed gets seed 0, so that runs can be repeated.
-
-        Raises:
-            ModelError: vLLM does not take the settings, or the schema cannot be followed.
+        ModelError where vLLM does not take the settings, or the schema cannot be followed.
         """
         from vllm import SamplingParams
 
@@ -165,11 +148,7 @@ def lora_request(name: str, path: str) -> Any:
 
 
 def lora_rank(rank: int) -> int:
-    """The least ``max_lora_rank`` of vLLM that an adapter of this rank fits into.
-
-    Raises:
-        ModelError: There is none.
-    """
+    """The least ``max_lora_rank`` of vLLM that an adapter of this rank fits into; ModelError where there is none."""
     for allowed in LORA_RANKS:
         if rank <= allowed:
             return allowed
@@ -221,8 +200,7 @@ def is_mllama(model: str) -> bool:
 def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
     """Arguments that 0.10.2 wants for Mllama.
 
-    Raises:
-        ModelError: A LoRA adapter is wanted, or an engine of the other kind runs in this process.
+    ModelError where a LoRA adapter is wanted, or an engine of the other kind runs in this process.
     """
     from transformers import AutoConfig
 

@@ -21,23 +21,16 @@ from agents.models.pretrained import Pretrained, distinct
 
 @dataclass(kw_only=True, eq=False)
 class Blip2QFormer(Pretrained):
-    """The encoders of one checkpoint: pictures once each, then (picture, question) pairs and texts.
+    """The encoders of one checkpoint: pictures once each, then (picture, question) pairs and texts."""
 
-    Attributes:
-        max_tokens: Questions and passages are cut at this many tokens.
-    """
-
-    max_tokens: int = 256
+    max_tokens: int = 256  # questions and passages are cut at this many tokens
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Joint features for a classifier of (picture, question), float32, shape (n, 2 x projection size).
 
         The first half is the mean of the projected Q-Former query outputs, conditioned on picture and question; the second
         the projected [CLS] token of the question alone. Both have length 1; the first is 0 where there is no picture.
-
-        Raises:
-            ValueError: The lists differ in length, or an image cannot be decoded.
-            ModelError: The checkpoint cannot be loaded.
+        ValueError where the lists differ in length, or an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
         """
         texts = self.text_tokens(questions)
         seen = [row for row, image in enumerate(images) if image is not None]
@@ -56,10 +49,7 @@ class Blip2QFormer(Pretrained):
         The query tokens attend to the question (as in image-text matching) and to the picture; their outputs go through the
         projection of the image-text contrastive head, so that they compare with ``text_tokens``. Each distinct picture goes
         through the vision tower once, each distinct pair through the Q-Former once.
-
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: The checkpoint cannot be loaded.
+        ValueError where an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
         """
         _, model = self._loaded
         pictures = list({id(image): image for image, _ in pairs}.values())
@@ -80,10 +70,7 @@ class Blip2QFormer(Pretrained):
         """How well each text describes each picture, as the contrastive head was trained to say it, shape (len(images), len(texts)).
 
         The largest cosine of a text's [CLS] token and any query token of a picture; the query tokens see the picture alone.
-
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: The checkpoint cannot be loaded.
+        ValueError where an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
         """
         _, model = self._loaded
         sights = self._sights(images)
@@ -103,10 +90,7 @@ class Blip2QFormer(Pretrained):
     def text_tokens(self, texts: Sequence[str]) -> FloatArray:
         """z_t of QA-Dragon eq. 2: the projected [CLS] token of each text, float32, shape (len(texts), projection size), length 1.
 
-        Each distinct text is encoded once.
-
-        Raises:
-            ModelError: The checkpoint cannot be loaded.
+        Each distinct text is encoded once. ModelError where the checkpoint cannot be loaded.
         """
         _, model = self._loaded
 

@@ -20,15 +20,11 @@ POOLINGS = get_args(Pooling)
 
 @dataclass(kw_only=True, eq=False)
 class TransformerTextEncoder(Pretrained):
-    """A ``TextEncoder``; texts are sorted by length so that little is padded, and long ones are cut.
+    """A ``TextEncoder``; texts are sorted by length so that little is padded, and long ones are cut."""
 
-    Attributes:
-        pooling: ``mean`` over the tokens (MiniLM, E5) or the ``cls`` token (BGE).
-        max_tokens: Longer texts are cut at this many tokens.
-    """
-
+    # ``mean`` over the tokens (MiniLM, E5) or the ``cls`` token (BGE)
     pooling: Pooling = field(default="mean", kw_only=False)
-    max_tokens: int = 512
+    max_tokens: int = 512  # longer texts are cut at this many tokens
     batch_size: int = 64
 
     def __post_init__(self) -> None:
@@ -39,8 +35,7 @@ class TransformerTextEncoder(Pretrained):
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings, float32, shape (len(texts), dimensions), each of length 1; equal texts are computed once.
 
-        Raises:
-            ModelError: The checkpoint cannot be loaded.
+        ModelError where the checkpoint cannot be loaded.
         """
         given, places = distinct(texts)
         found = np.zeros((len(given), self._dimensions), dtype=np.float32)

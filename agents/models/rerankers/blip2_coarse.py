@@ -26,9 +26,7 @@ class Blip2CoarseReranker:
     def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
         """Shape (len(items),); one pass over pictures, pairs and texts each, repeated ones are encoded once.
 
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: The checkpoint cannot be loaded.
+        ValueError where an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
         """
         if not items:
             return np.zeros(0, dtype=np.float32)

@@ -36,8 +36,7 @@ class FlagEmbeddingReranker(Pretrained):
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Shape (len(pairs),); all distinct pairs go to the library in one call, which sorts them by length itself.
 
-        Raises:
-            ModelError: FlagEmbedding is not installed, or the checkpoint cannot be loaded.
+        ModelError where FlagEmbedding is not installed, or the checkpoint cannot be loaded.
         """
         if not pairs:
             return np.zeros(0, dtype=np.float32)

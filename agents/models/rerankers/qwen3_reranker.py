@@ -31,22 +31,16 @@ LEAST_DOCUMENT = 16
 
 @dataclass(kw_only=True, eq=False)
 class Qwen3Reranker(Pretrained):
-    """A ``Reranker``: the probability of "yes" against "no" at the last position, 0 to 1 (QA-Dragon, eq. 3).
+    """A ``Reranker``: the probability of "yes" against "no" at the last position, 0 to 1 (QA-Dragon, eq. 3)."""
 
-    Attributes:
-        instruction: What makes a document relevant, in one sentence.
-        max_tokens: Longest input; documents are cut so that prompt and suffix always fit.
-    """
-
-    instruction: str = field(kw_only=False)
-    max_tokens: int = 1024
+    instruction: str = field(kw_only=False)  # what makes a document relevant, in one sentence
+    max_tokens: int = 1024  # longest input; documents are cut so that prompt and suffix always fit
     batch_size: int = 16
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Shape (len(pairs),); each distinct pair is scored once, pairs of like length together.
 
-        Raises:
-            ModelError: The checkpoint cannot be loaded, is no Qwen3 reranker, or ``max_tokens`` leaves no room for a document.
+        ModelError where the checkpoint cannot be loaded, is no Qwen3 reranker, or ``max_tokens`` leaves no room for a document.
         """
         if not pairs:
             return np.zeros(0, dtype=np.float32)
@@ -64,8 +58,7 @@ class Qwen3Reranker(Pretrained):
     def prompts(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
         """Token ids of the whole input of each (query, document) pair, at most ``max_tokens`` long, the suffix complete.
 
-        Raises:
-            ModelError: See ``score``.
+        ModelError: see ``score``.
         """
         prefix, suffix = self._ids([PREFIX, SUFFIX])
         room = self.max_tokens - len(prefix) - len(suffix)

@@ -18,15 +18,12 @@ THRESHOLDS = 16
 """Levels between ``LOWEST`` and ``HIGHEST`` at which a map (0 to 1) is cut. This and the next eight: tuned on the validation scenes of
 the mini set."""
 LOWEST, HIGHEST = 0.15, 0.85
-LEAST_AREA, MOST_AREA = 0.01, 0.7
-"""Boxes outside this range of shares of the map are dropped."""
-RING = 0.15
-"""Width of the surroundings that a box is compared with, as a fraction of its sides."""
+LEAST_AREA, MOST_AREA = 0.01, 0.7  # boxes outside this range of shares of the map are dropped
+RING = 0.15  # width of the surroundings that a box is compared with, as a fraction of its sides
 SAME = 0.8
 """IoU from which boxes of different thresholds count as one; the more there are, the more stable the box is (the idea of maximally
 stable extremal regions, Matas et al., BMVC 2002)."""
-STABILITY, SIZE = 0.5, 0.3
-"""Exponents of the share of thresholds at which a box is found, and of its share of the map."""
+STABILITY, SIZE = 0.5, 0.3  # exponents of the share of thresholds at which a box is found, and of its share of the map
 
 
 @dataclass(frozen=True)

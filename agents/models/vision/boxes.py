@@ -9,8 +9,7 @@ from PIL import Image
 
 from agents.models.base import Box, Detection
 
-_MOST_PLACES = 16
-"""Squares in a row: a strip of a picture would have thousands."""
+_MOST_PLACES = 16  # squares in a row: a strip of a picture would have thousands
 
 
 def overlap(one: Box, other: Box) -> float:

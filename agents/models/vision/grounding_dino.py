@@ -17,22 +17,16 @@ from agents.models.pretrained import Pretrained
 BOX_THRESHOLD, TEXT_THRESHOLD = 0.35, 0.25
 """What a box's best token must score, and the tokens that name it (the authors' own demo, github.com/IDEA-Research/GroundingDINO)."""
 
-ANYTHING = "object"
-"""What is asked for where no phrase is given."""
+ANYTHING = "object"  # what is asked for where no phrase is given
 
 
 @dataclass(kw_only=True, eq=False)
 class GroundingDinoDetector(Pretrained):
-    """A ``Detector``; all boxes of a phrase that reach the thresholds are kept.
-
-    Attributes:
-        box_threshold: What a box's best token must score, 0 to 1.
-        text_threshold: What a token must score to name a box, 0 to 1.
-    """
+    """A ``Detector``; all boxes of a phrase that reach the thresholds are kept."""
 
     batch_size: int = 8
-    box_threshold: float = BOX_THRESHOLD
-    text_threshold: float = TEXT_THRESHOLD
+    box_threshold: float = BOX_THRESHOLD  # what a box's best token must score, 0 to 1
+    text_threshold: float = TEXT_THRESHOLD  # what a token must score to name a box, 0 to 1
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """See ``Detector.detect``; boxes are in pixels of the upright image and clipped to it.

@@ -20,8 +20,7 @@ from PIL import Image
 from agents.models.base import FloatArray
 from agents.models.vision.efficientnet import FEATURES, EfficientNetLite2
 
-MIDDLE = 0.35
-"""Standard deviation of the weight of a cell, in sides of the picture."""
+MIDDLE = 0.35  # standard deviation of the weight of a cell, in sides of the picture
 
 MEAN_FILE = Path(__file__).with_name("object_embedding_mean.npy")
 """Mean embedding, float32, shape (1280,), of the photographs of validation's knowledge graph (``python -m training.embedding_mean``)."""
@@ -44,9 +43,7 @@ class ObjectEmbedding:
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
         """Embeddings, float32, shape (len(images), 1280), each of length 1.
 
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: A package is not installed.
+        ValueError where an image cannot be decoded; ModelError where a package is not installed.
         """
         found = [self.embed(self.network.pixel_values([image])).cpu().numpy() for image in images]
         return np.concatenate(found) if found else np.zeros((0, FEATURES), dtype=np.float32)

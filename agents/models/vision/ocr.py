@@ -28,8 +28,7 @@ class RapidOcrReader:
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """The lines of each image, top to bottom and left to right; none for an image that cannot be decoded.
 
-        Raises:
-            ModelError: rapidocr-onnxruntime is not installed.
+        ModelError where rapidocr-onnxruntime is not installed.
         """
         return [in_reading_order(self._read(image)) for image in images]
 

@@ -27,25 +27,18 @@ from agents.models.vision.efficientnet import STRIDE, EfficientNetLite2
 BLOCKS = (4, 7)
 """MBConv blocks whose maps are used, strides 8 and 16: deeper ones are too coarse for boxes, earlier ones see edges only."""
 
-JUST_VISIBLE = 2.3
-"""Smallest difference in CIELAB that an eye notices (Mahy, Van Eycken and Oosterlinck 1994)."""
-
-ANYTHING = "object"
-"""Phrase of a detection that was not asked for by name."""
+JUST_VISIBLE = 2.3  # smallest difference in CIELAB that an eye notices (Mahy, Van Eycken and Oosterlinck 1994)
+ANYTHING = "object"  # phrase of a detection that was not asked for by name
 
 
-MOST, MOST_OVERLAP = 6, 0.5
-"""Boxes of an image; of boxes that overlap more than this (IoU) the best-scored stays."""
-
-LONG_SIDE = 512
-"""Longer side of the network's input in pixels."""
+MOST, MOST_OVERLAP = 6, 0.5  # boxes of an image; of boxes that overlap more than this (IoU) the best-scored stays
+LONG_SIDE = 512  # longer side of the network's input in pixels
 
 BONUS, LABELS = 0.5, 3
 """A box whose class names (so many, likeliest first) are as close to a phrase as can be (cosine 1) has its score multiplied by
 1 + ``BONUS``."""
 
-DARK, BRIGHT = 5.0, 99.0
-"""Percentiles of a map that become 0 and 1: a few odd cells do not set the scale."""
+DARK, BRIGHT = 5.0, 99.0  # percentiles of a map that become 0 and 1: a few odd cells do not set the scale
 
 LEAST_DEVIATION = 1e-3
 """Added to a channel's standard deviation, so that a flat channel says nothing rather than anything."""
