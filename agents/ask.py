@@ -41,18 +41,9 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 
 def talk(
-    answerer: Answerer,
-    photo: Image.Image,
-    console: Console,
-    *,
-    details: bool,
-    read: Callable[[], str] | None = None,
+    answerer: Answerer, photo: Image.Image, console: Console, *, details: bool, read: Callable[[], str] | None = None
 ) -> None:
-    """A dialog about one photo until an empty line, "exit" or the end of the input.
-
-    Args:
-        read: Gives the next question; raises EOFError at the end. The console's prompt if None.
-    """
+    """A dialog about one photo until an empty line, "exit" or the end of the input; ``read`` gives the next question, or the console."""
     history: list[Message] = []
     read = read or (lambda: console.input("[bold]question:[/] "))
     console.print("Ask about the photo; an empty line or Ctrl-D ends the dialog.", style="dim")

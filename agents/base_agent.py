@@ -12,11 +12,7 @@ Message = dict[str, str]  # one entry of a dialog history: ``{"role": "user" | "
 
 
 class BaseAgent(ABC):
-    """What the evaluator builds once (within 10 minutes) and then asks for answers.
-
-    Args:
-        search_pipeline: The organiser's ``UnifiedSearchPipeline``, or None where there is no search.
-    """
+    """What the evaluator builds once (within 10 minutes), with its ``UnifiedSearchPipeline`` if there is one, and then asks for answers."""
 
     def __init__(self, search_pipeline: Any = None) -> None:
         self.search_pipeline = search_pipeline

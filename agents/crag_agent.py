@@ -35,20 +35,15 @@ _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for 
 class CragAgent(BaseAgent):
     """Answers questions about photos from an image knowledge graph and web pages, or says "I don't know".
 
-    ``CragAgent(search_pipeline=...)`` is the submitted agent: preset and profile come from the environment, and the models are loaded
-    at once, because there are 10 minutes for it here and 10 s a turn in the first call. ``from_launch`` builds any other.
+    ``CragAgent(search_pipeline=...)`` is the submitted agent: preset and profile come from the environment (SettingsError where they do not
+    exist or are malformed), and the models are loaded at once, because there are 10 minutes for it here and 10 s a turn in the first call.
+    ``from_launch`` builds any other.
 
     Args:
-        search_pipeline: The organiser's pipeline; None for an agent that cannot search.
-        settings: The preset as it runs; None: what the environment names.
-        models: The models of the profile, by role; needed where settings are given.
-        prompts: The prompts; those of ``prompts/`` if None.
+        settings: The preset as it runs; None: what the environment names. Models, by role, are needed where settings are given.
+        prompts: Those of ``prompts/`` if None.
         trace_path: Where to append a JSON line a turn; None for no trace.
-        clock: A monotonic clock in seconds; tests pass a faster one.
         evaluator: Further arguments of later evaluators (``model_name``, ``is_multi_turn``); the preset decides both.
-
-    Raises:
-        agents.profiles.SettingsError: The environment names a preset or profile that does not exist or is malformed.
     """
 
     def __init__(
@@ -107,12 +102,8 @@ class CragAgent(BaseAgent):
     ) -> Self:
         """An agent that runs a preset under a profile; its models are loaded when they are first used, or by ``warm_up``.
 
-        Args:
-            models: Those of the launch if None.
-            replies: Where replies of deterministic requests are kept; None: each is asked (see ``agents/models/chat/reply_cache.py``).
-
-        Raises:
-            agents.profiles.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
+        ``replies`` keeps replies of deterministic requests. SettingsError where the preset names a LoRA adapter that the chat model
+        cannot take.
         """
         return cls(
             search_pipeline,
@@ -124,12 +115,7 @@ class CragAgent(BaseAgent):
         )
 
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
-        """Write traces to another file from now on, calls counted from 0 again.
-
-        Args:
-            path: The file; None for none.
-            listen: Called with the trace records of each batch, one a turn, before the batch's answers are returned.
-        """
+        """Write traces to another file from now on, calls counted from 0 again; ``listen`` is told of each batch before it is answered."""
         from agents.trace import TraceWriter
 
         wanted = path is not None or listen is not None
@@ -139,14 +125,8 @@ class CragAgent(BaseAgent):
     def warm_up(self, *, blank_turn: bool = True) -> StartUp:
         """Load the models of the preset, so that the first call pays for answering alone; further calls do nothing.
 
-        What fails is logged, not raised: the stage that needs it says so again where a turn is really asked.
-
-        Args:
-            blank_turn: Whether a blank turn goes through the stages too, each reply cut short and without a trace, which on a CPU
-                costs more than it saves.
-
-        Returns:
-            How long each step took, and which failed.
+        What fails is logged, not raised: the stage that needs it says so again where a turn is really asked. With ``blank_turn`` one goes
+        through the stages too, each reply cut short and without a trace, which on a CPU costs more than it saves.
         """
         from agents.runtime.roles import roles_of
         from agents.runtime.start_up import start_up
@@ -177,14 +157,10 @@ class CragAgent(BaseAgent):
         message_histories: Sequence[Sequence[Message]] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Answer each query in time; a turn that cannot be answered gets "I don't know", whatever went wrong with it.
+        """Answer each query in time (see ``BaseAgent``); a turn that cannot be answered gets "I don't know", whatever went wrong with it.
 
-        Args:
-            queries: See ``BaseAgent``, as for the other arguments.
-            images: See there.
-            message_histories: See there.
-            kwargs: ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with;
-                ``domains`` takes the place of the stage ``domain``.
+        ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with; ``domains`` takes the
+        place of the stage ``domain``.
         """
         from agents.opening import add_given, open_turns
 
@@ -200,10 +176,7 @@ class CragAgent(BaseAgent):
         return [turn.answer for turn in turns]
 
     def _opened(self, image: Any, call: Deadline) -> Image.Image:
-        """A picture decoded; all pictures of a call may take half of its time.
-
-        TimeoutError where it did not end in time, or there was none left; ValueError: see ``opened``.
-        """
+        """A picture decoded; TimeoutError where all pictures of a call take more than half of its time, ValueError as for ``opened``."""
         from agents.opening import opened
         from agents.worker import HungError
 

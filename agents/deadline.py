@@ -9,12 +9,7 @@ Clock = Callable[[], float]
 
 
 class Deadline:
-    """The point in time by which a batch must be answered.
-
-    Args:
-        seconds: Time left from now on, in seconds; ``float("inf")`` for no limit.
-        clock: A monotonic clock in seconds; tests pass their own.
-    """
+    """The point in time by which a batch must be answered, ``seconds`` from now (``float("inf")`` for no limit) by a monotonic clock."""
 
     def __init__(self, seconds: float, clock: Clock = time.monotonic) -> None:
         self._clock = clock

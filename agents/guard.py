@@ -44,10 +44,7 @@ class Plan:
 def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:
     """How to run a stage for so many turns; one that needs no time at least is never skipped.
 
-    Args:
-        later: The stages after it.
-        left: Seconds until the deadline of the call.
-        whole_call: Seconds that the call had at its beginning.
+    ``left`` is the seconds until the deadline of the call, ``whole_call`` those that it had at its beginning.
     """
     reserve = kept_for(later, times, turns, whole_call)
     has = left - reserve
@@ -128,12 +125,7 @@ class DialogTimes:
     """The seconds that dialogs have spent: calls of the evaluator do not say which dialog a turn belongs to.
 
     A dialog is known by its picture and first question. A turn is charged the time of its call divided by the turns in it, as the
-    evaluator counts ("10 s x batch size").
-
-    Args:
-        limits: What a turn and a dialog may take.
-        clock: A monotonic clock in seconds.
-        most: Dialogs remembered; the one unused for longest is forgotten first.
+    evaluator counts ("10 s x batch size"). Of more than ``most`` dialogs the one unused for longest is forgotten first.
     """
 
     def __init__(self, limits: Limits, clock: Clock, most: int = _MOST_DIALOGS) -> None:

@@ -55,15 +55,12 @@ class Launch:
         chat_model: str | None = None,
         cache: Path = DEFAULT_CACHE,
     ) -> Launch:
-        """Read a preset and a profile by name.
+        """Read a preset and a profile by name; SettingsError where they, a stage to leave out or a setting are unknown or malformed.
 
         Args:
             without: Stages, or groups of stages, that are left out.
             overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
             chat_model: Weights or model in place of those of the profile's chat model.
-
-        Raises:
-            agents.profiles.SettingsError: The preset, the profile, a stage to leave out or a setting is unknown or malformed.
         """
         chosen = load_profile(profile)
         settings = load_settings(preset, chosen, overrides=overrides).without(without)
@@ -72,10 +69,7 @@ class Launch:
 
     @classmethod
     def from_environment(cls) -> Launch:
-        """What ``CRAG_PRESET`` (default ``best``) and ``CRAG_PROFILE`` (default ``gpu`` where CUDA is available, else ``embedded``) name.
-
-        SettingsError: see ``read``.
-        """
+        """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``); see ``read``."""
         profile = os.environ.get("CRAG_PROFILE") or _default_profile()
         return cls.read(os.environ.get("CRAG_PRESET", "best"), profile)
 
@@ -92,20 +86,14 @@ class Launch:
         return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
     def prepare(self) -> None:
-        """Point Hugging Face's libraries to the local indices of an embedded search; call it before they are imported.
-
-        RuntimeError where they have been imported already, with another cache.
-        """
+        """Point Hugging Face's libraries to the local indices of an embedded search; SearchError where they were imported before."""
         if self.profile.search.kind == "embedded":
             from agents.search.hub import use_local_hub
 
             use_local_hub(self.cache / "hub")
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
-        """The organiser's search pipeline over the indices of a split; None where neither search is wanted.
-
-        SearchError where an index is missing; the message says which command builds it.
-        """
+        """The organiser's pipeline over the indices of a split (SearchError where one is missing); None where no search is wanted."""
         if not (web or images):
             return None
         from agents.search.pipelines import open_pipeline
@@ -124,14 +112,10 @@ class Launch:
         return pipeline
 
     def models(self, registry: RegistryFactory | None = None, *, replies: ReplyStore | None = None) -> ModelSet:
-        """The models of the profile, each loaded when it is first asked for.
+        """The models of the profile, each loaded when it is first asked for, by ``registry``: ``ModelRegistry`` if None.
 
-        Args:
-            registry: Makes the registry that loads them; ``ModelRegistry`` if None. Benchmarks pass one that counts.
-            replies: Where ``ModelRegistry`` keeps replies of deterministic requests; None: each is asked.
-
-        Raises:
-            agents.profiles.SettingsError: The preset names a LoRA adapter and the profile's chat model takes none.
+        ``replies`` keeps those of deterministic requests. SettingsError where the preset names a LoRA adapter that the chat model cannot
+        take.
         """
         from agents.methods.domains import load_domains
         from agents.model_set import ModelSet

@@ -61,10 +61,9 @@ class LinearHead(BaseModel):
         return self
 
     def probabilities(self, values: Floats) -> Floats:
-        """Probabilities, shape (rows, classes), of features of shape (rows, features), in their precision.
+        """Probabilities, shape (rows, classes), of features, shape (rows, features), in their precision; HeadError for another number.
 
         Where the head has means, a value that is no finite number counts as its mean.
-        HeadError where the features are not as many as the head was fitted to.
         """
         weights, intercept = self._weights
         if values.shape[1] != weights.shape[1]:
@@ -96,7 +95,7 @@ class LinearHead(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; HeadError where the file is missing or malformed; the message names it and says what to do."""
+        """Read what ``save`` wrote; HeadError, naming the file and what to do, where it is missing or malformed."""
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:

@@ -40,8 +40,6 @@ class ModelSet:
     """Roles to loaded models.
 
     Args:
-        profile: Names the model of each role.
-        cache: Folder of converted and downloaded weights.
         describe: Words for what a recogniser and an OCR reader saw, for chat models that cannot see.
         ready: Models that are there already, by role; tests pass scripted ones.
         domains: Domain to description, for a domain classifier that was not trained.

@@ -36,10 +36,7 @@ Decode = Callable[[Any], Image.Image]  # from what the evaluator passes as an im
 
 
 def opened(image: Any) -> Image.Image:
-    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large.
-
-    ValueError where it is no picture, has no pixels, is larger than ``MOST_PIXELS`` or cannot be decoded.
-    """
+    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large; ValueError where it is none, broken, or above ``MOST_PIXELS``."""
     if not isinstance(image, Image.Image):
         raise ValueError(f"not a PIL image: {type(image).__name__}")
     pixels = image.width * image.height

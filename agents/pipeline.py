@@ -40,11 +40,7 @@ class Pipeline:
 
     Each stage runs in a worker thread. When it does not end in time the pipeline continues with the turns as they were before it, so that a
     thread that wakes up later changes nothing. While such a thread still runs, its stage is left out of further calls.
-
-    Args:
-        settings: The preset as it runs.
-        clock: A monotonic clock in seconds; tests pass a faster one.
-        stages: In place of those of the settings, for tests.
+    Tests pass a faster clock, and stages in place of those of the settings.
     """
 
     def __init__(
@@ -76,14 +72,9 @@ class Pipeline:
     def run(
         self, turns: Sequence[Turn], deadline: Deadline = NO_DEADLINE, shorten: Callable[[int], int] | None = None
     ) -> list[Turn]:
-        """Take the turns through all stages.
+        """Take the turns through all stages; after a stage that hung the turns returned, in order, are not the objects that were given.
 
-        Args:
-            deadline: When they have to be answered.
-            shorten: From the tokens that a reply may have to those it gets; to warm the models up at little cost.
-
-        Returns:
-            The turns as they are in the end, in order; after a stage that hung they are not the objects that were given.
+        ``shorten`` makes of the tokens that a reply may have those it gets, to warm the models up at little cost.
         """
         context = dataclasses.replace(self.context, deadline=deadline, shorten=shorten)
         seconds = deadline.left()
@@ -93,14 +84,9 @@ class Pipeline:
         return done
 
     def run_stage(self, stage: Stage, turns: list[Turn], context: Context, seconds: float = math.inf) -> list[Turn]:
-        """Run one stage as far as there is time for it, and close its trace entry on each turn.
+        """Run one stage as far as there is time for it, and close its trace entry on each turn; the turns returned are as for ``run``.
 
-        Args:
-            context: With the deadline of the call.
-            seconds: What the call had at its beginning.
-
-        Returns:
-            As for ``run``.
+        ``context`` has the deadline of the call, ``seconds`` is what the call had at its beginning.
         """
         place = self.stages.index(stage)
         last = stage is self.stages[-1]
@@ -152,11 +138,7 @@ class Pipeline:
 
 
 def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str | None]:
-    """Run a stage; where it fails for the batch each turn is tried alone, for one of them may be to blame.
-
-    Returns:
-        Why it failed, for each turn; None where it did not.
-    """
+    """Run a stage, and where it fails for the batch each turn alone, for one of them may be to blame; why it failed, or None, by turn."""
     failures: list[str | None] = [None] * len(turns)
     tries: list[list[int]] = [list(range(len(turns)))]
     for places in tries:

@@ -37,9 +37,7 @@ class Limits(Table):
     margin_seconds: float = Field(1.0, ge=0, description="kept back from the limit of a call")
     seconds_per_dialog: float = Field(30.0, gt=0, description="all turns of a dialog together")
     answer_tokens: int = Field(
-        74,
-        gt=0,
-        description="tokens of an answer; the evaluator cuts at 75, of which <|begin_of_text|> is one",
+        74, gt=0, description="tokens of an answer; the evaluator cuts at 75, of which <|begin_of_text|> is one"
     )
     evidence_tokens: int | None = Field(
         None, gt=0, description="chunks in one prompt, about so many tokens; None: as many chunks as the stage shows"
@@ -98,10 +96,7 @@ class Profile(Table):
         return self.model_copy(update={"models": models}) if changed else self
 
     def with_chat_model(self, name: str) -> Profile:
-        """The profile with other weights, or another model of its server, as its chat model.
-
-        SettingsError where the chat model has neither ``path`` nor ``model``.
-        """
+        """The profile with other weights, or another model of its server, as its chat model; SettingsError where that has neither."""
         chat = self.models.get("chat", {})
         option = next((option for option in ("path", "model") if option in chat), None)
         if option is None:

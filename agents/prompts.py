@@ -106,12 +106,7 @@ class Prompt:
 class PromptLibrary:
     """The templates of a folder, by name; each is read once.
 
-    Args:
-        folder: The folder of the templates.
-        reply_tokens: Prompts whose replies get another limit than their front matter says, by name.
-
-    Raises:
-        PromptError: A limit is given for a prompt that does not exist.
+    ``reply_tokens`` gives prompts other limits than their front matter says; PromptError for a prompt that does not exist.
     """
 
     def __init__(self, folder: Path, reply_tokens: Mapping[str, int] | None = None) -> None:
@@ -134,8 +129,5 @@ class PromptLibrary:
         return prompt
 
     def __getitem__(self, name: str) -> Prompt:
-        """The prompt of that name (a path below the folder, without ``.j2``).
-
-        PromptError where there is no such template, or it is malformed.
-        """
+        """The prompt of that name (a path below the folder, without ``.j2``); PromptError where it is missing or malformed."""
         return self._get(name)

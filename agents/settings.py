@@ -89,10 +89,7 @@ class Settings(Table):
         return found
 
     def without(self, names: Sequence[str]) -> Settings:
-        """These settings with stages, or groups of stages, left out, as for an ablation.
-
-        SettingsError where a stage is not part of the preset, or cannot be left out.
-        """
+        """These settings with stages, or groups of stages, left out; SettingsError for one that is not there or cannot be left out."""
         by_name = {_class(stage).name: stage for stage in self.stages}
         left_out: set[str] = set()
         for name in names:
@@ -114,15 +111,11 @@ def load_settings(
     profiles: Path = PROFILES,
     overrides: Sequence[str] = (),
 ) -> Settings:
-    """The settings of a preset under a profile.
+    """The settings of a preset under a profile, or its name; where ``profiles`` has none of that name it only names the preset's overlay.
 
-    Args:
-        profile: The profile, or its name. Where ``profiles`` has none of that name it only names the preset's overlay.
-        overrides: ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML; what is no TOML is taken as
-            text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value.
-
-    Raises:
-        SettingsError: There is no such preset, or it, the profile or an override is malformed or names what does not exist.
+    ``overrides`` are ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML; what is no TOML is taken as
+    text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value. SettingsError where there is no such preset, or it,
+    the profile or an override is malformed or names what does not exist.
     """
     table = read_table(folder, preset, "preset")
     under = table.pop("profiles", {})

@@ -59,13 +59,9 @@ class Context:
     shorten: Callable[[int], int] | None = None
 
     def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
-        """The replies of the chat model that reads ``prompt``, in one batched call; none is made where there is nothing to ask.
+        """The replies of the chat model that reads ``prompt``, in one batched call, by the deadline (None: the stage's).
 
-        Args:
-            deadline: When the replies have to be there; None: when the stage has to end.
-
-        Raises:
-            agents.models.base.ModelError: The model cannot be loaded, or its engine is out of order.
+        ModelError where the model cannot be loaded, or its engine is out of order.
         """
         if not requests:
             return []
@@ -78,14 +74,10 @@ class Context:
         return within_tokens(turn.best_evidence(most), self.limits.evidence_tokens)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
-        """How a prompt shows the question's photo and further pictures, as arguments of ``Prompt.request``.
+        """How a prompt shows the question's photo and further pictures, each with its label, as arguments of ``Prompt.request``.
 
-        Args:
-            others: Each with the label that it gets where all are put on one sheet.
-
-        Returns:
-            ``image`` and ``images``; and ``sheet``, the label of the photo where ``image`` is a sheet, because ``limits.pictures`` allows
-            fewer than there are, else None.
+        ``image`` and ``images``; and ``sheet``, the label of the photo where ``image`` is a sheet, because ``limits.pictures`` allows
+        fewer than there are, else None.
         """
         pictures = [*([(PHOTO_LABEL, photo)] if photo is not None else []), *others]
         if self.limits.pictures is not None and len(pictures) > self.limits.pictures:
@@ -156,14 +148,7 @@ def stage_names() -> list[str]:
 
 @cache
 def stage_class(reference: str) -> type[Stage]:
-    """The class of a stage.
-
-    Args:
-        reference: The name of a module of ``agents/stages``, or ``package.module:ClassName`` for a stage from elsewhere.
-
-    Raises:
-        StageError: There is no such stage, or what the reference names is none.
-    """
+    """The class of a stage: a module of ``agents/stages``, or ``package.module:ClassName``; StageError where there is none."""
     path, _, name = reference.partition(":")
     if not name:
         if reference not in stage_names():

@@ -23,13 +23,10 @@ _NO_TEXT = frozenset({"stage", "finish_reason", "branch", "reduced", "domain", "
 
 
 class TraceWriter:
-    """Appends traces to a file; a disk that is full costs the trace, not the answer.
+    """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
 
-    Args:
-        path: The file; its folder is made. None to write none.
-        settings: What may be written.
-        listen: Called with the records of each batch; None for no listener.
-        of_the_picture: Notes of stages that may describe the picture (``Stage.picture_notes``).
+    ``listen`` is called with the records of each batch; ``of_the_picture`` are notes that may describe the picture
+    (``Stage.picture_notes``).
     """
 
     def __init__(

@@ -254,11 +254,7 @@ class Turn:
         return None if self.entity is None else self.entity.name
 
     def search_text(self, *, entity: bool, summary: bool, least: float = -1.0) -> str:
-        """What searches and rerankers are asked: the question, with the entity's name and the summary where wanted (CRUISE, eq. 2).
-
-        Args:
-            least: Cosine of its picture from which an entity is named.
-        """
+        """What searches and rerankers are asked: the question, with the entity (from cosine ``least`` on) and the summary (eq. 2)."""
         question = self.naming(self.shown_entities(least)) if entity else self.question
         return f"{question} {self.summary}" if summary and self.summary else question
 

@@ -44,10 +44,7 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:
-        """Do the work; ``over`` says when it has taken too long.
-
-        HungError where it took too long; a new thread does the next work; BaseException: whatever the work raised.
-        """
+        """Do the work and raise what it raises; HungError where ``over`` says that it took too long: a new thread does the next work."""
         if self._jobs is None or self._thread is None or not self._thread.is_alive():  # not alive: after a fork
             self._jobs = queue.SimpleQueue()
             self._thread = threading.Thread(target=_serve, args=(self._jobs,), name="crag-worker", daemon=True)

@@ -38,12 +38,7 @@ class Question:
 
 
 class Answerer:
-    """Asks an agent; calls must not overlap.
-
-    Args:
-        agent: Any; a ``CragAgent`` tells how its answers came about.
-        trace: A file to append traces to, a JSON line a turn; None for none.
-    """
+    """Asks an agent (a ``CragAgent`` tells how its answers came about) and appends traces to a file, if any; calls must not overlap."""
 
     def __init__(self, agent: BaseAgent, trace: Path | None = None) -> None:
         self._agent = agent
@@ -57,10 +52,7 @@ class Answerer:
         return self._agent.get_batch_size()
 
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """Answer at most ``batch_size`` questions in one call of the agent.
-
-        Exception: whatever an agent that is none of ours raises; ours answers "I don't know".
-        """
+        """Answer at most ``batch_size`` questions in one call of the agent; raises whatever an agent that is none of ours raises."""
         self._records.clear()
         answers = self._agent.batch_generate_response(
             [question.text for question in questions],
@@ -103,10 +95,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def start(options: argparse.Namespace) -> Answerer:
-    """The agent that options ask for, its models loaded.
-
-    CannotStartError where a preset, an index, weights or a setting is missing or wrong.
-    """
+    """The agent that options ask for, its models loaded; CannotStartError where anything it takes is missing or wrong."""
     try:
         launch = Launch.read(
             options.preset,

@@ -46,8 +46,7 @@ def candidate_of_draft(draft: Draft) -> Candidate:
 def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | None:
     """The candidate that stands in a reply as ``text``, cut to its whole sentences where the reply was cut; None where nothing is left.
 
-    Args:
-        begins: Whether the reply begins with the answer itself, so that its first token says how near it was to a refusal.
+    Where the reply ``begins`` with the answer itself its first token says how near it was to a refusal.
     """
     if was_cut(reply):
         text = whole_sentences(text)

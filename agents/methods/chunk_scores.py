@@ -30,13 +30,7 @@ def best_scores(
     asked: Callable[[Turn], Sequence[str]],
     score: Callable[[Sequence[ToScore]], Iterable[float]],
 ) -> list[tuple[Turn, list[tuple[Evidence, float]]]]:
-    """Each turn's chunks with their best score over what the turn asks (a multi-hop question asks several), in order.
-
-    Args:
-        chunks: The chunks of each turn.
-        asked: What a turn asks; at least one question.
-        score: Scores everything in one call.
-    """
+    """Each turn's chunks with their best score over what the turn asks (a multi-hop question asks several), in order; in one call."""
     of_turns = [(turn, found, asked(turn)) for turn, found in chunks]
     pairs = ((turn, chunk, asks) for turn, found, asks in of_turns for chunk in found)
     scores = iter(score([ToScore(turn, question, chunk) for turn, chunk, asks in pairs for question in asks]))

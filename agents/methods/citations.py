@@ -118,19 +118,12 @@ def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def check(
-    sentences: Sequence[CitedSentence],
-    support: Sequence[Mapping[int, float]],
-    *,
-    threshold: float,
-    attribute: bool,
+    sentences: Sequence[CitedSentence], support: Sequence[Mapping[int, float]], *, threshold: float, attribute: bool
 ) -> tuple[CheckedSentence, ...]:
     """Each sentence with the citations that name a document which supports it.
 
-    Args:
-        sentences: As ``parse_cited`` reads them.
-        support: For each sentence how far each document, by its number, supports it; a number that is not there is no document.
-        threshold: Support below which a citation is dropped.
-        attribute: Give a sentence that is left without citation the document that supports it best.
+    ``support`` has for each sentence how far each document, by its number, supports it; a number that is not there is no document. Below
+    ``threshold`` a citation is dropped; with ``attribute`` a sentence that is left without any gets the document that supports it best.
     """
     checked = []
     for sentence, scores in zip(sentences, support, strict=True):

@@ -16,18 +16,10 @@ _DISTANCES: dict[Metric, Literal["cityblock", "euclidean"]] = {"l1": "cityblock"
 
 
 def similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Metric) -> Matrix:
-    """Similarity of every row vector to every column vector, shape (rows, columns); higher is more alike.
+    """Similarity of every row vector to every column vector, shape (rows, columns); higher is more alike; ValueError for other dimensions.
 
     ``cosine`` is the cosine, -1 to 1, and 0 to a vector of length 0. ``l1`` and ``euclidean`` are distances d in the paper; here
     1 / (1 + d), from 0 to 1: the order is that of the distances, and a far outlier cannot outweigh all others in a mean.
-
-    Args:
-        rows: Shape (rows, dimensions).
-        columns: Shape (columns, dimensions).
-        metric: See above.
-
-    Raises:
-        ValueError: The dimensions differ.
     """
     a, b = (np.asarray(matrix, dtype=np.float64) for matrix in (rows, columns))
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
@@ -38,11 +30,7 @@ def similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Metric) ->
 
 
 def mean_pairwise(similarity: Matrix) -> Matrix:
-    """c_i = sum over j != i of Sim(e_i, e_j), divided by |E| - 1 (section 3.1), shape (n,); 0 for an item that is alone.
-
-    Args:
-        similarity: Shape (n, n); its diagonal does not count.
-    """
+    """c_i = sum over j != i of Sim(e_i, e_j), divided by |E| - 1 (section 3.1), of shapes (n, n) to (n,); 0 for an item that is alone."""
     n = len(similarity)
     if n < 2:
         return np.zeros(n)

@@ -12,16 +12,10 @@ _AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown tha
 
 
 def idk_probability(opening: Mapping[str, float] | None) -> float | None:
-    """Probability that a reply would have begun with "I don't know", 0 to 1.
+    """Probability that a reply would have begun with "I don't know", 0 to 1; None where the engine gives no alternatives.
 
     The sum over the first tokens that are a beginning of those words ("I", " I don"). This is the signal that the winner of task 2 of the
     KDD Cup 2025 (NVIDIA, github.com/rbiswasfc/crag-mm) abstains on.
-
-    Args:
-        opening: Probability of each likely first token (``ChatReply.opening``).
-
-    Returns:
-        None where the engine gives no alternatives.
     """
     if not opening:
         return None
@@ -30,11 +24,7 @@ def idk_probability(opening: Mapping[str, float] | None) -> float | None:
 
 
 def yes_probability(opening: Mapping[str, float] | None) -> float | None:
-    """Probability of yes where a reply says yes or no: P(yes) / (P(yes) + P(no)) over its first tokens, in any case, with or without blank.
-
-    Returns:
-        None where the engine gives no alternatives, or neither word is among them.
-    """
+    """P(yes) / (P(yes) + P(no)) over a reply's first tokens, in any case, with or without blank; None where neither word is among them."""
     if not opening:
         return None
     words = _words(opening)

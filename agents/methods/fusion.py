@@ -12,20 +12,12 @@ _RANK_CONSTANT = 60  # Cormack, Clarke and Buettcher 2009
 
 
 def fuse(
-    lists: Iterable[Sequence[T]],
-    *,
-    key: Callable[[T], Hashable],
-    score: Callable[[T], float],
-    method: Method = "score",
+    lists: Iterable[Sequence[T]], *, key: Callable[[T], Hashable], score: Callable[[T], float], method: Method = "score"
 ) -> list[tuple[T, float]]:
     """All items with their fused scores, each once, best first; ties keep the order in which they came.
 
-    Args:
-        lists: Ranked lists, each best first.
-        key: What makes two items the same; of equal items the one with the best score is kept.
-        score: The score an item has in its own list.
-        method: ``score``: by the best score an item reached (QA-Dragon, section 3.4.3). ``reciprocal_rank``: by the sum over
-            the lists of 1 / (60 + rank), ranks from 1 (Cormack, Clarke and Buettcher 2009).
+    ``key`` says what makes two items the same; the one with the best ``score`` in its own list is kept. Method ``score``: by the best score
+    an item reached (QA-Dragon, section 3.4.3). ``reciprocal_rank``: by the sum over the lists of 1 / (60 + rank), ranks from 1.
     """
     best: dict[Hashable, T] = {}
     reciprocal: dict[Hashable, float] = {}

@@ -59,15 +59,10 @@ def preferred(scores: Sequence[float]) -> int | None:
 
 
 def vtki(titles: Sequence[str], visual: Sequence[float], textual: Sequence[float]) -> bool | None:
-    """Visual-textual knowledge inconsistency, eq. 2 and 4: the best entry by picture is not the best one by text.
+    """Visual-textual knowledge inconsistency, eq. 2 and 4: the best entry by likeness of picture is not the best one by relevance of text.
 
     None where there are not two entries to choose from. Two pictures of one entity do not contradict each other: entries are compared
     by their titles, not by their places.
-
-    Args:
-        titles: Of the entries.
-        visual: Likeness of each entry's picture to the question's.
-        textual: Relevance of each entry's text to the question.
     """
     by_picture, by_text = preferred(visual), preferred(textual)
     if len(titles) < 2 or by_picture is None or by_text is None:

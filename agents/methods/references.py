@@ -140,12 +140,7 @@ def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
 
 
 def resolve(query: str, history: Sequence[Message]) -> Resolved:
-    """A query with the references that its dialog explains put in words.
-
-    Args:
-        query: The newest question.
-        history: The messages before it, oldest first; broken ones (wrong roles, no text) are passed over.
-    """
+    """A query with the references that its dialog, oldest message first, explains put in words; broken messages are passed over."""
     if not history:
         return Resolved(query, None)
     state = Resolved("", None)

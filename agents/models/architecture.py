@@ -81,10 +81,7 @@ class Architecture:
 
 @lru_cache(maxsize=64)
 def architecture_of(model: str) -> Architecture:
-    """The figures of a model by the config.json of its folder, or of the local Hugging Face cache.
-
-    ArchitectureError where neither has it, or transformers does not know its class.
-    """
+    """The figures of a model by its config.json in a folder or the local cache; ArchitectureError without it, or for an unknown class."""
     config = _config(model)
     network = _on_meta(config, model)
     parameters, vision_parameters, lookup_parameters = _count(network)

@@ -106,10 +106,9 @@ class ChatModel(Protocol):
     name: str
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """Answer all requests in one batch.
+        """Answer all requests in one batch; ModelError where the engine as a whole cannot answer.
 
         A request that fails gets a reply with ``finish_reason="error"``; the others are answered.
-        ModelError where the engine as a whole cannot answer.
         """
 
 
@@ -258,7 +257,4 @@ class DomainClassifier(Protocol):
     name: str
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
-        """For each question all domains with their probabilities (they sum to 1), likeliest first.
-
-        ValueError where there are not as many images as questions.
-        """
+        """For each question all domains with their probabilities (sum 1), likeliest first; ValueError for another number of images."""

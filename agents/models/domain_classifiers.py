@@ -41,20 +41,11 @@ _log = logging.getLogger(__name__)
 
 
 class ZeroShotDomainClassifier:
-    """Compares question and recognised class names with a description of each domain.
+    """Compares question and recognised class names with a description of each domain; ModelError where there are no descriptions.
 
     A domain scores ``cos(question, description) + PICTURE_WEIGHT * sum_k p_k cos(class_k, description)`` over the likeliest classes
     of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores. A model that compares pictures
-    with texts itself says the sum instead, as ``cos(picture, description)``. A turn without picture has the first term alone.
-
-    Args:
-        encoder: Embeds questions, class names and descriptions.
-        recogniser: Names what a picture shows.
-        sight: Compares pictures with the descriptions; without both the question alone counts.
-        domains: Domain to description.
-
-    Raises:
-        ModelError: There are no descriptions.
+    with texts itself (``sight``) says the sum instead, as ``cos(picture, description)``. A turn without picture has the first term alone.
     """
 
     def __init__(
@@ -111,12 +102,7 @@ class ZeroShotDomainClassifier:
 
 
 class EmbeddedFeatures:
-    """The embedding of the question beside the embedding of the picture, each of length 1; zeros for a missing picture.
-
-    Args:
-        text: Embeds the question.
-        images: Embeds the picture.
-    """
+    """The embedding of the question beside the embedding of the picture, each of length 1; zeros for a missing picture."""
 
     def __init__(self, text: TextEncoder, images: ImageEncoder) -> None:
         self.name = f"{text.name} + {images.name}"
@@ -124,10 +110,7 @@ class EmbeddedFeatures:
         self._images = images
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
-        """Shape (len(questions), text dimensions + image dimensions), float32.
-
-        ValueError where there are not as many images as questions.
-        """
+        """Shape (len(questions), text dimensions + image dimensions), float32; ValueError for another number of images."""
         _check_batch(images, questions)
         rows = [row for row, image in enumerate(images) if image is not None]
         seen = self._images.encode([image for image in images if image is not None])
@@ -147,10 +130,7 @@ class HeadDomainClassifier:
         self._head = head
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
-        """See ``DomainClassifier``; one pass of the feature extractor for the whole batch.
-
-        ModelError where the features are not as many as the head was fitted to.
-        """
+        """See ``DomainClassifier``; one pass of the feature extractor; ModelError where its features are not as many as the head's."""
         _check_batch(images, questions)
         if not questions:
             return []
@@ -170,13 +150,8 @@ def load_domain_head(
 ) -> DomainClassifier:
     """The classifier of a head's file, a path relative to the repository; where there is no such file, the fallback.
 
-    Args:
-        features: Specification of the model that makes the features.
-        fallback: Specification of another classifier.
-        load: Loads a specification.
-
-    Raises:
-        ModelError: The file is malformed or belongs to other features, or it is missing and there is no fallback.
+    ``features`` and ``fallback`` are specifications, which ``load`` loads. ModelError where the file is malformed or belongs to other
+    features, or it is missing and there is no fallback.
     """
     path = _REPOSITORY / head
     if fallback is not None and not path.exists():

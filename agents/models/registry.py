@@ -57,12 +57,8 @@ GIVEN = ("cache", "describe", "domains", "load")
 class ModelRegistry:
     """Loads models and keeps them, so that a model used in two places is in memory once.
 
-    Args:
-        cache: Folder for what is made from packaged weights.
-        describe: Wording of what the composed chat model sees; needed for kind ``composed`` only.
-        domains: Domain to description; needed for kind ``domain-zero-shot`` only.
-        replies: Where replies of chat models are kept; None: every request is asked. A chat model made of other models is left as
-            it is: the one inside it is asked through the cache.
+    ``cache`` is for what is made from packaged weights; ``describe`` is needed for kind ``composed``, ``domains`` for ``domain-zero-shot``.
+    ``replies`` keeps replies of chat models; one made of other models is left as it is: the one inside it is asked through the cache.
     """
 
     def __init__(
@@ -78,10 +74,7 @@ class ModelRegistry:
         self._loaded: dict[str, Any] = {}
 
     def load(self, spec: Spec) -> Any:
-        """The model of a specification: its ``kind``, the rest are options of that kind.
-
-        ModelError where the kind or an option is unknown, or the model cannot be loaded.
-        """
+        """The model of a specification, its ``kind`` and the options of that; ModelError where these are unknown or it cannot be loaded."""
         key = json.dumps(spec, sort_keys=True, default=str)
         if key not in self._loaded:
             model = self._build(spec)

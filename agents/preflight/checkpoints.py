@@ -37,11 +37,8 @@ def checkpoints_of(launch: Launch) -> list[Checkpoint]:
     """The checkpoints that the stages of a preset can ask for, and those of the organiser's search pipeline.
 
     Models that come inside Python packages are not listed. Specifications that are alike are one checkpoint in memory, as in
-    ``ModelRegistry``.
-
-    Raises:
-        SettingsError: The profile names no model for a role of the preset, or two roles would start an engine each of one model.
-        agents.models.base.ModelError: A kind is unknown.
+    ``ModelRegistry``. SettingsError where the profile names no model for a role of the preset, or two roles would start an engine each of
+    one model; ModelError where a kind is unknown.
     """
     profile = launch.profile.with_lora(launch.settings.lora)
     found: dict[str, Checkpoint] = {}

@@ -48,10 +48,7 @@ class Submission(BaseModel):
 
 
 def wanted_models(launch: Launch, task: int) -> list[str]:
-    """The hub models that the agent, or the organiser's pipeline inside it, can load in a task, sorted.
-
-    SettingsError where the profile names no model for a role of the preset.
-    """
+    """The hub models, sorted, that a task can load; SettingsError where the profile names no model for a role of the preset."""
     checkpoints = checkpoints_of(launch)
     found = {each.path for each in checkpoints if not (task == 1 and each.roles == (SEARCH_WEB,))}
     if launch.settings.lora is not None:

@@ -8,10 +8,7 @@ from agents.settings import Settings
 
 
 def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
-    """The roles that the stages of a preset can ask for, each once, in the order of the stages.
-
-    PromptError where a prompt that a stage needs is missing or malformed.
-    """
+    """The roles that the stages of a preset can ask for, each once, in their order; PromptError where a prompt is missing or malformed."""
     found: dict[str, None] = {}
     for stage in stages_of(settings):
         asked = [prompts[name].settings.model for name in stage.prompts()]
@@ -25,9 +22,6 @@ def searches_of(settings: Settings) -> tuple[bool, bool]:
 
 
 def images_of(settings: Settings) -> int:
-    """Most pictures that one prompt of a preset shows: the question's own, and those of knowledge entries or documents.
-
-    One sheet holds all of them where ``limits.pictures`` allows fewer.
-    """
+    """Most pictures that a prompt of a preset shows, the question's own too; one sheet holds all where ``limits.pictures`` allows fewer."""
     most = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
     return most if settings.limits.pictures is None else min(most, settings.limits.pictures)

@@ -64,13 +64,9 @@ class StartUp:
 def start_up(
     models: ModelSet, roles: Iterable[str], blank_turn: Callable[[], list[tuple[str, float]]] | None = None
 ) -> StartUp:
-    """Load the models of roles, engines last, and send a blank turn through the stages where one is given.
+    """Load the models of roles that the profile knows, engines last, and send a blank turn through the stages where one is given.
 
     What fails is noted and logged, not raised: one model that is missing must not cost the agent the others.
-
-    Args:
-        roles: Those that the profile does not know are left out.
-        blank_turn: Returns the stages with the seconds that each took.
     """
     began = time.perf_counter()
     known = [role for role in roles if role in models.specifications]

@@ -21,11 +21,9 @@ from agents.models.vision.object_embedding import MEAN_FILE, MIDDLE, ObjectEmbed
 def tensor_image_features(model: Any) -> Any:
     """The same CLIP model, whose ``get_image_features`` returns a tensor of shape (images, dimensions).
 
-    ``cragmm_search`` divides what it gets by its norm. Under transformers 5 that is a ``BaseModelOutputWithPooling``
-    whose ``pooler_output`` holds the projected features; 4 returned these alone. Only this one instance changes, and
-    a model that returns a tensor stays as it is in effect.
-
-    Call it on a pipeline's ``image_model`` after it was constructed, and on a model that an index is built with.
+    ``cragmm_search`` divides what it gets by its norm. Under transformers 5 that is a ``BaseModelOutputWithPooling`` whose
+    ``pooler_output`` holds the projected features; 4 returned these alone. Only this one instance changes. Call it on a pipeline's
+    ``image_model`` after it was constructed, and on a model that an index is built with.
     """
     whole = model.get_image_features
     if getattr(whole, "returns_tensor", False):
@@ -42,11 +40,7 @@ def tensor_image_features(model: Any) -> Any:
 
 
 class EfficientNetImageModel:
-    """Has the parts of a ``CLIPModel`` that the organiser uses.
-
-    Args:
-        device: ``cpu``, ``cuda`` ...
-    """
+    """Has the parts of a ``CLIPModel`` that the organiser uses."""
 
     def __init__(self, device: str = "cpu") -> None:
         self.network = EfficientNetLite2(device=device)
@@ -67,20 +61,13 @@ class EfficientNetImageModel:
 
 
 class EfficientNetImageProcessor:
-    """Has the parts of a ``CLIPProcessor`` that the organiser uses; takes images of any mode and size.
-
-    Args:
-        model: The model that it prepares images for.
-    """
+    """Has the parts of a ``CLIPProcessor`` that the organiser uses; takes images of any mode and size."""
 
     def __init__(self, model: EfficientNetImageModel) -> None:
         self._network = model.network
 
     def __call__(self, images: Image.Image | Sequence[Image.Image], **options: Any) -> dict[str, torch.Tensor]:
-        """``{"pixel_values": tensor of shape (n, 3, 260, 260)}``; the options of CLIP's processor have no meaning here.
-
-        ValueError where an image cannot be decoded.
-        """
+        """``{"pixel_values": tensor of shape (n, 3, 260, 260)}``; CLIP's options have no meaning here; ValueError for a broken image."""
         del options
         batch = [images] if isinstance(images, Image.Image) else list(images)
         return {"pixel_values": self._network.pixel_values(batch)}
@@ -106,13 +93,7 @@ def stand_in_clip(folder: Path) -> Path:
 
 
 def save_tiny_clip(folder: Path, seed: int = 0, image_size: int = 32) -> None:
-    """Write a random CLIP model with its processor; tests run the CLIP path on it.
-
-    Args:
-        folder: Must exist.
-        seed: Of the weights.
-        image_size: Side of the input in pixels, a multiple of 8.
-    """
+    """Write a random CLIP model with its processor into a folder that is there; tests run the CLIP path on it."""
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizerFast
 
     vocabulary = {token: index for index, token in enumerate(("<|startoftext|>", "<|endoftext|>", "a", "a</w>"))}

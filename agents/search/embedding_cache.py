@@ -13,11 +13,7 @@ from agents.models.base import FloatArray
 
 
 class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is untyped
-    """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``.
-
-    Args:
-        folder: Made where it is not there.
-    """
+    """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``."""
 
     def __init__(self, folder: Path) -> None:
         # Values are plain bytes, never pickles; nothing is evicted.

@@ -23,10 +23,7 @@ from agents.search.hits import SearchError
 
 
 def embed_texts(model: Any, tokenizer: Any, texts: Sequence[str], device: Any, batch_size: int) -> FloatArray:
-    """Embeddings, float32, shape (len(texts), dimensions), each of length 1.
-
-    Texts are sorted by length, so that little is padded.
-    """
+    """Embeddings, float32, shape (len(texts), dimensions), each of length 1; texts are sorted by length, so that little is padded."""
     from cragmm_search.web_search_mock_api.api.web_search import extract_features
 
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
@@ -52,11 +49,9 @@ def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], devi
 
 
 def fingerprint(model: Any, recipe: str = "") -> str:
-    """A hash of a model's weights (16 hexadecimal digits): what an index has to share with the model that queries it.
+    """A hash of a model's ``state_dict()`` (16 hexadecimal digits): what an index has to share with the model that queries it.
 
-    Args:
-        model: Anything with a ``state_dict()`` of tensors.
-        recipe: Words for what else decides the embeddings, e.g. the preparation of the input.
+    ``recipe`` says in words what else decides the embeddings, e.g. the preparation of the input.
     """
     digest = hashlib.blake2b(recipe.encode(), digest_size=8)
     for name, tensor in sorted(model.state_dict().items()):
@@ -92,21 +87,12 @@ MINILM = "minilm"
 
 
 def text_checkpoint(name: str) -> str:
-    """What transformers loads for a text encoder's name: the folder inside a package for ``minilm``, else the name.
-
-    ModelError where the package is not installed.
-    """
+    """What transformers loads for a text encoder's name: for ``minilm`` a packaged folder (ModelError without it), else the name."""
     return str(minilm_folder()) if name == MINILM else name
 
 
 class TextIndexEncoder:
-    """Embeds the texts of an index.
-
-    Args:
-        model: A transformers encoder.
-        tokenizer: Its tokenizer.
-        batch_size: Texts in one pass.
-    """
+    """Embeds the texts of an index by a transformers encoder and its tokenizer."""
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16) -> None:
         self._model, self._tokenizer, self._batch_size = model, tokenizer, batch_size
@@ -134,23 +120,14 @@ class TextIndexEncoder:
 
 
 class ImageIndexEncoder:
-    """Embeds the images of an index.
-
-    Args:
-        model: A CLIP model, or what speaks like one.
-        processor: Its processor.
-        batch_size: Images in one pass.
-    """
+    """Embeds the images of an index by a CLIP model, or what speaks like one, and its processor."""
 
     def __init__(self, model: Any, processor: Any, batch_size: int = 16) -> None:
         self._model, self._processor, self._batch_size = model, processor, batch_size
 
     @classmethod
     def load(cls, name: str, batch_size: int = 16) -> ImageIndexEncoder:
-        """``efficientnet-lite2``, a folder with a CLIP checkpoint, or a CLIP model id.
-
-        SearchError where the checkpoint cannot be loaded.
-        """
+        """``efficientnet-lite2``, a folder with a CLIP checkpoint, or a CLIP model id; SearchError where it cannot be loaded."""
         if name == EFFICIENTNET:
             network = EfficientNetImageModel(str(_device()))
             return cls(network, EfficientNetImageProcessor(network), batch_size)

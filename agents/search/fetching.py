@@ -71,14 +71,8 @@ def fetch(url: str, *, seconds: float, most_bytes: int, allowed: Allowed = is_pu
     """Fetch a URL with GET; redirects are followed at most ``MOST_REDIRECTS`` times, each under the same rules.
 
     The address that was checked is the one connected to, so that a name which resolves differently a moment later gains nothing.
-    Resolving a name is left to the system and its own limit.
-
-    Args:
-        seconds: For everything together.
-        most_bytes: Longer answers are refused.
-
-    Raises:
-        FetchError: Another scheme, an address that is not allowed, an answer that is no success, too long or too late, a broken connection.
+    Resolving a name is left to the system and its own limit; ``seconds`` is for everything together. FetchError: another scheme, an address
+    that is not allowed, an answer that is no success, longer than ``most_bytes`` or too late, a broken connection.
     """
     end = time.monotonic() + seconds
     with httpcore.ConnectionPool(network_backend=_CheckedBackend(allowed, end), retries=0) as pool:

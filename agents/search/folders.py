@@ -21,10 +21,7 @@ def organiser_pages() -> Path:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place and move it there; what was begun is taken away where that fails.
-
-    OSError where the folder cannot be written to, or the disk is full.
-    """
+    """Write a file beside its place and move it there; what was begun is taken away where that fails with an OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".new-", delete=False) as file:
         begun = Path(file.name)

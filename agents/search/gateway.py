@@ -27,7 +27,7 @@ _Search = Callable[[Sequence[_Query], int, int], list[Results[Hit]]]
 
 
 class SearchGateway:
-    """Searches with the organiser's pipeline, or with any callable that keeps its contract.
+    """Searches with the organiser's ``UnifiedSearchPipeline``, or with any callable that keeps its contract; None for no search.
 
     Where the pipeline's parts are there (image model, collection, knowledge graph; text model, web collection), a batch
     is embedded together and asked for in one vector query; the results are those of the organiser's one-at-a-time calls.
@@ -37,11 +37,7 @@ class SearchGateway:
     Without a pipeline a query can bring what the evaluator found for its turn (``GivenContext``). Its pictures and pages are the
     results then; of the pages all, whatever k: the evaluator did not know the entity when it put them in their order.
 
-    Args:
-        pipeline: The organiser's ``UnifiedSearchPipeline``, another callable of its contract, or None for no search.
-        each_picture: What is made of every picture found.
-        each_page: The same of every page.
-        each_text: What is made of the markup of a whole page, the same where it is plain text already.
+    Something is made of each picture and page that is found, and of the markup of each whole page.
     """
 
     def __init__(
@@ -64,12 +60,8 @@ class SearchGateway:
     ) -> dict[str, Image.Image]:
         """The pictures of the index behind URLs, as far as they are available (see ``agents.search.web_cache``); never raises.
 
-        They are in the folder ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache.
-
-        Args:
-            urls: As image hits name them.
-            fetch: Whether a picture that is not there may be fetched over HTTP.
-            deadline: When fetching ends at the latest.
+        They are in ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache; with ``fetch`` those that are not
+        there are fetched over HTTP until the deadline.
         """
         return PictureCache(self._picture_folder, http=fetch).get_all(urls, deadline)
 
@@ -77,12 +69,8 @@ class SearchGateway:
         """The full texts of pages by URL, as far as they are available (see ``agents.search.web_cache``); never raises.
 
         They are in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
-        them (``folders.organiser_pages``). A page that shows nothing without its scripts has an empty text.
-
-        Args:
-            urls: As web hits name them, the ones that matter most first.
-            fetch: Whether a page that is not there may be fetched over HTTP.
-            deadline: When fetching ends at the latest, and no further page is read.
+        them (``folders.organiser_pages``); with ``fetch`` those that are not there are fetched over HTTP. The URLs that matter most come
+        first: after the deadline no further page is read. A page that shows nothing without its scripts has an empty text.
         """
         found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
         return {url: self._each_text(page) for url, page in found.items() if deadline.left() > 0}
@@ -111,17 +99,10 @@ class SearchGateway:
     def search_images(
         self, images: Sequence[Image.Image], k: int, given: Sequence[GivenContext | None] | None = None
     ) -> list[Results[ImageHit]]:
-        """The k nearest images of the knowledge graph for each image, nearest first.
+        """The k nearest images of the knowledge graph for each image (upright and opaque by ``to_rgb``), nearest first.
 
-        Images are taken as `agents.models.pixels.to_rgb` makes them: upright and opaque.
-
-        Args:
-            images: What to search for.
-            k: Pictures wanted of each.
-            given: For each image what the evaluator found for it, used where there is no pipeline; None for nothing.
-
-        Raises:
-            ValueError: k is below 1, or ``given`` has another length than ``images``.
+        ``given`` has for each image what the evaluator found for it, used where there is no pipeline. ValueError where k is below 1, or
+        ``given`` has another length than ``images``.
         """
         _at_least_one(k)
         if not self.image_enabled:
@@ -151,10 +132,8 @@ class SearchGateway:
         """At most k pages for each query, nearest first; chunks of one page are merged, its nearest one is kept.
 
         Args:
-            queries: Texts; an empty one gets an error.
-            k: Pages wanted.
             fetch: Chunks to ask for before merging, so that k pages are left; k if None, as the organiser does it.
-            given: For each query what the evaluator found for its turn, used where there is no pipeline; None for nothing.
+            given: For each query what the evaluator found for its turn, used where there is no pipeline.
 
         Raises:
             ValueError: k is below 1, ``fetch`` below k, or ``given`` has another length than ``queries``.

@@ -26,20 +26,14 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 
 
 def repository_folder(hub: Path, dataset_id: str) -> Path:
-    """Where a hub keeps the data set ``ORG/NAME``.
-
-    SearchError where the id has another form; a path is no id of a data set for Hugging Face.
-    """
+    """Where a hub keeps the data set ``ORG/NAME``; SearchError for another form: a path is no id of a data set for Hugging Face."""
     if not _REPOSITORY.fullmatch(dataset_id):
         raise SearchError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME")
     return hub / f"datasets--{dataset_id.replace('/', '--')}"
 
 
 def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
-    """Where a hub keeps the files of one revision of a data set.
-
-    SearchError where the revision is not 40 hexadecimal digits, or the id is none.
-    """
+    """Where a hub keeps the files of one revision of a data set; SearchError where that is not 40 hexadecimal digits, or the id none."""
     if not _REVISION.fullmatch(revision):
         raise SearchError(f"{revision!r} is no revision; it has to be 40 hexadecimal digits")
     return repository_folder(hub, dataset_id) / "snapshots" / revision
@@ -54,17 +48,9 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
 
 
 def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
-    """Move a finished folder into the hub and point ``main`` to it; whoever looks sees the old or the new one whole.
+    """Move a finished folder into the hub, on its file system, and point ``main`` to it; whoever looks sees the old or the new one whole.
 
-    Args:
-        hub: The hub; on the same file system as ``work``.
-        dataset_id: ``ORG/NAME``.
-        revision: 40 hexadecimal digits that stand for the content.
-        work: The finished folder; it is gone afterwards.
-
-    Raises:
-        SearchError: The id or the revision has another form.
-        OSError: The file system refuses.
+    ``revision`` stands for the content in 40 hexadecimal digits. SearchError where the id or the revision has another form.
     """
     snapshot = snapshot_path(hub, dataset_id, revision)
     snapshot.parent.mkdir(parents=True, exist_ok=True)
@@ -95,18 +81,10 @@ _serving: Path | None = None
 
 
 def use_local_hub(hub: Path | None = None) -> Path:
-    """Turn Hugging Face's libraries to a hub of this process alone, offline; removed again when the process ends.
+    """Turn Hugging Face's libraries to a hub of this process alone, offline, which is returned; removed again when the process ends.
 
-    Call it before anything of Hugging Face is imported: they read these settings once. Further calls change nothing.
-
-    Args:
-        hub: Where indices are built and published; only looked at for being a folder at all (it need not exist yet).
-
-    Returns:
-        The hub of this process, which ``HF_HUB_CACHE`` now names.
-
-    Raises:
-        SearchError: huggingface_hub has been imported already with other settings, or ``hub`` is a file.
+    Call it before anything of Hugging Face is imported: they read these settings once. Further calls change nothing. ``hub``, where indices
+    are published, need not exist yet. SearchError where it is a file, or huggingface_hub has been imported already with other settings.
     """
     global _serving
     if hub is not None and hub.exists() and not hub.is_dir():
@@ -135,13 +113,9 @@ def use_local_hub(hub: Path | None = None) -> Path:
 
 
 def serve(hub: Path, dataset_id: str) -> str:
-    """Copy a published snapshot into the hub of this process, unless it is there.
+    """Copy a published snapshot into the hub of this process, unless it is there; the revision, by whose ``served_tag`` to ask for it.
 
-    Returns:
-        The revision; ask Hugging Face for it by ``served_tag``.
-
-    Raises:
-        SearchError: There is no such snapshot, or Hugging Face's libraries were imported too early.
+    SearchError where there is no such snapshot, or Hugging Face's libraries were imported too early.
     """
     revision = current_revision(hub, dataset_id)
     if revision is None:

@@ -95,13 +95,8 @@ def read_documents(
 ) -> tuple[list[ChunkRow], list[str]]:
     """The chunks of all documents below a folder, sorted by path, and why files were left out.
 
-    HTML, Markdown, plain text and PDF; a page of a PDF is a page of its own (``#page=N``). The URL is ``base_url`` and the path.
-
-    Args:
-        content_of: Takes the text out of an HTML page.
-
-    Raises:
-        SourceError: There is no such folder, or nothing in it can be read.
+    HTML (whose text ``content_of`` takes out), Markdown, plain text and PDF; a page of a PDF is a page of its own (``#page=N``). The URL is
+    ``base_url`` and the path. SourceError where there is no such folder, or nothing in it can be read.
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")

@@ -10,12 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.models.base import ModelError
-from agents.search.clip import (
-    EfficientNetImageModel,
-    EfficientNetImageProcessor,
-    stand_in_clip,
-    tensor_image_features,
-)
+from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, stand_in_clip, tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, serve, served_tag, snapshot_path, use_local_hub
@@ -42,7 +37,6 @@ def open_pipeline(
             indices that were built here, offline.
         image_model: A CLIP id or folder, or ``efficientnet-lite2``.
         text_model: An encoder's id or folder, or ``minilm``.
-        image_index: Data set id of the image index.
         web_index: Data set id of the web index; None for a pipeline that has no web search (task 1).
         cache: Cache folder; the indices of ``embedded`` were published into its ``hub/``.
 

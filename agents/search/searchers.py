@@ -162,12 +162,7 @@ def _device(pipeline: Any, model: Any) -> Any:
 
 
 class PlainSearch(Generic[Hit]):
-    """Search by plain calls.
-
-    Args:
-        pipeline: ``pipeline(query, k=k)`` gives a list of result dicts.
-        convert: Makes typed results of that list.
-    """
+    """Search by plain calls: ``pipeline(query, k=k)`` gives a list of result dicts."""
 
     def __init__(self, pipeline: Any, convert: Callable[[Any], Results[Hit]]) -> None:
         self._pipeline = pipeline
@@ -188,10 +183,7 @@ class PlainSearch(Generic[Hit]):
 
 
 def as_text(query: str) -> str:
-    """The query, quoted where the organiser's pipeline would fetch it as a URL or open it as a file.
-
-    SearchError where it is a file's name even in quotes.
-    """
+    """The query, quoted where the pipeline would fetch or open it as URL or file; SearchError for a file's name even in quotes."""
     if not (query.strip().lower().startswith("http") or _is_file(query)):
         return query
     quoted = f'"{query.strip()}"'

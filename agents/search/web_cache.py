@@ -42,10 +42,7 @@ class UrlCache(Generic[Content]):
     """What URLs name, in a folder, one file each. At evaluation HTTP is off and the folder may be empty, so a miss is nothing special.
 
     Args:
-        folder: The cache; need not exist.
-        http: Whether what is missing may be fetched.
-        timeout: Limit for one fetch in seconds; that of the class if None.
-        allowed: Which addresses may be connected to; public ones unless a test says otherwise.
+        http: Whether what is missing may be fetched, within ``timeout`` seconds (those of the class if None), from ``allowed`` addresses.
         further: Folders of the same form that are read after the cache, and never written to.
     """
 
@@ -67,10 +64,7 @@ class UrlCache(Generic[Content]):
         self._allowed = allowed
 
     def get_all(self, urls: Iterable[str], deadline: Deadline = NO_DEADLINE) -> dict[str, Content]:
-        """What can be found, by URL; never raises.
-
-        Missing ones are fetched where HTTP is on, side by side, until their own limit or the deadline, whichever is sooner.
-        """
+        """What can be found, by URL; never raises. With HTTP missing ones are fetched side by side, until their limit or the deadline."""
         distinct = list(dict.fromkeys(urls))
         found = {url: content for url in distinct if (content := self._cached(url)) is not None}
         if self._http and not offline():

@@ -60,10 +60,7 @@ class Cite(Stage):
         options = self.options
         concerned = [
             Answered(
-                turn,
-                turn.candidate,
-                said_once(parse_cited(turn.candidate.text)),
-                turn.best_evidence(MOST_DOCUMENTS),
+                turn, turn.candidate, said_once(parse_cited(turn.candidate.text)), turn.best_evidence(MOST_DOCUMENTS)
             )
             for turn in turns
             if turn.candidate is not None and says_something(turn.candidate.text)
@@ -137,10 +134,7 @@ def parts(document: Evidence) -> list[str]:
 
 
 def supported(
-    sentence: CitedSentence,
-    answered: Answered,
-    document: Evidence,
-    scores: Mapping[tuple[str, str], float],
+    sentence: CitedSentence, answered: Answered, document: Evidence, scores: Mapping[tuple[str, str], float]
 ) -> float:
     """How far a document supports a sentence.
 

@@ -29,11 +29,7 @@ class Consistency(Stage):
         prompt = context.prompts["consistency_judge"]
         requests = [
             prompt.request(
-                image=turn.image,
-                question=turn.question,
-                evidence=turn.shown,
-                first=without,
-                second=with_evidence,
+                image=turn.image, question=turn.question, evidence=turn.shown, first=without, second=with_evidence
             )
             for turn, with_evidence, without in concerned
         ]

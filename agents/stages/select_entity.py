@@ -60,10 +60,7 @@ def _named(turn: Turn) -> Iterator[Found]:
 def of_all_objects(turn: Turn, choices: Sequence[Found], most: int) -> tuple[Entity, ...]:
     """The best of the choices in each view, each entity once, best first: what a question about several objects is about.
 
-    Args:
-        turn: With its views; the entity that was settled on comes first.
-        choices: The entities that reach the threshold, best first.
-        most: Entities kept where the question names no number of objects.
+    The entity that was settled on comes first; ``most`` are kept where the question names no number of objects.
     """
     names = {choice.entity.name for choice in choices}
     best: dict[str, tuple[float, Entity]] = {}

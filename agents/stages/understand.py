@@ -44,11 +44,7 @@ class Understand(Stage):
         if by_model:
             self._rewrite(unsure, context)
         for turn in turns:
-            turn.note(
-                question=turn.question,
-                needs_image=turn.needs_image,
-                by_model=turn in unsure and by_model,
-            )
+            turn.note(question=turn.question, needs_image=turn.needs_image, by_model=turn in unsure and by_model)
 
     @staticmethod
     def _rewrite(turns: Sequence[Turn], context: Context) -> None:

@@ -46,10 +46,7 @@ class WebSearch(Stage):
         if not asked:
             return
         found = context.search.search_web(
-            [query for _, query in asked],
-            self.options.k,
-            self.options.k,
-            [turn.given for turn, _ in asked],
+            [query for _, query in asked], self.options.k, self.options.k, [turn.given for turn, _ in asked]
         )
         best: dict[int, dict[str, WebHit]] = {}
         errors: dict[int, str] = {}

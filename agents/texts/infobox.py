@@ -27,11 +27,8 @@ _FILE = re.compile(
 def is_layout(key: str, value: str) -> bool:
     """Whether an attribute says how the infobox is drawn (files, sizes, maps, links) and nothing of the entity.
 
-    The caption of a picture is kept: it describes what is shown. So are coordinates themselves, but not how they are displayed.
-
-    Args:
-        key: With blanks or underscores, as in ``image size`` or ``mapframe_zoom``.
-        value: Plain text.
+    The caption of a picture is kept: it describes what is shown. So are coordinates themselves, but not how they are displayed. Keys have
+    blanks or underscores, values are plain text.
     """
     words = _WORD.findall(key.lower().replace("_", " "))
     if _FILE.fullmatch(value.strip()):

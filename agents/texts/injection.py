@@ -93,8 +93,7 @@ def gives_orders(sentence: str) -> bool:
 def neutral(text: str, *, citations: bool = True) -> str:
     """Retrieved text that cannot be taken for a part of the prompt: special tokens and orders are gone, headers are plain words.
 
-    Args:
-        citations: Whether bare ``[3]``, as encyclopedias have them, goes too: the model is to cite our documents, not theirs.
+    With ``citations`` bare ``[3]``, as encyclopedias have them, go too: the model is to cite our documents, not theirs.
     """
     text = without_special_tokens(text[:_MOST_CHARACTERS])
     text = _FAKE_INFO.sub(r"(\1)", text)

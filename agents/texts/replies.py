@@ -93,10 +93,7 @@ def yes_or_no(reply: str) -> bool | None:
 
 
 def labelled(reply: str, label: str) -> str | None:
-    """What follows ``label:`` in a reply, or a heading of that name, up to the next line that begins with a label of its own.
-
-    Stars and numbers before the label are ignored.
-    """
+    """What follows ``label:`` in a reply, or a heading of that name, up to the next label; stars and numbers before it are ignored."""
     text = reply[:_MOST_CHARACTERS].replace("*", "")
     found = re.search(
         rf"^\W{{0,4}}(?:\d{{1,2}}[.)]\W{{0,3}})?{re.escape(label)}[ \t]*:[ \t]*|^#{{1,4}} {{1,3}}{re.escape(label)}[ \t]*$",
@@ -114,11 +111,9 @@ def labelled(reply: str, label: str) -> str | None:
 def listed(reply: str, most: int, *, cut: bool = False) -> list[str]:
     """The short items of a list that a model wrote, each once, at most ``most``.
 
-    A list in JSON, or one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation marks), or several on
-    a line, numbered, in quotation marks or with semicolons between them. Announcements and sentences of prose are no items.
-
-    Args:
-        cut: The reply was cut off, so that its last item may be half of one.
+    A list in JSON, or one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation marks), or several on a
+    line, numbered, in quotation marks or with semicolons between them. Announcements and sentences of prose are no items, nor is the last
+    item of a reply that was ``cut``.
     """
     text = _FENCE.sub("", reply[:_MOST_CHARACTERS])
     found = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]

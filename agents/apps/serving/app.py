@@ -47,13 +47,7 @@ class ServerLimits:
 
 
 class Server:
-    """Routes and state of one agent's server.
-
-    Args:
-        answerer: The agent.
-        model: What it is called.
-        key: What a client has to show as ``Authorization: Bearer KEY``; None for no key.
-    """
+    """Routes and state of one agent's server, called ``model``; clients show ``key`` as ``Authorization: Bearer KEY`` (None: no key)."""
 
     def __init__(
         self, answerer: Answerer, *, model: str, key: str | None, limits: ServerLimits = ServerLimits()
@@ -210,11 +204,7 @@ class Server:
 
 
 class Metrics:
-    """The figures of one server, in a registry of its own.
-
-    Args:
-        inside: How many questions wait or are being answered.
-    """
+    """The figures of one server, in a registry of its own; ``inside`` says how many questions wait or are being answered."""
 
     def __init__(self, inside: Callable[[], int]) -> None:
         own = self._registry = CollectorRegistry()

@@ -28,12 +28,10 @@ class _Waiting:
 
 
 class Batcher:
-    """Hands questions to an agent, a batch at a time, in the order they came.
+    """Hands questions to an agent, a batch at a time, in the order they came; more than ``most`` at once are refused.
 
-    Args:
-        answer: The agent's call, for at most ``batch_size`` questions; it runs in a thread of its own, never twice at once.
-        most: Questions waiting and being answered; more are refused.
-        observe: Told the size and the seconds of each call.
+    ``answer``, the agent's call for at most ``batch_size`` questions, runs in a thread of its own, never twice at once; ``observe`` is told
+    size and seconds of each call.
     """
 
     def __init__(
@@ -82,10 +80,7 @@ class Batcher:
             self.inside -= 1
 
     async def ask(self, question: Question) -> Outcome:
-        """The outcome of a question; call it with a ``place``. A caller that is cancelled before its call begins costs nothing.
-
-        Exception: whatever the agent raised; ours answers "I don't know".
-        """
+        """The outcome of a question that has a ``place``, or what the agent raised; a caller who leaves before its call costs nothing."""
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._queue.put_nowait(waiting)
         return await waiting.answer

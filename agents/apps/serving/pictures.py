@@ -20,15 +20,10 @@ Image.init()  # ``Image.open(formats=...)`` raises KeyError for a format whose p
 
 
 def photo_of(url: str, *, most_bytes: int, most_pixels: int, http: bool) -> Image.Image:
-    """The photo that a URL stands for, upright, 8-bit RGB.
+    """The photo that a URL stands for, upright, 8-bit RGB; ProtocolError where it may not be followed or holds no picture within limits.
 
-    Args:
-        most_bytes: Of a file that is fetched; a data URL is bounded by its request.
-        most_pixels: Larger pictures are refused before they are decoded.
-        http: Whether URLs of http and https are fetched, from public addresses alone.
-
-    Raises:
-        ProtocolError: The URL may not be followed, or holds no picture within the limits.
+    ``most_bytes`` bounds a file that is fetched (a data URL is bounded by its request), from public addresses alone and only with ``http``;
+    pictures of more than ``most_pixels`` are refused before they are decoded.
     """
     data = _data(url) if url[:5].lower() == "data:" else _fetched(url, most_bytes, http)
     try:

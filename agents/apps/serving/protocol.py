@@ -19,14 +19,9 @@ _KINDS = {401: "authentication_error", 429: "rate_limit_error", 500: "server_err
 
 
 class ProtocolError(Exception):
-    """A request that is answered with an error.
+    """A request that is answered with an error: an HTTP status, what is wrong and what to do, OpenAI's ``code``, the part to blame.
 
-    Args:
-        status: HTTP status.
-        message: What is wrong and what to do.
-        code: OpenAI's ``code``.
-        param: The part of the request that is to blame.
-        retry_after: Seconds after which to try again; None where that would not help. The OpenAI client heeds them.
+    ``retry_after`` is the seconds after which to try again, which the OpenAI client heeds; None where that would not help.
     """
 
     def __init__(
@@ -105,10 +100,7 @@ def parsed(body: bytes) -> ChatRequest:
 
 
 def dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
-    """The question, the messages before it, and the URL of the photo that the dialog is about (the latest, None without any).
-
-    ProtocolError where the last message is no question of the user, or one message has several pictures.
-    """
+    """The question, the messages before it, and the URL of the latest photo; ProtocolError for no question, or several pictures at once."""
     spoken = [message for message in request.messages if message.role in ("user", "assistant")]
     if not spoken or spoken[-1].role != "user" or not spoken[-1].text.strip():
         raise ProtocolError(400, "the last message has to be the user's and hold a text", param="messages")
@@ -124,11 +116,7 @@ def dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
 def document(
     identity: str, created: int, model: str, outcome: Outcome | None, delta: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A whole answer, or with ``delta`` a piece of a streamed one.
-
-    Args:
-        outcome: How the answer came about, for the field ``crag`` (docs/serving.md); of a stream, the last piece alone has it.
-    """
+    """A whole answer, or with ``delta`` a piece of a streamed one; ``outcome`` (docs/serving.md, field ``crag``) only in the last piece."""
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None if outcome is None else "stop"}
     if delta is not None:
         choice["delta"] = dict(delta)

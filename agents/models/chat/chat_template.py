@@ -91,14 +91,9 @@ def _parts(message: ChatMessage) -> list[dict[str, str]]:
 
 
 def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemplate:
-    """The tokenizer and, for a vision-language model, the processor of a checkpoint; no weights are loaded.
+    """The tokenizer and, for a vision-language model, the processor (with its options) of a checkpoint; no weights are loaded.
 
-    Args:
-        source: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
-        processor_options: For the processor, e.g. ``max_pixels`` of Qwen's.
-
-    Raises:
-        ModelError: The checkpoint is missing or broken.
+    ``source`` is a folder made by ``save_pretrained`` or a model id of the local cache; ModelError where it is missing or broken.
     """
     from transformers import AutoConfig, AutoProcessor, AutoTokenizer
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES

@@ -22,14 +22,7 @@ _NOTHING = "nothing was recognised in it."
 
 
 class ComposedVisionChat:
-    """A ``ChatModel`` that replaces each image of a request by its description, then asks a text-only model.
-
-    Args:
-        text: The model that answers.
-        recogniser: Names what an image shows.
-        ocr: Reads its text.
-        describe: Words for both.
-    """
+    """A ``ChatModel`` that replaces each image of a request by its description, then asks a text-only model."""
 
     def __init__(self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe) -> None:
         self.name = f"{text.name} + {recogniser.name} + {ocr.name}"

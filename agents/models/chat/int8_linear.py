@@ -60,10 +60,7 @@ def weight_levels() -> int:
 
 
 def quantise(model: nn.Module) -> None:
-    """Replace every ``Linear`` of a model on the CPU, the output layer too; the rest computes in float32.
-
-    ModelError where the model is not on the CPU.
-    """
+    """Replace every ``Linear`` of a model, the output layer too; the rest computes in float32; ModelError outside the CPU."""
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise ModelError('int8 = true works on device = "cpu" alone')
     _keep_large_blocks()

@@ -19,12 +19,7 @@ BITS = 32  # XGrammar's masks are int32 words
 
 
 class JsonConstraints:
-    """Compiles schemas for one tokenizer; XGrammar keeps those it has compiled.
-
-    Args:
-        tokenizer: A Hugging Face tokenizer.
-        end_ids: Tokens that may end a reply.
-    """
+    """Compiles schemas for one Hugging Face tokenizer, ``end_ids`` may end a reply; XGrammar keeps those it has compiled."""
 
     def __init__(self, tokenizer: Any, end_ids: Sequence[int]) -> None:
         import xgrammar

@@ -176,10 +176,7 @@ def _quiet_stderr() -> Iterator[None]:
 
 
 def check_gguf(path: Path) -> None:
-    """Look at the first bytes of a file before an engine crashes on it.
-
-    ModelError where the file is missing, empty or no GGUF; the message says how to get it.
-    """
+    """Look at the first bytes of a file before an engine crashes on it; ModelError, with how to get one, where it is missing or no GGUF."""
     how = "get the default one with: python -m agents.models.chat.gguf"
     if not path.is_file():
         raise ModelError(f"There is no model file {path}; {how}")

@@ -18,11 +18,7 @@ GRACE_SECONDS = 0.25
 def within(work: Coroutine[Any, Any, T], seconds: float, name: str) -> T:
     """The result of a coroutine that runs in a loop and a thread of its own; what is late is left behind there, to end when it may.
 
-    Args:
-        name: Name of the thread.
-
-    Raises:
-        TimeoutError: It is not done within ``seconds``, even where it holds up its loop.
+    TimeoutError where it is not done within ``seconds``, even where it holds up its loop.
     """
     result: Future[T] = Future()
 
@@ -37,11 +33,7 @@ def within(work: Coroutine[Any, Any, T], seconds: float, name: str) -> T:
 
 
 class LoopThread:
-    """Runs coroutines for any number of threads, also for those that have a running loop of their own.
-
-    Args:
-        name: Name of the thread.
-    """
+    """Runs coroutines for any number of threads, also for those that have a running loop of their own."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -49,15 +41,9 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The result of a coroutine.
+        """The result of a coroutine; RuntimeError where the thread has been closed.
 
-        Args:
-            work: The coroutine.
-            timeout: Seconds to wait for it; None for no limit. A coroutine that is late gets cancelled.
-
-        Raises:
-            TimeoutError: It is not done in time, even where it holds up the loop itself.
-            RuntimeError: The thread has been closed.
+        TimeoutError where it is not done within ``timeout`` seconds, even where it holds up the loop itself; a late one gets cancelled.
         """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -71,10 +57,7 @@ class LoopThread:
             raise
 
     def cancel_all(self, timeout: float | None = None) -> None:
-        """Cancel whatever runs in the loop, and return when that has been done.
-
-        TimeoutError where some of it goes on after ``timeout`` seconds.
-        """
+        """Cancel whatever runs in the loop, and return when that has been done; TimeoutError where it takes over ``timeout`` seconds."""
 
         async def cancel() -> None:
             tasks = asyncio.all_tasks() - {asyncio.current_task()}

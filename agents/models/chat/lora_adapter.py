@@ -22,14 +22,9 @@ class FoundLora:
 
 
 def find_lora(name: str, path: str) -> FoundLora:
-    """An adapter's folder and rank; nothing is downloaded.
+    """The folder and rank of an adapter that PEFT saved, by folder or by a model id of the local cache; nothing is downloaded.
 
-    Args:
-        name: Name in the engine.
-        path: A folder that PEFT saved, or a model id of the local Hugging Face cache.
-
-    Raises:
-        ModelError: It is missing, incomplete or no LoRA adapter.
+    ``name`` is its name in the engine. ModelError where it is missing, incomplete or no LoRA adapter.
     """
     folder = _folder(name, path)
     if not any((folder / weights).is_file() for weights in WEIGHTS):

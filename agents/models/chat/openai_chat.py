@@ -53,13 +53,11 @@ class OpenAIChat:
     """A ``ChatModel`` behind an OpenAI-compatible server.
 
     Args:
-        model: Name of the model at the server.
         base_url: Root of the API, e.g. ``http://localhost:8000/v1``; None for the client's default.
         api_key_env: Environment variable that holds the key. A server of one's own needs none: leave it unset.
         concurrency: Most requests in flight.
-        attempts: Most tries for one request.
+        attempts: Most tries for one request, with pauses of up to ``max_wait`` seconds.
         max_image_side: Images are scaled down to this many pixels on their longer side.
-        max_wait: Longest pause between two tries, in seconds.
     """
 
     def __init__(
@@ -85,10 +83,7 @@ class OpenAIChat:
         return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self._base_url!r}, key from ${self._api_key_env})")
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """Answer all requests side by side; see ``ChatModel.chat``.
-
-        ModelError where the server refuses the key, or does not know the model or the address.
-        """
+        """See ``ChatModel.chat``; all requests side by side; ModelError where the server refuses the key, the model or the address."""
         jobs = [_Job(request) for request in requests]
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         if jobs and left > 0:

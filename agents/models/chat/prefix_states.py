@@ -58,12 +58,7 @@ class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyp
 
 
 class PrefixStates:
-    """The states of the prompts read last.
-
-    Args:
-        config: The model's configuration.
-        most_tokens: Older prompts are dropped beyond this many tokens together.
-    """
+    """The states of the prompts read last; older ones are dropped beyond ``most_tokens`` together."""
 
     def __init__(self, config: Any, most_tokens: int = KEPT_TOKENS) -> None:
         self._config = config.get_text_config()
@@ -76,14 +71,8 @@ class PrefixStates:
     def begin(self, model: Any, inputs: Any, new_tokens: int, deadline: Deadline) -> Cache | None:
         """Read the prompts of a batch, all but the last token of each: what comes after that is for ``generate`` to say.
 
-        Args:
-            model: The ``PreTrainedModel``.
-            inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens), padded on the left as ``generate`` takes them.
-            new_tokens: Places for the reply.
-            deadline: No other piece is begun after it.
-
-        Returns:
-            What ``generate`` goes on from; None where the deadline came before all was read.
+        ``inputs`` are ``input_ids`` and ``attention_mask`` of shape (rows, tokens), padded on the left; ``new_tokens`` are the reply's
+        places. The result is what ``generate`` goes on from; None where the deadline came before all was read.
         """
         rows = [ids[mask.bool()] for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
         filled = inputs["input_ids"].shape[1] - 1

@@ -44,20 +44,10 @@ def checked_messages(request: ChatRequest, name: str, sees: bool, max_image_side
 def cut_longest_user_message(
     messages: Sequence[ChatMessage], excess: int, template: ChatTemplate
 ) -> tuple[tuple[ChatMessage, ...], int]:
-    """Take ``excess`` tokens (and room for a mark of the gap) out of the middle of the longest user message.
+    """Take ``excess`` tokens (and room for a mark of the gap) out of the middle of the longest user message; ModelError for a short one.
 
-    The head and the tail stay: instructions and questions stand at either end of a prompt, evidence in its middle.
-
-    Args:
-        messages: The whole prompt.
-        excess: Tokens by which the prompt is too long, more than 0.
-        template: Its tokenizer counts.
-
-    Returns:
-        The messages with the cut made and the number of tokens removed.
-
-    Raises:
-        ModelError: The message is too short for it.
+    The head and the tail stay: instructions and questions stand at either end of a prompt, evidence in its middle. The tokenizer of
+    ``template`` counts. Returns the messages with the cut made and the number of tokens removed.
     """
     lengths = {i: template.encode(message.content) for i, message in enumerate(messages) if message.role == "user"}
     longest = max(lengths, key=lambda i: len(lengths[i]), default=None)

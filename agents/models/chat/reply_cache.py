@@ -49,14 +49,7 @@ class ReplyCounts:
 
 
 class ReplyStore:
-    """Replies by key in an SQLite file that survives a kill at any point; several processes may share the folder.
-
-    Args:
-        folder: Made where it is not there.
-
-    Raises:
-        ModelError: The folder cannot be made, or its database is damaged.
-    """
+    """Replies by key in an SQLite file that survives a kill; processes may share the folder; ModelError where it cannot be opened."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -100,10 +93,7 @@ class ReplyStore:
 class CachedReplies:
     """A ``ChatModel`` that asks another one only what the store does not hold, and each request of a batch only once.
 
-    Args:
-        model: The model that is asked.
-        store: Where replies are kept.
-        options: What the model was made from, in words; part of the key where the model is not ``Fingerprinted``.
+    ``options``, what the model was made from, is part of the key where the model is not ``Fingerprinted``.
     """
 
     def __init__(self, model: ChatModel, store: ReplyStore, options: str = "") -> None:
@@ -150,12 +140,7 @@ def is_deterministic(request: ChatRequest) -> bool:
 def request_key(model: str, request: ChatRequest, pictures: dict[int, str] | None = None) -> str:
     """SHA-256, in hexadecimal, of the model's identity and all fields of the request and its messages.
 
-    Args:
-        model: What the replies of the model depend on.
-        pictures: Hashes of images that were seen before, by ``id``; added to.
-
-    Raises:
-        ValueError: A picture cannot be decoded.
+    ``pictures`` has hashes of images that were seen before, by ``id``, and is added to. ValueError where a picture cannot be decoded.
     """
     seen = {} if pictures is None else pictures
     content = {

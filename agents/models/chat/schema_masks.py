@@ -12,12 +12,7 @@ from agents.models.base import ModelError
 
 
 class SchemaMasks:
-    """Compiles schemas for one tokenizer.
-
-    Args:
-        tokenizer: A fast Hugging Face tokenizer.
-        end_ids: Tokens that may end a reply.
-    """
+    """Compiles schemas for one fast Hugging Face tokenizer; ``end_ids`` are the tokens that may end a reply."""
 
     def __init__(self, tokenizer: Any, end_ids: Sequence[int]) -> None:
         import llguidance.hf

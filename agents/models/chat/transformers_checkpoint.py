@@ -54,10 +54,7 @@ def load_checkpoint(source: str | Path, device: str = "cpu", dtype: str = "auto"
     Args:
         source: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
         device: ``cpu``, ``cuda``, ``cuda:1`` ...; ``auto`` spreads the model over what there is (accelerate).
-        dtype: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``.
-
-    Raises:
-        ModelError: The checkpoint is missing or broken, or the device or the dtype is unknown.
+        dtype: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``. ModelError where any of the three is unknown or broken.
     """
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; known: auto, {', '.join(DTYPES)}.")

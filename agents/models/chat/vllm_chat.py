@@ -68,16 +68,9 @@ class _Job:
 class VllmChat:
     """A ``ChatModel`` on a vLLM engine of its own: version 0.10.2 for Llama-3.2-Vision, current ones for others.
 
-    ``chat`` may be called from several threads; the engine batches whatever it has. Close it (or use ``with``) to free
-    the memory; a script that builds one needs an ``if __name__ == "__main__"`` guard, for vLLM may start processes.
-
-    Args:
-        engine: The running engine.
-        loop: The event loop it lives in; this object closes both.
-        template: Turns messages into prompts.
-        name: Name in traces.
-        lora: vLLM's request for the LoRA adapter that is to be used; None for the model as it is.
-        max_image_side: Images are scaled down to this many pixels on their longer side.
+    ``chat`` may be called from several threads; the engine batches whatever it has. Close it (or use ``with``) to free the memory and the
+    event loop; a script that builds one needs an ``if __name__ == "__main__"`` guard, for vLLM may start processes. ``lora`` is vLLM's
+    request for an adapter. Images are scaled down to ``max_image_side`` pixels on their longer side.
     """
 
     def __init__(
@@ -116,18 +109,11 @@ class VllmChat:
         extra: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> VllmChat:
-        """Start an engine and warm it up.
+        """Start an engine and warm it up; ModelError where checkpoint, adapter or vLLM is missing, or the engine cannot start or answer.
 
-        Args:
-            path: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
-            max_image_side: See the class.
-            lora: ``name`` and ``path`` of a LoRA adapter to use: a folder that PEFT saved, or a model id as above.
-            name: Name in traces; the last part of ``path`` if None.
-
-        The other options are the fields of ``EngineOptions``.
-
-        Raises:
-            ModelError: The checkpoint or the adapter is missing, vLLM is, or the engine cannot start or answer.
+        ``path`` is a folder made by ``save_pretrained``, or a model id of the local cache; ``lora`` has ``name`` and ``path`` of an
+        adapter, likewise; ``name`` is that of traces, the last part of ``path`` if None. The other options are the fields of
+        ``EngineOptions``.
         """
         adapter = find_lora(**lora) if lora is not None else None
         settings = EngineOptions(
@@ -158,10 +144,7 @@ class VllmChat:
         return model
 
     def _warm_up(self) -> None:
-        """Ask once what is slow the first time (log-probabilities and grammars are compiled, images processed).
-
-        ModelError where the engine cannot answer even this.
-        """
+        """Ask once what is slow the first time (grammars are compiled, images processed); ModelError where it cannot answer even this."""
         hello = (ChatMessage("user", "Hello"),)
         requests = [
             ChatRequest(hello, max_tokens=2, logprobs=True),
@@ -188,11 +171,10 @@ class VllmChat:
         self._finalizer()
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """Answer all requests in one batch; see ``ChatModel.chat``.
+        """Answer all requests in one batch; see ``ChatModel.chat``. At the deadline each reply keeps the text it has (``abort``).
 
-        At the deadline each reply keeps the text it has, with ``finish_reason="abort"``. Where the engine dies in the
-        middle, requests that were done keep their replies and the others get an error.
-        ModelError where the engine has died in an earlier call, or was closed.
+        Where the engine dies in the middle, requests that were done keep their replies and the others get an error; ModelError where it has
+        died in an earlier call, or was closed.
         """
         if not self._finalizer.alive:
             raise ModelError(f"{self.name} has been closed.")

@@ -198,10 +198,7 @@ def is_mllama(model: str) -> bool:
 
 
 def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
-    """Arguments that 0.10.2 wants for Mllama.
-
-    ModelError where a LoRA adapter is wanted, or an engine of the other kind runs in this process.
-    """
+    """Arguments that 0.10.2 wants for Mllama; ModelError for a LoRA adapter, or where an engine of the other kind runs in this process."""
     from transformers import AutoConfig
 
     if os.environ.get("VLLM_USE_V1") == "1":  # 0.10.2 sets it when the first engine starts (set_vllm_use_v1)

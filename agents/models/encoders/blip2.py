@@ -155,9 +155,7 @@ def joint_tokens(
 ) -> torch.Tensor:
     """The projected query tokens of ``Blip2QFormer.query_tokens``, shape (rows, query tokens, projection size).
 
-    Args:
-        model: ``Blip2ForImageTextRetrieval``.
-        sight: Last hidden states of its vision tower, a row a question.
+    ``model`` is a ``Blip2ForImageTextRetrieval``, ``sight`` the last hidden states of its vision tower, a row a question.
     """
     queries = model.query_tokens.expand(len(input_ids), -1, -1)
     states = model.qformer(

@@ -33,10 +33,7 @@ class TransformerTextEncoder(Pretrained):
             raise ModelError(f"Unknown pooling {self.pooling!r}; known: {', '.join(POOLINGS)}.")
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Embeddings, float32, shape (len(texts), dimensions), each of length 1; equal texts are computed once.
-
-        ModelError where the checkpoint cannot be loaded.
-        """
+        """Embeddings, float32, shape (len(texts), dimensions), each of length 1; equal texts are computed once."""
         given, places = distinct(texts)
         found = np.zeros((len(given), self._dimensions), dtype=np.float32)
         for rows, states, inputs in self._passes(given):

@@ -14,9 +14,6 @@ class Blip2CoarseReranker:
     """QA-Dragon's coarse reranking, eq. 2: the best cosine of any query token of (question, picture) to the passage's [CLS] token.
 
     Scores lie in -1..1. Where there is no picture, the question's own [CLS] token stands for the query tokens.
-
-    Args:
-        encoder: Encodes both sides.
     """
 
     def __init__(self, encoder: Blip2QFormer) -> None:
@@ -24,10 +21,7 @@ class Blip2CoarseReranker:
         self._encoder = encoder
 
     def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
-        """Shape (len(items),); one pass over pictures, pairs and texts each, repeated ones are encoded once.
-
-        ValueError where an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
-        """
+        """Shape (len(items),); one pass over pictures, pairs and texts each; ValueError for a broken image."""
         if not items:
             return np.zeros(0, dtype=np.float32)
         sighted = [row for row, item in enumerate(items) if item.image is not None]

@@ -10,11 +10,7 @@ from agents.models.base import FloatArray, TextEncoder
 
 
 class CosineReranker:
-    """Cosine of the sentence embeddings of query and passage, -1 to 1.
-
-    Args:
-        encoder: Embeds both; each distinct text is embedded once.
-    """
+    """Cosine of the sentence embeddings of query and passage, -1 to 1; each distinct text is embedded once."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.name = f"cosine({encoder.name})"
@@ -33,13 +29,10 @@ class CosineReranker:
 
 
 class TokenMaxSimReranker:
-    """The best cosine of any token of the query to the passage as a whole, -1 to 1.
+    """The best cosine of any token of the query to the passage as a whole, -1 to 1; each distinct text is embedded once.
 
     QA-Dragon's coarse reranking (section 3.6.2, eq. 2) with a text encoder in place of the Q-Former: the tokens of the question stand for
     the query tokens z_q, the sentence embedding of the passage for its [CLS] token z_t. A query without tokens scores 0.
-
-    Args:
-        encoder: Embeds the tokens of queries and whole passages; each distinct text is embedded once.
     """
 
     def __init__(self, encoder: TextEncoder) -> None:

@@ -34,10 +34,7 @@ class FlagEmbeddingReranker(Pretrained):
             raise ModelError("FlagEmbedding computes in float32 or float16, not in bfloat16.")
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
-        """Shape (len(pairs),); all distinct pairs go to the library in one call, which sorts them by length itself.
-
-        ModelError where FlagEmbedding is not installed, or the checkpoint cannot be loaded.
-        """
+        """Shape (len(pairs),); all distinct pairs in one call of the library, which sorts them by length; ModelError without it."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         asked, places = distinct(pairs)

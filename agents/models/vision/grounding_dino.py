@@ -31,12 +31,8 @@ class GroundingDinoDetector(Pretrained):
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """See ``Detector.detect``; boxes are in pixels of the upright image and clipped to it.
 
-        ``Detection.phrase`` is the phrase that holds the words which the model found in the box, or those words themselves
-        where they belong to none.
-
-        Raises:
-            ValueError: An image cannot be decoded, or there is not one list of phrases for each image.
-            ModelError: The checkpoint cannot be loaded.
+        ``Detection.phrase`` is the phrase that holds the words which the model found in the box, or those words where they belong to none.
+        ValueError where an image cannot be decoded, or there is not one list of phrases for each.
         """
         if len(images) != len(phrases):
             raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")

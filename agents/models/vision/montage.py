@@ -18,13 +18,9 @@ _GAP = 4  # pixels around a picture
 
 
 def montage(pictures: Sequence[tuple[str, Image.Image]]) -> Image.Image:
-    """A white sheet of ``SIDE`` x ``SIDE`` pixels in RGB: the first picture above, as large as it can be, the others in a grid below.
+    """A white sheet of ``SIDE`` x ``SIDE`` pixels in RGB, labelled: the first picture above, as large as can be, the others in a grid.
 
-    Args:
-        pictures: At least one, each with the label that is written above it.
-
-    Raises:
-        ValueError: There is no picture, or one of them cannot be decoded.
+    ValueError where there is no picture, or one of them cannot be decoded.
     """
     if not pictures:
         raise ValueError("a sheet needs a picture")

@@ -27,12 +27,7 @@ MEAN_FILE = Path(__file__).with_name("object_embedding_mean.npy")
 
 
 class ObjectEmbedding:
-    """An ``ImageEncoder``.
-
-    Args:
-        network: Whose features are taken; its own if None.
-        centred: Whether the mean is taken away; False to make it.
-    """
+    """An ``ImageEncoder`` by the features of ``network`` (its own if None), the mean taken away unless it is to be made (``centred``)."""
 
     name = "efficientnet-lite2, objects"
 
@@ -41,10 +36,7 @@ class ObjectEmbedding:
         self._centred = centred
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
-        """Embeddings, float32, shape (len(images), 1280), each of length 1.
-
-        ValueError where an image cannot be decoded; ModelError where a package is not installed.
-        """
+        """Embeddings, float32, shape (len(images), 1280), each of length 1; errors as for ``EfficientNetLite2.encode``."""
         found = [self.embed(self.network.pixel_values([image])).cpu().numpy() for image in images]
         return np.concatenate(found) if found else np.zeros((0, FEATURES), dtype=np.float32)
 

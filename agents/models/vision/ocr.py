@@ -26,10 +26,7 @@ class RapidOcrReader:
     name = "rapidocr-ppocrv4"
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
-        """The lines of each image, top to bottom and left to right; none for an image that cannot be decoded.
-
-        ModelError where rapidocr-onnxruntime is not installed.
-        """
+        """The lines of each image, top to bottom and left to right; none for a broken image; ModelError without rapidocr-onnxruntime."""
         return [in_reading_order(self._read(image)) for image in images]
 
     def _read(self, image: Image.Image) -> list[TextLine]:

@@ -52,9 +52,7 @@ ones, whose distances are averaged. Tuned on the validation scenes of the mini s
 class SalientObjectDetector:
     """A ``Detector`` that needs no class list: up to ``MOST`` boxes of whatever stands out, best first.
 
-    Args:
-        network: The classifier whose maps are compared.
-        encoder: Tells how close a phrase is to the class names of a box; None: phrases change nothing.
+    ``encoder`` tells how close a phrase is to the class names of a box; None: phrases change nothing.
     """
 
     def __init__(self, network: EfficientNetLite2, encoder: TextEncoder | None = None) -> None:
@@ -65,12 +63,9 @@ class SalientObjectDetector:
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """See ``Detector.detect``; boxes are in pixels of the upright image, scores lie in 0..1 + ``BONUS``.
 
-        A picture without any contrast has no boxes. Phrases drop nothing: boxes that look like one of them come first and
-        carry it as ``phrase``; where no phrase fits best, ``phrase`` is "object".
-
-        Raises:
-            ValueError: An image cannot be decoded, or there is not one list of phrases for each image.
-            ModelError: A package of the classifier is not installed.
+        A picture without any contrast has no boxes. Phrases drop nothing: boxes that look like one come first and carry it as ``phrase``,
+        which is "object" where no phrase fits best. ValueError where an image cannot be decoded, or there is not one list of phrases for
+        each.
         """
         if len(images) != len(phrases):
             raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")
@@ -150,13 +145,9 @@ def _input_size(image: Image.Image) -> tuple[int, int]:
 
 
 def border_contrast(features: FloatArray) -> FloatArray:
-    """Distance of each cell to the border cells that are most like it.
+    """Root mean square distance per channel of each cell to the border cells that are most like it, shape (height, width).
 
-    Args:
-        features: Shape (channels, height, width); each channel is standardised over the map first.
-
-    Returns:
-        Root mean square distance per channel, shape (height, width); 0 everywhere for a map without any contrast.
+    ``features`` have shape (channels, height, width); each channel is standardised over the map first. 0 for a map without any contrast.
     """
     channels, height, width = features.shape
     cells = features.reshape(channels, -1).astype(np.float32)
