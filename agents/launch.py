@@ -70,7 +70,11 @@ class Launch:
     @classmethod
     def from_environment(cls) -> Launch:
         """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``); see ``read``."""
-        profile = os.environ.get("CRAG_PROFILE") or _default_profile()
+        profile = os.environ.get("CRAG_PROFILE")
+        if not profile:
+            import torch  # only an agent that is built needs it
+
+            profile = "gpu" if torch.cuda.is_available() else "embedded"
         return cls.read(os.environ.get("CRAG_PRESET", "best"), profile)
 
     @cached_property
@@ -129,9 +133,3 @@ class Launch:
         make: Callable[..., ModelRegistry] = registry or partial(ModelRegistry, replies=replies)
         ready = with_found_weights(self.profile.with_lora(self.settings.lora))
         return ModelSet(ready, self.cache, describe, domains=descriptions, registry=make)
-
-
-def _default_profile() -> str:
-    import torch  # imported here: only an agent that is built needs it
-
-    return "gpu" if torch.cuda.is_available() else "embedded"

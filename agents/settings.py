@@ -179,12 +179,6 @@ def _class(stage: str) -> type[Stage]:
         raise SettingsError(str(error)) from error
 
 
-def _stage_names() -> list[str]:
-    from agents.stage import stage_names
-
-    return stage_names()
-
-
 def _schema(tables: Sequence[Mapping[str, Any]]) -> type[Settings]:
     """``Settings`` with a field for the options of each stage that tables name, in their lists of stages or by a table of its own."""
     listed = [stages for table in tables if isinstance(stages := table.get("stages"), Sequence)]
@@ -194,7 +188,9 @@ def _schema(tables: Sequence[Mapping[str, Any]]) -> type[Settings]:
             try:
                 classes[name] = _class(name)
             except SettingsError as error:
-                raise SettingsError(_unknown(name, [*Settings.model_fields, *classes, *_stage_names()])) from error
+                from agents.stage import stage_names
+
+                raise SettingsError(_unknown(name, [*Settings.model_fields, *classes, *stage_names()])) from error
     return _extended(tuple(classes[name] for name in sorted(classes)))
 
 

@@ -32,8 +32,7 @@ _CALCULATION = re.compile(
     r"|\b(?:how much|what) (?:is|are|do|does|would|should|will)\b[^?.]*\b(?:altogether|all together|in total|come to|"
     r"the total(?=\W*$| on (?:this|the|my) ))\b"
     r"|\bwhat is the (?:area|volume|perimeter|circumference|hypotenuse) of (?:this|the) (?:[\w-]+ ){0,2}(?:triangle|circle|"
-    r"square|rectangle|shape|"
-    r"figure|cube|cylinder|cone|sphere|polygon|trapezoid|parallelogram|pyramid shown|prism)\b"
+    r"square|rectangle|shape|figure|cube|cylinder|cone|sphere|polygon|trapezoid|parallelogram|pyramid shown|prism)\b"
     r"|\bwhat is the (?:total|sum|result|product|difference) of (?:this|these|those|the (?:\w+ )?(?:numbers|prices|digits|"
     r"values|bill|receipt))\b",
     re.IGNORECASE,
@@ -41,8 +40,7 @@ _CALCULATION = re.compile(
 _VISIBLE = re.compile(
     r"(?<!\bin )\b(?:what|which) colou?rs? (?:is|are) (?:this|that|these|those|the|his|her|my|it|they)(?: [\w-]+){0,2}"
     r"(?: (?:on|in|at|next|to|of|with|behind|beside|near|shown)\b (?!(?:this|that|these|those) (?!picture|photo|"
-    r"image))(?!(?:autumn|winter|spring|summer|nature|japan)\b)"
-    r"[^?.]*)?\W*$"
+    r"image))(?!(?:autumn|winter|spring|summer|nature|japan)\b)[^?.]*)?\W*$"
     r"|\bcolou?rs? of (?:this|the|that|these|those|my|his|her) [\w-]+(?: [\w-]+)?\W*$|\bwhat is (?:he|she|it|the (?:man|woman|"
     r"person|child)) (?:wearing|holding|doing)\b"
     r"|\bhow many\b[^?.]*\b(?:(?:in|on) (?:the|this) (?:picture|photo|image|table|shelf|wall|plate|desk|floor|ground)"

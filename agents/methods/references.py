@@ -14,8 +14,7 @@ from agents.base_agent import Message
 
 _IMAGE = re.compile(
     r"\b(this|these|picture|photo|image|pictured|shown|in front of me|on the (left|right|top|bottom)|"
-    r"in the (middle|back|background|foreground)|"
-    r"(left|right|middle|bottom|top|left-hand|right-hand) one|here)\b",
+    r"in the (middle|back|background|foreground)|(left|right|middle|bottom|top|left-hand|right-hand) one|here)\b",
     re.IGNORECASE,
 )
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
@@ -104,17 +103,10 @@ def _antecedent(query: str, answer: str, topic: str | None) -> str | None:
 def _replace(pattern: re.Pattern[str], query: str, name: str) -> str:
     def put(match: re.Match[str]) -> str:
         word = match.group().lower()
-        return (
-            f"{name}'s"
-            if word in ("his", "its", "their") or (word == "her" and _possessive(query, match.end()))
-            else name
-        )
+        owns = word in ("his", "its", "their") or (word == "her" and re.match(r"\s+[a-z]", query[match.end() :]))
+        return f"{name}'s" if owns else name
 
     return pattern.sub(put, query, count=1)
-
-
-def _possessive(query: str, end: int) -> bool:
-    return re.match(r"\s+[a-z]", query[end:]) is not None
 
 
 def _step(query: str, last_answer: str, before: Resolved) -> Resolved:

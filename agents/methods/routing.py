@@ -32,8 +32,7 @@ _IGNORANCE = re.compile(
 _FAILURE = re.compile(
     r"\bas an ai\b|\blanguage model\b|\bi'?m sorry\b|\bi apologi[sz]e\b|\bcan(?:'t|not) (?:assist|help)\b"
     r"|\b(?:please |should |could |can )(?:check|consult|visit|refer to|look up|search)\b"
-    r"|\bsearch(?:ing)? (?:online|the internet|the web)\b"
-    r"|<[a-z_ ]{3,40}>",
+    r"|\bsearch(?:ing)? (?:online|the internet|the web)\b|<[a-z_ ]{3,40}>",
     re.IGNORECASE,
 )
 _SPECULATION = re.compile(

@@ -44,12 +44,8 @@ class EfficientNetImageModel:
 
     def __init__(self, device: str = "cpu") -> None:
         self.network = EfficientNetLite2(device=device)
+        self.device = self.network.device
         self._embedding = ObjectEmbedding(self.network)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network runs."""
-        return self.network.device
 
     def get_image_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Embeddings, shape (n, 1280); the organiser brings them to length 1."""

@@ -64,7 +64,11 @@ def open_pipeline(
         web_hf_dataset_tag=tags.get(web_index or ""),
     )
     if image_model == EFFICIENTNET:
-        _see_with_efficientnet(pipeline)
+        # Only attributes of this one instance change.
+        model = EfficientNetImageModel(str(pipeline.device))
+        processor = EfficientNetImageProcessor(model)
+        pipeline.image_model, pipeline.image_processor = model, processor
+        pipeline.crag_image_kg.emb_model, pipeline.crag_image_kg.processor = model, processor
     else:
         tensor_image_features(pipeline.image_model)
     for dataset_id, revision in served.items():
@@ -108,14 +112,6 @@ def _construct(**arguments: Any) -> Any:
         chatter.set_verbosity(verbosity)
     _log.debug("the organiser's pipeline says: %s", said.getvalue().strip())
     return pipeline
-
-
-def _see_with_efficientnet(pipeline: Any) -> None:
-    """Put EfficientNet where the pipeline keeps CLIP; only attributes of this one instance change."""
-    model = EfficientNetImageModel(str(pipeline.device))
-    processor = EfficientNetImageProcessor(model)
-    pipeline.image_model, pipeline.image_processor = model, processor
-    pipeline.crag_image_kg.emb_model, pipeline.crag_image_kg.processor = model, processor
 
 
 def _check_model(pipeline: Any, dataset_id: str, snapshot: Path) -> None:

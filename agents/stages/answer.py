@@ -24,8 +24,7 @@ class Answer(Stage):
     options: Options
     fills = ("candidate", "shown")
     kind = "answers"
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
 
     def prompts(self) -> tuple[str, ...]:
         """With evidence and without."""

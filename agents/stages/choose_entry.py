@@ -13,8 +13,7 @@ from agents.turn import Turn
 class ChooseEntry(Stage):
     """The entry that picture and text together point to: the model looks at all of them; both scores where it names none."""
 
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
     templates = ("entry_choice",)
     picture_notes = frozenset({"entity", "chosen"})

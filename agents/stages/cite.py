@@ -52,8 +52,7 @@ class Cite(Stage):
     fills = ("cited",)
     model_roles = ("reranker",)
     kind = "verifies"
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``cited`` of the turns that have an answer."""

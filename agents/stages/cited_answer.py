@@ -31,8 +31,7 @@ class CitedAnswer(Stage):
     options: Options
     fills = ("candidate",)
     kind = "answers"
-    least_seconds = 2.0
-    wanted_seconds = 4.0
+    least_seconds, wanted_seconds = 2.0, 4.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the method."""

@@ -77,8 +77,7 @@ class CoherenceStage(Stage):
     Options = CoherenceOptions
     options: CoherenceOptions
     fills = ("coherent",)
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def roles(self) -> tuple[str, ...]:
         """The encoder, and what finds names for the graph."""

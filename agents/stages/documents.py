@@ -32,8 +32,7 @@ class DocumentsStage(Stage):
     fills = ("ranked",)
     model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most K documents for each query, each once, best first."""
@@ -51,13 +50,10 @@ class DocumentsStage(Stage):
             if score == score:  # no NaN
                 lists[id(turn)].setdefault(query, []).append(chunk.scored(float(score)))
         for turn in turns:
-            best = [sorted(found, key=_by_score)[: options.k] for found in lists[id(turn)].values()]
+            found = lists[id(turn)].values()
+            best = [sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))[: options.k] for chunks in found]
             fused = fuse(best, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
             turn.ranked = tuple(chunk for chunk, _ in fused)
             modalities = [modality_of(chunk) for chunk in turn.ranked]
             counts = {"text": modalities.count("text"), "image": modalities.count("image")}
             turn.note(**counts, evidence=evidence_for_trace(turn.ranked))
-
-
-def _by_score(chunk: Evidence) -> float:
-    return -(chunk.score or 0.0)

@@ -11,8 +11,7 @@ from agents.turn import Turn
 class DomainRouter(Stage):
     """A classifier of question and picture: a trained head, or zero-shot from the descriptions in ``prompts/domains/``."""
 
-    least_seconds = 0.3
-    wanted_seconds = 0.6
+    least_seconds, wanted_seconds = 0.3, 0.6
     fills = ("domain",)
     model_roles = ("domain_classifier",)
 

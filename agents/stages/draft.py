@@ -71,8 +71,7 @@ class DraftStage(Stage):
     fills = ("draft",)
     templates = ("draft",)
     when_short = "no examples"
-    least_seconds = 2.0
-    wanted_seconds = 4.0
+    least_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""

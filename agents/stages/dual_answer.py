@@ -31,8 +31,7 @@ class DualAnswer(Stage):
     fills = ("candidate", "parametric", "shown")
     templates = ("answer_with_evidence", "answer_without_evidence")
     kind = "answers"
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""

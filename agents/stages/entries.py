@@ -37,8 +37,7 @@ class EntriesStage(Stage):
     model_roles = ("reranker",)
     when_short = f"{_ENTRIES_WHEN_SHORT} entries, nothing fetched"
     picture_notes = frozenset({"entries"})
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def pictures(self) -> int:
         """A prompt shows those of all entries."""

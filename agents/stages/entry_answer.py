@@ -12,8 +12,7 @@ from agents.turn import Turn
 class EntryAnswer(Stage):
     """The chat model, from text and picture of the chosen entry; one batched call."""
 
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)
     templates = ("entry_answer",)
     kind = "answers"

@@ -34,8 +34,7 @@ class EvidenceStage(Stage):
     options: Options
     fills = ("evidence",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds = 0.2
-    wanted_seconds = 0.4
+    least_seconds, wanted_seconds = 0.2, 0.4
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""

@@ -16,8 +16,7 @@ from agents.turn import Candidate, Turn
 class FourStepsStage(Stage):
     """All of CoRe-MMRAG in one prompt: own answer, choice of an entry, answer from it, and which of both is given."""
 
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
     templates = ("four_steps",)
     kind = "answers"

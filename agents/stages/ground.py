@@ -26,8 +26,7 @@ class Ground(Stage):
         least_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
 
     options: Options
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
     fills = ("regions",)
     model_roles = ("detector",)
     when_short = f"{_BOXES_WHEN_SHORT} box"

@@ -10,7 +10,6 @@ from pydantic import Field
 from agents.methods.fusion import fuse
 from agents.models.base import Detection
 from agents.models.vision.boxes import crop, squares, suppress
-from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
@@ -38,8 +37,7 @@ class ImageSearch(Stage):
     fills = ("views", "image_hits", "entity", "entity_score")
     when_short = f"{_CROPS_WHEN_SHORT} crop"
     picture_notes = frozenset({"hits", "entity"})
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
@@ -70,7 +68,14 @@ class ImageSearch(Stage):
             named = next((hit for hit in turn.image_hits if hit.entities), None)
             if named is not None and named.score >= options.min_score:
                 turn.entity, turn.entity_score = named.entities[0], named.score
-            hits = hits_for_trace(turn.image_hits)
+            hits = [
+                {
+                    "name": ", ".join(entity.name for entity in hit.entities),
+                    "score": round(hit.score, 4),
+                    "url": hit.url,
+                }
+                for hit in turn.image_hits
+            ]
             turn.note(hits=hits, entity=turn.entity_name, search_error=errors.get(id(turn)))
 
     def _crops(self, turn: Turn, short: bool) -> Sequence[Detection]:
@@ -79,11 +84,3 @@ class ImageSearch(Stage):
             return turn.regions[: _CROPS_WHEN_SHORT if short else None]
         grid = [Detection(box, "", 0.0) for box in squares(*turn.image.size, self.options.scales)]
         return suppress([*turn.regions, *grid], _MOST_OVERLAP)[: self.options.crops]
-
-
-def hits_for_trace(hits: Sequence[ImageHit]) -> list[dict[str, object]]:
-    """Image hits as the trace shows them."""
-    return [
-        {"name": ", ".join(entity.name for entity in hit.entities), "score": round(hit.score, 4), "url": hit.url}
-        for hit in hits
-    ]

@@ -27,8 +27,7 @@ class KnowledgeStage(Stage):
     options: Options
     fills = ("knowledge",)
     templates = ("knowledge_extraction",)
-    least_seconds = 2.0
-    wanted_seconds = 4.0
+    least_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words.

@@ -33,8 +33,7 @@ class Objects(Stage):
     options: Options
     fills = ("target",)
     picture_notes = frozenset({"objects"})
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that lists objects and chooses one."""

@@ -12,8 +12,7 @@ from agents.turn import Turn
 class ParametricAnswer(Stage):
     """The chat model, without any evidence; one batched call."""
 
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric",)
     templates = ("parametric_answer",)
 

@@ -78,7 +78,7 @@ class Queries(Stage):
                 image=turn.image,
                 question=turn.question,
                 reasoning=turn.draft.reasoning if turn.draft else "",
-                entity=self._sure(turn),
+                entity=turn.entity_name if options.fuse_entity and turn.entity_score >= options.min_score else None,
                 names=self._recognised(turn),
                 most=options.most,
             )
@@ -93,11 +93,6 @@ class Queries(Stage):
             turn.queries = _unique(
                 [*turn.queries, *found] if options.keep_question else found or turn.queries, options.most
             )
-
-    def _sure(self, turn: Turn) -> str | None:
-        """The name of the entity, where it may stand in a query."""
-        named = self.options.fuse_entity and turn.entity_score >= self.options.min_score
-        return turn.entity_name if named else None
 
     def _recognised(self, turn: Turn) -> tuple[str, ...]:
         """Names of what the pictures found show, from the cosine ``names`` on, best first, each once."""

@@ -28,8 +28,7 @@ class Relevance(Stage):
     fills = ("ranked",)
     templates = ("context_relevance",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds = 1.0
-    wanted_seconds = 3.0
+    least_seconds, wanted_seconds = 1.0, 3.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``; a turn none of whose chunks was judged keeps its ranking."""

@@ -39,8 +39,7 @@ class Rerank(Stage):
     fills = ("ranked",)
     model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most k chunks that reach the threshold, best first; those of several objects in turn."""

@@ -21,12 +21,6 @@ _NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
 _trained = lru_cache(maxsize=4)(TrainedRouter.load)
 
 
-def rule_flags(question: str) -> tuple[bool, bool]:
-    """Whether a question needs external knowledge, and whether it asks for the present, by its words."""
-    kind = question_kind(question)
-    return not kind.self_contained, kind.now
-
-
 def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
     """The two flags of a reply to ``prompts/query_flags.j2``; None where one is not said.
 
@@ -71,7 +65,8 @@ class RouteStage(Stage):
         for turn in turns:
             features = trace_features(turn.question, turn.draft, turn.domain)
             turn.route = choose(features)
-            turn.needs_external, turn.real_time = rule_flags(turn.question)
+            kind = question_kind(turn.question)
+            turn.needs_external, turn.real_time = not kind.self_contained, kind.now
             turn.note(route=turn.route, features=features.as_dict())
         if self.options.flags == "model":
             self._ask(turns, context)

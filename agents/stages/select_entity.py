@@ -105,8 +105,7 @@ class SelectEntity(Stage):
     options: Options
     fills = ("entity", "entity_score", "entities")
     picture_notes = frozenset({"entity", "entities"})
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that chooses."""

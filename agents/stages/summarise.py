@@ -12,8 +12,7 @@ from agents.turn import Turn, with_image
 class Summarise(Stage):
     """One sentence on the picture with the question in mind, for searches and rerankers (CRUISE); one batched call."""
 
-    least_seconds = 2.0
-    wanted_seconds = 4.0
+    least_seconds, wanted_seconds = 2.0, 4.0
     fills = ("summary",)
     templates = ("image_summary",)
     picture_notes = frozenset({"summary"})

@@ -47,8 +47,7 @@ class ToolRouter(Stage):
     Options = ToolOptions
     options: ToolOptions
     fills = ("tools",)
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that decides."""

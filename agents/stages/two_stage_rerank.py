@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 from pydantic import Field
 
 from agents.methods.chunk_scores import ToScore, best_scores
-from agents.models.base import MultimodalPair, MultimodalReranker
+from agents.models.base import MultimodalPair, MultimodalReranker, Reranker
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import evidence_for_trace
 from agents.turn import Evidence, Turn
@@ -49,8 +50,7 @@ class TwoStageRerank(Stage):
     options: TwoStageOptions
     fills = ("ranked",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks, {_FINE_WHEN_SHORT} of them to the fine stage"
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
 
     def roles(self) -> tuple[str, ...]:
         """The rerankers that are run."""
@@ -63,10 +63,11 @@ class TwoStageRerank(Stage):
         if context.short:
             options = options.model_copy(update={"k1": min(options.k1, _FINE_WHEN_SHORT)})
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
-        coarse = best_scores(everything, _asked, self._coarse(context) if options.coarse else _indifferent)
+        asked = attrgetter("asked")
+        coarse = best_scores(everything, asked, self._coarse(context) if options.coarse else _indifferent)
         left = [(turn, coarse_cut(scored, options)) for turn, scored in coarse]
         chunks = [(turn, [chunk for chunk, _ in kept]) for turn, kept in left]
-        fine = best_scores(chunks, _asked, self._fine(context) if options.fine else _indifferent)
+        fine = best_scores(chunks, asked, _scores_of(context.models.fine_reranker) if options.fine else _indifferent)
         for (turn, kept), (_, scored) in zip(left, fine, strict=True):
             both = [(chunk, first, second) for (chunk, first), (_, second) in zip(kept, scored, strict=True)]
             turn.ranked = fine_cut(both, options)
@@ -79,15 +80,11 @@ class TwoStageRerank(Stage):
             return lambda items: model.score_multimodal(
                 [MultimodalPair(item.question, item.turn.image, item.pair[1]) for item in items]
             )
-        return lambda items: model.score([item.pair for item in items])
-
-    @staticmethod
-    def _fine(context: Context) -> Score:
-        return lambda items: context.models.fine_reranker.score([item.pair for item in items])
+        return _scores_of(model)
 
 
-def _asked(turn: Turn) -> Sequence[str]:
-    return turn.asked
+def _scores_of(model: Reranker) -> Score:
+    return lambda items: model.score([item.pair for item in items])
 
 
 def _indifferent(items: Sequence[ToScore]) -> list[float]:

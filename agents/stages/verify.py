@@ -48,8 +48,7 @@ class Verify(Stage):
     options: VerifyOptions
     fills = ("verification",)
     kind = "verifies"
-    least_seconds = 1.0
-    wanted_seconds = 2.0
+    least_seconds, wanted_seconds = 1.0, 2.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that judges."""

@@ -30,8 +30,7 @@ class WebSearch(Stage):
     options: Options
     fills = ("web_hits",)
     when_short = f"{_QUERIES_WHEN_SHORT} query"
-    least_seconds = 0.5
-    wanted_seconds = 1.0
+    least_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""

@@ -100,19 +100,15 @@ def neutral(text: str, *, citations: bool = True) -> str:
     if citations:
         text = _FAKE_CITATION.sub("", text)
     text = _ROLE_LINE.sub(_plain_header, text)
-    return _without_orders(text) if _mentions_orders(text) else text
+    lowered = _folded(text)
+    # The words without which no order is given; next to no cost.
+    return _without_orders(text) if any(word in lowered for word in _WORDS) else text
 
 
 def _plain_header(line: re.Match[str]) -> str:
     """A header as plain words; the end of its line stays, or it would run into the next."""
     before, _, header, kind, end = line.groups()
     return f"{before}{header}{kind} -" + ("\n" if end == "\n" else "")
-
-
-def _mentions_orders(text: str) -> bool:
-    """Whether any of the words is there without which no order is given; next to no cost."""
-    lowered = _folded(text)
-    return any(word in lowered for word in _WORDS)
 
 
 def _without_orders(text: str) -> str:

@@ -47,8 +47,7 @@ _REFUSES = re.compile(
             rf"i'm (?:not able|unable) to (?:\w+ )?{_ABLE}\b",
             r"i(?:'m| am) (?:not (?:\w+ )?(?:sure|certain|aware|familiar|confident)|unsure|uncertain)\b",
             r"i (?:do not|don't) (?:\w+ )?(?:have|see|find|recogni[sz]e) (?:\w+ )?(?:enough|sufficient|any|access|"
-            r"information|details|evidence|"
-            r"the (?:\w+ )?(?:information|answer|evidence|details?))\b",
+            r"information|details|evidence|the (?:\w+ )?(?:information|answer|evidence|details?))\b",
             r"i (?:do not|don't) (?:\w+ )?recogni[sz]e\b",
             r"i (?:would|will|'d) need (?:more|further|additional)\b",
             r"i have no (?:\w+ )?(?:information|idea|way|knowledge|evidence|access)\b",
@@ -69,15 +68,13 @@ _REFUSES = re.compile(
             rf"{_GIVEN}{_PICTURE} {_ASIDE}(?:contains?|gives?|provides?|shows?|offers?) no (?:\w+ )?(?:information|details?|"
             rf"evidence|clues?|indication)",
             r"there (?:is|was|are|were|'s) (?:no|not (?:enough|sufficient|any)|insufficient) (?:\w+ )?(?:information|"
-            r"evidence|mention|indication|"
-            r"way|details?|data|context|answer|clues?|reference)\b",
+            r"evidence|mention|indication|way|details?|data|context|answer|clues?|reference)\b",
             r"(?:no|not enough|insufficient) (?:\w+ )?(?:information|evidence|details?|data|context)(?: \w+){0,4} "
             r"(?:is|are|was|were|available|provided|given|found|to)\b",
             r"(?:more|further|additional) (?:information|details?|data|context) (?:is|are|would be) (?:needed|required|necessary)\b",
             r"[^.,;]{1,80} (?:can ?not|can't|could not|couldn't) be (?:\w+ )?(?:determined|identified|found|answered|known|verified|"
             r"confirmed|established|ascertained|inferred|discerned|told)(?:$|[.,;!]| (?:from|based on|with|using|in|by|"
-            r"without|given|on|because|"
-            r"as|since|solely)\b)",
+            r"without|given|on|because|as|since|solely)\b)",
             rf"[^.,;]{{1,80}} (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|"
             rf"visible|available|"
             rf"included|indicated|identifiable|clear|known|discussed|addressed|present)(?: \w+)? (?:in|from|by|on|within|based on) "

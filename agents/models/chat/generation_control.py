@@ -44,7 +44,7 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
     def __init__(self, requests: Sequence[ChatRequest], masks: Sequence[SchemaMask | None] = ()) -> None:
         self._requests = tuple(requests)
         self._masks = tuple(masks) or (None,) * len(self._requests)
-        self._generators = [_generator(request.seed) for request in requests]
+        self._generators = [torch.Generator().manual_seed(request.seed or 0) for request in requests]
         self.chosen: list[int] = []
         self.logprobs: list[float] = []
         self.openings: list[dict[int, float]] | None = None
@@ -131,9 +131,3 @@ def cut_at_stop(text: str, stops: Sequence[str]) -> str:
     """The text up to the first of the stop strings."""
     ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
     return text[: min(ends)] if ends else text
-
-
-def _generator(seed: int | None) -> torch.Generator:
-    generator = torch.Generator()
-    generator.manual_seed(0 if seed is None else seed)
-    return generator

@@ -32,9 +32,8 @@ class Int8Linear(nn.Module):
         scale = (weight.abs().amax(dim=1) / weight_levels()).clamp_min(_LEAST_SCALE)
         rounded = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "torch.quantize_per_tensor", UserWarning
-            )  # deprecated, without a successor for FBGEMM
+            # Deprecated, without a successor for FBGEMM.
+            warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
             shared_zero = torch.zeros(len(scale), dtype=torch.int64)
             packable = torch._make_per_channel_quantized_tensor(rounded, scale.double(), shared_zero, 0)
         # FBGEMM: for few rows, as in decoding, twice as fast as oneDNN.

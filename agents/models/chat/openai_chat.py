@@ -126,9 +126,8 @@ class OpenAIChat:
     async def _answer(self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, job: _Job, deadline: Deadline) -> None:
         request, partial = job.request, job.partial
         try:
-            messages = [
-                message_body(message) for message in checked_messages(request, self.name, True, self._max_image_side)
-            ]
+            checked = checked_messages(request, self.name, True, self._max_image_side)
+            messages = [message_body(message) for message in checked]
         except ModelError as error:
             job.done = ChatReply("", "error", error=str(error))
             return
@@ -181,9 +180,8 @@ class OpenAIChat:
             stream = await create(model=self.name, messages=messages, stream=True, **settings)
             async with stream:
                 async for chunk in stream:
-                    for choice in (getattr(chunk, "choices", None) or ())[
-                        :1
-                    ]:  # none where a chunk tells the usage or keeps alive
+                    # A chunk that tells the usage or keeps alive has none.
+                    for choice in (getattr(chunk, "choices", None) or ())[:1]:
                         partial.take(choice.model_dump(warnings=False))
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise ModelError(
@@ -198,9 +196,8 @@ class OpenAIChat:
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             raise _RefusedError(f"The server refuses the request: {self._clean(error)}") from None
         except openai.APIStatusError as error:
-            kind = (
-                _TransientError if error.status_code in (408, 409, 429) or error.status_code >= 500 else _RefusedError
-            )
+            transient = error.status_code in (408, 409, 429) or error.status_code >= 500
+            kind = _TransientError if transient else _RefusedError
             raise kind(f"The server answers {error.status_code}: {self._clean(error)}") from None
         except Exception as error:  # noqa: BLE001 - the transport below the client raises errors of its own on broken streams
             raise _TransientError(f"The connection failed ({type(error).__name__}): {self._clean(error)}") from None

@@ -126,15 +126,11 @@ class CachedReplies:
         keys: list[str | None] = []
         for request in requests:
             try:
-                keys.append(request_key(self._identity, request, pictures) if is_deterministic(request) else None)
+                deterministic = request.temperature == 0.0 or request.seed is not None
+                keys.append(request_key(self._identity, request, pictures) if deterministic else None)
             except ValueError:  # the model says what is wrong with the picture
                 keys.append(None)
         return keys
-
-
-def is_deterministic(request: ChatRequest) -> bool:
-    """Whether the same request gets the same reply: greedy decoding, or sampling with a seed."""
-    return request.temperature == 0.0 or request.seed is not None
 
 
 def request_key(model: str, request: ChatRequest, pictures: dict[int, str] | None = None) -> str:
