@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
@@ -30,6 +30,7 @@ STAGES = Path(__file__).resolve().parent / "stages"
 PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of several pictures
 
 Kind = Literal["ordinary", "answers", "verifies"]
+Cosine = Annotated[float, Field(ge=-1, le=1)]
 
 
 class StageError(ValueError):

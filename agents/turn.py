@@ -258,6 +258,12 @@ class Turn:
         question = self.naming(self.shown_entities(least)) if entity else self.question
         return f"{question} {self.summary}" if summary and self.summary else question
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """What any prompt may show of the turn, as arguments of ``Prompt.request``."""
+        asked: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
+        return {**asked, "entity": self.entity_name, "evidence": self.shown}
+
     def choose(self, index: int) -> None:
         """Settle on an entry; what it shows is the entity that the question is taken to be about."""
         self.chosen = self.entries[index]

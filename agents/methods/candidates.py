@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 from agents.methods.first_token import idk_probability
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
+from agents.texts.refusals import refuses
 from agents.texts.replies import labelled, was_cut, whole_sentences
 from agents.texts.text import one_line
-from agents.turn import IDK, Candidate, Draft
+from agents.turn import IDK, Candidate, Draft, Turn
 
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
@@ -33,6 +35,12 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
         text = "" if reason is not None else _PREAMBLE.sub("", said)
     candidate = candidate_from(reply, text, begins=begins)
     return candidate and dataclasses.replace(candidate, reasoning=one_line(reason or ""))
+
+
+def answered(turns: Sequence[Turn]) -> list[tuple[Turn, Candidate]]:
+    """The turns whose candidate asserts anything, with it."""
+    held = ((turn, turn.candidate) for turn in turns)
+    return [(turn, candidate) for turn, candidate in held if candidate is not None and not refuses(candidate.text)]
 
 
 def candidate_of_draft(draft: Draft) -> Candidate:

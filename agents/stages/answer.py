@@ -41,18 +41,7 @@ class Answer(Stage):
                 turn.candidate = candidate_of_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)
         asked = [turn for turn in turns if turn.candidate is None]
-        requests = []
-        for turn in asked:
-            prompt = with_evidence if turn.shown else without
-            requests.append(
-                prompt.request(
-                    image=turn.image,
-                    question=turn.question,
-                    history=turn.history,
-                    entity=turn.entity_name,
-                    evidence=turn.shown,
-                )
-            )
+        requests = [(with_evidence if turn.shown else without).request(**turn.values) for turn in asked]
         replies = context.ask(with_evidence, requests)
         for turn, reply in zip(asked, replies, strict=True):
             if reply.finish_reason == "error":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.methods.knowledge_conflict import says_something
+from agents.methods.candidates import answered
 from agents.methods.verification_chain import parse_chain
 from agents.stage import Context, Stage
 from agents.turn import Turn
@@ -23,28 +23,15 @@ class VerificationChain(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""
-        concerned = [
-            (turn, turn.candidate.text)
-            for turn in turns
-            if turn.candidate is not None and says_something(turn.candidate.text)
-        ]
+        concerned = answered(turns)
         prompt = context.prompts["chain_of_verification"]
-        requests = [
-            prompt.request(image=turn.image, question=turn.question, evidence=turn.shown, answer=answer)
-            for turn, answer in concerned
-        ]
+        requests = [prompt.request(**turn.values, answer=candidate.text) for turn, candidate in concerned]
         replies = context.ask(prompt, requests)
         for (turn, _), reply in zip(concerned, replies, strict=True):
-            if reply.finish_reason != "error":
-                turn.chain = parse_chain(reply.text)
-                turn.note(
-                    cov_confidence=turn.chain.confidence,
-                    reasoning=turn.chain.reasoning,
-                    findings=[
-                        f"{finding.question}: {'supported' if finding.supported else 'unsupported'}"
-                        for finding in turn.chain.findings
-                    ],
-                    finish_reason=reply.finish_reason,
-                )
-            else:
+            if reply.finish_reason == "error":
                 turn.note(error=reply.error)
+                continue
+            chain = turn.chain = parse_chain(reply.text)
+            found = [f"{it.question}: {'supported' if it.supported else 'unsupported'}" for it in chain.findings]
+            turn.note(cov_confidence=chain.confidence, reasoning=chain.reasoning, findings=found)
+            turn.note(finish_reason=reply.finish_reason)

@@ -37,8 +37,7 @@ class ChooseEntry(Stage):
         prompt = context.prompts["entry_choice"]
         requests = [
             prompt.request(
-                **context.show(turn.image, lettered(turn.entries)),
-                question=turn.question,
+                **{**turn.values, **context.show(turn.image, lettered(turn.entries))},
                 entries=turn.entries,
                 letters=LETTERS,
             )

@@ -9,6 +9,7 @@ from typing import Literal
 import sentencex
 from pydantic import Field
 
+from agents.methods.candidates import answered
 from agents.methods.citations import (
     MOST_DOCUMENTS,
     CitedSentence,
@@ -19,10 +20,9 @@ from agents.methods.citations import (
     said_once,
     stands_in,
 )
-from agents.methods.knowledge_conflict import says_something
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of, passage_of
-from agents.turn import Candidate, Evidence, Turn
+from agents.turn import Evidence, Turn
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,6 @@ class Answered:
     """A turn whose answer can be checked: its sentences and the documents, numbered from 1."""
 
     turn: Turn
-    candidate: Candidate
     sentences: tuple[CitedSentence, ...]
     documents: tuple[Evidence, ...]
 
@@ -58,67 +57,45 @@ class Cite(Stage):
         """Fill ``cited`` of the turns that have an answer."""
         options = self.options
         concerned = [
-            Answered(
-                turn, turn.candidate, said_once(parse_cited(turn.candidate.text)), turn.best_evidence(MOST_DOCUMENTS)
-            )
-            for turn in turns
-            if turn.candidate is not None and says_something(turn.candidate.text)
+            Answered(turn, sentences, turn.best_evidence(MOST_DOCUMENTS))
+            for turn, candidate in answered(turns)
+            if (sentences := said_once(parse_cited(candidate.text)))
         ]
-        concerned = [answered for answered in concerned if answered.sentences]
         scores = self._scores(concerned, context)
-        for answered in concerned:
+        for one in concerned:
+            turn, numbered = one.turn, list(enumerate(one.documents, start=1))
             support = [
-                {
-                    number: supported(sentence, answered, document, scores)
-                    for number, document in enumerate(answered.documents, start=1)
-                }
-                for sentence in answered.sentences
+                {number: supported(sentence, one, document, scores) for number, document in numbered}
+                for sentence in one.sentences
             ]
-            checked = check(answered.sentences, support, threshold=options.threshold, attribute=options.attribute)
-            answered.turn.cited = tuple(
-                sentence for sentence in checked if sentence.citations or options.unsupported == "keep"
-            )
-            answered.turn.note(
-                cited=" ".join(marked(sentence) for sentence in answered.turn.cited),
+            checked = check(one.sentences, support, threshold=options.threshold, attribute=options.attribute)
+            turn.cited = tuple(each for each in checked if each.citations or options.unsupported == "keep")
+            turn.note(
+                cited=" ".join(marked(sentence) for sentence in turn.cited),
                 documents=[
-                    {
-                        "number": number,
-                        "modality": modality_of(document),
-                        "title": document.title,
-                        "text": document.text,
-                        "url": document.url,
-                    }
-                    for number, document in enumerate(answered.documents, start=1)
+                    {"number": number, "modality": modality_of(it), "title": it.title, "text": it.text, "url": it.url}
+                    for number, it in numbered
                 ],
-                generated=[
-                    {"text": sentence.text, "citations": list(sentence.citations)} for sentence in answered.sentences
-                ],
+                generated=[{"text": each.text, "citations": list(each.citations)} for each in one.sentences],
                 sentences=[
                     {
                         "text": sentence.text,
                         "citations": list(sentence.citations),
-                        "given": sentence in answered.turn.cited,
+                        "given": sentence in turn.cited,
                         "found": sentence.found,
                         "support": [round(scores_of[number], 4) for number in sentence.citations],
                         "dropped": [f"[{item.number}] {item.fault}" for item in sentence.dropped],
                     }
                     for sentence, scores_of in zip(checked, support, strict=True)
                 ],
-                abstained=len(checked) - len(answered.turn.cited),
+                abstained=len(checked) - len(turn.cited),
             )
 
     @staticmethod
     def _scores(concerned: Sequence[Answered], context: Context) -> Mapping[tuple[str, str], float]:
         """What the reranker says of each distinct pair of a sentence and a part of a document."""
-        pairs = list(
-            dict.fromkeys(
-                (sentence.text, part)
-                for answered in concerned
-                for sentence in answered.sentences
-                for document in answered.documents
-                for part in parts(document)
-            )
-        )
+        together = ((one.sentences, parts(document)) for one in concerned for document in one.documents)
+        pairs = list(dict.fromkeys((each.text, part) for said, read in together for each in said for part in read))
         if not pairs:
             return {}
         return dict(zip(pairs, (float(score) for score in context.models.reranker.score(pairs)), strict=True))
@@ -133,7 +110,7 @@ def parts(document: Evidence) -> list[str]:
 
 
 def supported(
-    sentence: CitedSentence, answered: Answered, document: Evidence, scores: Mapping[tuple[str, str], float]
+    sentence: CitedSentence, one: Answered, document: Evidence, scores: Mapping[tuple[str, str], float]
 ) -> float:
     """How far a document supports a sentence.
 
@@ -142,6 +119,6 @@ def supported(
     whole = passage_of(document)
     if stands_in(sentence.text, whole):
         return 1.0
-    if not figures_supported(sentence.text, [whole, answered.turn.question]):
+    if not figures_supported(sentence.text, [whole, one.turn.question]):
         return 0.0
     return max((score for part in parts(document) if (score := scores[sentence.text, part]) == score), default=0.0)

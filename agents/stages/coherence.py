@@ -221,14 +221,9 @@ def _search_images(pools: Sequence[Pool], context: Context, options: CoherenceOp
     for pool, results in zip(pools, found, strict=True):
         pool.add(list(pictures(results.hits, pool.turn)))
         named = [(entity, hit) for hit in results.hits for entity in hit.entities]
-        pool.add(
-            [
-                Item(chunk, "table")
-                for entity, hit in named
-                for chunk in each_once(list(attribute_chunks(entity, hit, options, cut)))
-                if chunk.key != "name"  # the picture's own sentence says it
-            ]
-        )
+        cuts = (each_once(list(attribute_chunks(entity, hit, options, cut))) for entity, hit in named)
+        # The picture's own sentence says the name.
+        pool.add([Item(chunk, "table") for chunks in cuts for chunk in chunks if chunk.key != "name"])
         if results.error is not None:
             pool.turn.note(image_search_error=results.error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.methods.knowledge_conflict import says_something
+from agents.methods.candidates import answered
 from agents.stage import Context, Stage
 from agents.texts.replies import yes_or_no
 from agents.turn import Turn
@@ -20,19 +20,10 @@ class Consistency(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``consistent`` of the turns that have an answer from the evidence and one without it."""
-        concerned = [
-            (turn, turn.candidate.text, turn.parametric.text)
-            for turn in turns
-            if turn.candidate is not None and turn.parametric is not None and says_something(turn.candidate.text)
-        ]
+        both = [(turn, turn.parametric, found) for turn, found in answered(turns) if turn.parametric is not None]
         prompt = context.prompts["consistency_judge"]
-        requests = [
-            prompt.request(
-                image=turn.image, question=turn.question, evidence=turn.shown, first=without, second=with_evidence
-            )
-            for turn, with_evidence, without in concerned
-        ]
+        requests = [prompt.request(**turn.values, first=own.text, second=found.text) for turn, own, found in both]
         replies = context.ask(prompt, requests)
-        for (turn, _, _), reply in zip(concerned, replies, strict=True):
+        for (turn, _, _), reply in zip(both, replies, strict=True):
             turn.consistent = yes_or_no(reply.text) if reply.finish_reason != "error" else None
             turn.note(judge=reply.text, error=reply.error, consistent=turn.consistent)

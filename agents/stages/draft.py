@@ -77,23 +77,17 @@ class DraftStage(Stage):
         """Fill ``draft``."""
         domains = load_domains()
         prompt = context.prompts["draft"]
+        most = {
+            "most_examples": 0 if context.short else self.options.examples,
+            "most_steps": self.options.most_steps,
+        }
+        known = [domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN]) for turn in turns]
         requests = [
-            prompt.request(
-                image=turn.image,
-                question=turn.question,
-                domain=domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN]),
-                most_examples=0 if context.short else self.options.examples,
-                most_steps=self.options.most_steps,
-            )
-            for turn in turns
+            prompt.request(**turn.values, domain=domain, **most) for turn, domain in zip(turns, known, strict=True)
         ]
         replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             if reply.finish_reason != "error":
                 turn.draft = parse_draft(reply, self.options.most_steps)
-            turn.note(
-                steps=list(turn.draft.steps) if turn.draft else [],
-                object=turn.draft.object_name if turn.draft else None,
-                draft=turn.draft.answer if turn.draft else None,
-                error=reply.error,
-            )
+            draft = turn.draft or Draft((), None, "")
+            turn.note(steps=list(draft.steps), object=draft.object_name, draft=draft.answer or None, error=reply.error)

@@ -50,18 +50,16 @@ class EntriesStage(Stage):
         hits = {id(turn): [hit for hit in turn.image_hits if hit.entities][:most] for turn in turns}
         urls = [hit.url for turn in turns for hit in hits[id(turn)]]
         pictures = context.search.pictures(urls, fetch, context.deadline) if self.options.pictures else {}
-        found = {
-            id(turn): [
-                KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
-                for hit in hits[id(turn)]
-            ]
-            for turn in turns
-        }
-        pairs = [(turn.question, f"{entry.title}: {entry.text}") for turn in turns for entry in found[id(turn)]]
+
+        def entry(hit: ImageHit) -> KnowledgeEntry:
+            return KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
+
+        found = {id(turn): [entry(hit) for hit in hits[id(turn)]] for turn in turns}
+        pairs = [(turn.question, f"{each.title}: {each.text}") for turn in turns for each in found[id(turn)]]
         scores = iter(context.models.reranker.score(pairs) if pairs else ())
         for turn in turns:
             turn.entries = tuple(
-                replace(entry, textual=float(next(scores)), image=pictures.get(entry.url)) for entry in found[id(turn)]
+                replace(each, textual=float(next(scores)), image=pictures.get(each.url)) for each in found[id(turn)]
             )
             self._note(turn)
 

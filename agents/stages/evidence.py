@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.stage import Context, Stage, StageOptions
+from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.evidence_chunks import (
     ChunkOptions,
     attribute_chunks,
@@ -26,9 +26,7 @@ class EvidenceStage(Stage):
 
     class Options(ChunkOptions, StageOptions):
         entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
-        min_score: float = Field(
-            -1.0, ge=-1, le=1, description="cosine of a picture from which its entities become evidence"
-        )
+        min_score: Cosine = Field(-1.0, description="cosine of a picture from which its entities become evidence")
         most_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options
@@ -42,15 +40,9 @@ class EvidenceStage(Stage):
         cut = cutter(options)
         most = min(options.most_chunks, _CHUNKS_WHEN_SHORT) if context.short else options.most_chunks
         for turn in turns:
-            ordered = each_once(
-                [
-                    *(
-                        chunk
-                        for entity, hit in entities_of(turn, options.entities, options.min_score)
-                        for chunk in attribute_chunks(entity, hit, options, cut)
-                    ),
-                    *(chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut)),
-                ]
-            )
+            named = entities_of(turn, options.entities, options.min_score)
+            known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, options, cut)]
+            read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut)]
+            ordered = each_once([*known, *read])
             turn.evidence = tuple(in_turn(turn, ordered)[:most])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))

@@ -27,9 +27,7 @@ class FourStepsStage(Stage):
         prompt = context.prompts["four_steps"]
         requests = [
             prompt.request(
-                **context.show(turn.image, lettered(turn.entries)),
-                question=turn.question,
-                history=turn.history,
+                **{**turn.values, **context.show(turn.image, lettered(turn.entries))},
                 entries=turn.entries,
                 letters=LETTERS,
             )

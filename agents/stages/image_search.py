@@ -10,7 +10,7 @@ from pydantic import Field
 from agents.methods.fusion import fuse
 from agents.models.base import Detection
 from agents.models.vision.boxes import crop, squares, suppress
-from agents.stage import Context, Stage, StageOptions
+from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
 _CROPS_WHEN_SHORT = 1
@@ -23,9 +23,7 @@ class ImageSearch(Stage):
     class Options(StageOptions):
         k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
         fusion: Literal["score", "reciprocal_rank"] = Field("score", description="how the lists of the crops are fused")
-        min_score: float = Field(
-            0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
-        )
+        min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
         scales: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
             (),
             description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side (task 2's winner: "

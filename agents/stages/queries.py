@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from agents.methods.bridging import hop_questions
-from agents.stage import Context, Stage, StageOptions
+from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.replies import json_object, listed, strings, was_cut
 from agents.turn import Turn
 
@@ -22,10 +22,8 @@ class Queries(Stage):
         fuse_entity: bool = Field(
             True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)"
         )
-        min_score: float = Field(
+        min_score: Cosine = Field(
             -1.0,
-            ge=-1,
-            le=1,
             description="cosine of its picture from which an entity is sure enough to be named in a query",
         )
         fuse_summary: bool = Field(False, description="put the summary of the picture into the query (CRUISE, eq. 2)")
@@ -35,10 +33,8 @@ class Queries(Stage):
         prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
         most: int = Field(4, ge=1, description="queries of a turn")
-        names: float | None = Field(
+        names: Cosine | None = Field(
             None,
-            ge=-1,
-            le=1,
             description="cosine from which what a picture shows is named to the model, and in one more query of all such names (task 2's "
             "winner); None: no such query",
         )

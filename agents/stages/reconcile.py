@@ -36,13 +36,11 @@ class Reconcile(Stage):
         prompt = context.prompts["reconcile"]
         requests = [
             prompt.request(
-                image=turn.image,
+                **{**turn.values, "evidence": turn.shown if turn.chosen is None else ()},
                 images=(turn.chosen.image,) if turn.chosen and turn.chosen.image else (),
-                question=turn.question,
                 own=own.text,
                 retrieved=retrieved.text,
                 entry=turn.chosen,
-                evidence=turn.shown if turn.chosen is None else (),
             )
             for turn, own, retrieved in disagreeing
         ]

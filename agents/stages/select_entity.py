@@ -17,7 +17,7 @@ from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Detection
 from agents.search.hits import Entity
-from agents.stage import Context, Stage, StageOptions
+from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.texts.replies import json_object
 from agents.turn import Position, Turn, with_image
@@ -95,9 +95,7 @@ class SelectEntity(Stage):
             ge=1,
             description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
         )
-        min_score: float = Field(
-            0.0, ge=-1, le=1, description="cosine below which a picture is taken to show something else"
-        )
+        min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
         word_weight: float = Field(
             0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
         )
@@ -144,8 +142,7 @@ class SelectEntity(Stage):
         prompt = context.prompts["entity_selection"]
         requests = [
             prompt.request(
-                image=turn.image,
-                question=turn.question,
+                **turn.values,
                 target=turn.target.phrase,
                 position=turn.target.position,
                 entities=[describe(choice.entity) for choice in choices],

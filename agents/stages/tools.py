@@ -68,12 +68,8 @@ class ToolRouter(Stage):
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> None:
         prompt = context.prompts["tool_router"]
-        requests = [
-            prompt.request(
-                image=turn.image, question=turn.question, reasoning=turn.draft.reasoning if turn.draft else ""
-            )
-            for turn in turns
-        ]
+        drafted = [(turn, turn.draft.reasoning if turn.draft else "") for turn in turns]
+        requests = [prompt.request(**turn.values, reasoning=reasoning) for turn, reasoning in drafted]
         replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):
             found = json_object(reply.text) or {}

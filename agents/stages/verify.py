@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agents.methods.candidates import answered
 from agents.methods.first_token import yes_probability
 from agents.methods.white_box import token_probabilities
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.refusals import refuses
 from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Candidate, Turn, Verification
 
@@ -56,22 +56,10 @@ class Verify(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
-        concerned = [
-            (turn, turn.candidate)
-            for turn in turns
-            if turn.candidate is not None and not refuses(turn.candidate.text) and turn.route != "direct"
-        ]
+        concerned = [(turn, candidate) for turn, candidate in answered(turns) if turn.route != "direct"]
         prompt = context.prompts[self.options.prompt]
         requests = [
-            prompt.request(
-                image=turn.image,
-                question=turn.question,
-                history=turn.history,
-                entity=turn.entity_name,
-                evidence=turn.shown,
-                answer=candidate.text,
-                reasoning=candidate.reasoning,
-            )
+            prompt.request(**turn.values, answer=candidate.text, reasoning=candidate.reasoning)
             for turn, candidate in concerned
         ]
         replies = context.ask(prompt, requests)

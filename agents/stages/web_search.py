@@ -44,9 +44,8 @@ class WebSearch(Stage):
         ]
         if not asked:
             return
-        found = context.search.search_web(
-            [query for _, query in asked], self.options.k, self.options.k, [turn.given for turn, _ in asked]
-        )
+        given = [turn.given for turn, _ in asked]
+        found = context.search.search_web([query for _, query in asked], self.options.k, given=given)
         best: dict[int, dict[str, WebHit]] = {}
         errors: dict[int, str] = {}
         for (turn, _), results in zip(asked, found, strict=True):
@@ -64,10 +63,11 @@ class WebSearch(Stage):
                 replace(hit, page_text=hit.page_text if hit.page_text is not None else texts.get(hit.page_url))
                 for hit in sorted(pages.values(), key=lambda hit: -hit.score)
             )
+            shown = [
+                {"name": hit.page_name, "url": hit.page_url, "score": round(hit.score, 4)} for hit in turn.web_hits
+            ]
             turn.note(
-                pages=[
-                    {"name": hit.page_name, "url": hit.page_url, "score": round(hit.score, 4)} for hit in turn.web_hits
-                ],
+                pages=shown,
                 full_texts=sum(bool(hit.page_text) for hit in turn.web_hits),
                 without_text=sum(hit.page_text == "" for hit in turn.web_hits),
                 search_error=errors.get(id(turn)),

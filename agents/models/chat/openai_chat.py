@@ -49,38 +49,24 @@ class _Job:
         return self.done or self.partial.reply(self.partial.finish or "abort", self.request.logprobs)
 
 
+@dataclass(eq=False)
 class OpenAIChat:
-    """A ``ChatModel`` behind an OpenAI-compatible server.
+    """A ``ChatModel`` behind an OpenAI-compatible server."""
 
-    Args:
-        base_url: Root of the API, e.g. ``http://localhost:8000/v1``; None for the client's default.
-        api_key_env: Environment variable that holds the key. A server of one's own needs none: leave it unset.
-        concurrency: Most requests in flight.
-        attempts: Most tries for one request, with pauses of up to ``max_wait`` seconds.
-        max_image_side: Images are scaled down to this many pixels on their longer side.
-    """
+    model: str
+    base_url: str | None = None  # root of the API, e.g. ``http://localhost:8000/v1``; None for the client's default
+    api_key_env: str = "OPENAI_API_KEY"  # variable that holds the key; a server of one's own needs none: leave it unset
+    concurrency: int = 8  # most requests in flight
+    attempts: int = 4  # most tries for one request
+    max_image_side: int = 1024  # images are scaled down to this many pixels on their longer side
+    max_wait: float = 5.0  # longest pause between two tries, in seconds
 
-    def __init__(
-        self,
-        model: str,
-        base_url: str | None = None,
-        api_key_env: str = "OPENAI_API_KEY",
-        concurrency: int = 8,
-        attempts: int = 4,
-        max_image_side: int = 1024,
-        max_wait: float = 5.0,
-    ) -> None:
-        self.name = model
-        self._base_url = base_url
-        self._api_key_env = api_key_env
-        self._concurrency = concurrency
-        self._attempts = attempts
-        self._max_image_side = max_image_side
-        self._max_wait = max_wait
+    def __post_init__(self) -> None:
+        self.name = self.model
         self._unsupported: set[str] = set()
 
     def __repr__(self) -> str:
-        return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self._base_url!r}, key from ${self._api_key_env})")
+        return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self.base_url!r}, key from ${self.api_key_env})")
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """See ``ChatModel.chat``; all requests side by side; ModelError where the server refuses the key, the model or the address."""
@@ -92,12 +78,12 @@ class OpenAIChat:
         return [job.reply() for job in jobs]
 
     async def _answer_all(self, jobs: Sequence[_Job], deadline: Deadline) -> None:
-        gate = asyncio.Semaphore(self._concurrency)
+        gate = asyncio.Semaphore(self.concurrency)
         try:
             client = openai.AsyncOpenAI(
                 # Servers without a key still need the header to be there.
                 api_key=self._key or "none",
-                base_url=self._base_url,
+                base_url=self.base_url,
                 max_retries=0,
                 timeout=min(max(deadline.left(), 0.001), SECONDS_WITHOUT_DEADLINE),
             )
@@ -115,18 +101,18 @@ class OpenAIChat:
 
     @property
     def _address(self) -> str:
-        return scrubbed(self._base_url or "the default address")
+        return scrubbed(self.base_url or "the default address")
 
     @property
     def _key(self) -> str:
-        key = os.environ.get(self._api_key_env, "")
+        key = os.environ.get(self.api_key_env, "")
         remember(key)
         return key
 
     async def _answer(self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, job: _Job, deadline: Deadline) -> None:
         request, partial = job.request, job.partial
         try:
-            checked = checked_messages(request, self.name, True, self._max_image_side)
+            checked = checked_messages(request, self.name, True, self.max_image_side)
             messages = [message_body(message) for message in checked]
         except ModelError as error:
             job.done = ChatReply("", "error", error=str(error))
@@ -134,8 +120,8 @@ class OpenAIChat:
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(_TransientError),
-            stop=stop_after_attempt(self._attempts),
-            wait=wait_random_exponential(multiplier=0.1, max=self._max_wait),
+            stop=stop_after_attempt(self.attempts),
+            wait=wait_random_exponential(multiplier=0.1, max=self.max_wait),
             reraise=True,
         )
         try:
@@ -186,7 +172,7 @@ class OpenAIChat:
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise ModelError(
                 f"The server at {self._address} refuses the key: set the environment "
-                f"variable {self._api_key_env} to a valid one. It says: {self._clean(error)}"
+                f"variable {self.api_key_env} to a valid one. It says: {self._clean(error)}"
             ) from None
         except openai.NotFoundError as error:
             raise ModelError(
