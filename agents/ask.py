@@ -1,7 +1,5 @@
 """Ask about a photo in the terminal: ``python -m agents.ask photo.jpg "How tall is this?"``; a dialog where no question is given."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The organiser's agent interface: the only thing the evaluator knows of an agent."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A linear classifier over numbers, kept as one JSON file: domain heads, the search router and the gate are such heads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cached_property

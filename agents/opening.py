@@ -1,7 +1,5 @@
 """Turns made of what the evaluator passes; broken input affects its own turn only."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, zip_longest

@@ -1,7 +1,5 @@
 """The stages of a preset over a batch of turns: each is planned, watched and recorded, and none can cost the batch its answers."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math

@@ -5,8 +5,6 @@ begin with a line ``=== system``, ``=== user`` or ``=== assistant``. A file is c
 retrieved text can never open a section of its own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

@@ -4,8 +4,6 @@ What is a key: the values of environment variables that are named like one, valu
 ``Bearer``, and user and password of a URL.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Serve an agent over OpenAI's chat-completions protocol: ``python -m agents.serve`` (docs/serving.md)."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

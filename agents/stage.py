@@ -1,7 +1,5 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Traces: one JSON line a turn, with what each stage saw, chose and took in time."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence

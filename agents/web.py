@@ -1,7 +1,5 @@
 """A web page to try an agent: ``make web``, or ``python -m agents.web`` where requirements/web.txt is installed."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

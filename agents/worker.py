@@ -1,7 +1,5 @@
 """A worker thread under a time limit: one that hangs is abandoned and replaced."""
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import queue

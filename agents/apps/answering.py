@@ -1,7 +1,5 @@
 """The agent behind the applications: it is built, asked, and each answer is returned with what its trace says."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

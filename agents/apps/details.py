@@ -1,7 +1,5 @@
 """How an outcome looks on a web page: HTML, every text escaped, because evidence is untrusted."""
 
-from __future__ import annotations
-
 import base64
 import io
 from html import escape

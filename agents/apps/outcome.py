@@ -1,7 +1,5 @@
 """The outcome of a question as the applications show it, read from the answer and its trace record."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How an outcome looks in a terminal."""
 
-from __future__ import annotations
-
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table

@@ -5,8 +5,6 @@ Bartholdi born?``: the thing that the question goes through is found among the a
 query splitting (QA-Dragon, section 3.5.1) where no model can be asked.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass

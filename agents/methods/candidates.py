@@ -1,7 +1,5 @@
 """From a chat model's reply to a possible answer."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

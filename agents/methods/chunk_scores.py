@@ -1,7 +1,5 @@
 """Scoring the chunks of a whole batch in one call of a reranker, and the cut-off that follows their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 

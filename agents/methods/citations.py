@@ -1,7 +1,5 @@
 """Citations in answers: reading them, checking them, writing them (MAVIS, section 3.1: sentence-level, in square brackets)."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence

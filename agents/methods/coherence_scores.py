@@ -1,7 +1,5 @@
 """How well pieces of evidence agree: the formulas of semantic coherence filtering (section 3.1, algorithm 1 of the paper)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The domains of CRAG-MM: what each is about and how a question of it is reasoned through, from ``prompts/domains/*.toml``."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from pathlib import Path

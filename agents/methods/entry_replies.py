@@ -1,7 +1,5 @@
 """The reply to the one prompt of CoRe-MMRAG (section 3.2, appendix A.1): four steps, of which a cut reply holds the first ones."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Algorithm 1 of CRUISE, "Final Answer Verification": which signals let an answer stand."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 Branch = Literal["stale", "grounded", "prior", "inconsistent", "unsure"]

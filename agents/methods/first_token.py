@@ -1,7 +1,5 @@
 """What the probabilities of a reply's first token say: how near it was to an abstention, and how sure a yes or no is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from agents.models.base import ChatReply

@@ -1,7 +1,5 @@
 """Fusing ranked lists that several queries (crops, sub-queries) brought for one question."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Literal, TypeVar
 

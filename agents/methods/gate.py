@@ -4,8 +4,6 @@ A right answer scores 1, a wrong one -1, an abstention 0, so an answer is worth 
 ``python -m evaluation.studies.calibrate`` fits a gate on a validation run of one preset and profile.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields

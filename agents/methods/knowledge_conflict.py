@@ -1,7 +1,5 @@
 """Where sources of knowledge disagree (CoRe-MMRAG, section 3.1), and the choice of one entry from both modalities (eq. 5)."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Which object a question is about, from its words: the rules behind object extraction where no model can be asked."""
 
-from __future__ import annotations
-
 import re
 
 from agents.models.base import Box

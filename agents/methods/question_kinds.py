@@ -3,8 +3,6 @@
 The one place that also says whether it asks about several objects of the picture at once.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A dialog begins with what the picture shows. ``this`` goes back to the picture; 
 name of the last answer; ``it`` stays with whatever the dialog is about.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

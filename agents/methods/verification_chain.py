@@ -1,7 +1,5 @@
 """The reply of the chain of verification (CRUISE, section 3.4 and appendix A.4): confidence first, so that a cut reply has it too."""
 
-from __future__ import annotations
-
 import re
 
 from agents.texts.replies import labelled, number

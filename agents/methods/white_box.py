@@ -1,7 +1,5 @@
 """How sure a model was of its own words: the white-box verifier of QA-Dragon (section 3.7.2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Parameters are counted on the model class itself, made on torch's ``meta`` device, which allocates nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Adapters know nothing of turns, stages or prompts. Each method takes a whole bat
 (or as few as its memory allows); results come back in the order of the input.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable

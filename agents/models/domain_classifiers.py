@@ -5,8 +5,6 @@ head on fixed features of question and picture: of BLIP-2's Q-Former (``encoders
 (``EmbeddedFeatures``). ``python -m training.domain_router`` fits the head.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property

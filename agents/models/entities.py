@@ -5,8 +5,6 @@ with "of", "de" and the like inside it. A single capitalised word at the head of
 within a sentence of the same text too, or is written in capitals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """From whatever PIL can hold to what models take: plain RGB of a size, a digest of its pixels, a JPEG data URL."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

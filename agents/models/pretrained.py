@@ -1,7 +1,5 @@
 """Weights: how transformers checkpoints are named, loaded, placed and fed in batches, and files inside packages."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec

@@ -4,8 +4,6 @@ A specification is a table of a settings file, e.g. ``{kind = "composed", text =
 {kind = "efficientnet-lite2"}, ocr = {kind = "rapidocr"}}``. Sub-models that are specified alike are loaded once.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

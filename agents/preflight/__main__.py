@@ -1,7 +1,5 @@
 """Command line of the preflight: a table of checks, and exit status 0 where none failed."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The outcome of one check, and the programs that checks start."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

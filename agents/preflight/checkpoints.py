@@ -1,7 +1,5 @@
 """The checkpoints that a preset loads under a profile, with the options each is loaded with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Weights and key-value cache are exact. Activations are an allowance: the tensors
 forward pass, counted from the shapes in transformers' and vLLM's model code.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from agents.launch import Launch

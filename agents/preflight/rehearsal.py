@@ -3,8 +3,6 @@
 Run: ``python -m agents.preflight.rehearsal --preset best --task 2``; the last line of its output is a JSON report.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

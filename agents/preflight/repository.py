@@ -1,7 +1,5 @@
 """Checks of what the image is built from: requirements, Dockerfile and the files of the repository."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

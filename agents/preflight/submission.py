@@ -1,7 +1,5 @@
 """``aicrowd.json``: what the organiser reads of a submission, written for a task and checked against what would be loaded."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What the stages of a preset need of a machine: the roles of their models, their searches, the pictures in one prompt."""
 
-from __future__ import annotations
-
 from agents.pipeline import stages_of
 from agents.prompts import PromptLibrary
 from agents.settings import Settings

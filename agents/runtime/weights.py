@@ -1,7 +1,5 @@
 """Where the local Hugging Face cache keeps the weights of a profile's models."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Command line of the index builder: ``python -m agents.search.build_index --help``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

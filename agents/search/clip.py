@@ -1,7 +1,5 @@
 """What the organiser's pipeline takes for a CLIP model: CLIP itself under transformers 5, EfficientNet-Lite2 in its shape, a stand-in."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

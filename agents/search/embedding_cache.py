@@ -1,7 +1,5 @@
 """Embeddings on disk by the content they are made of, so that no text or image is ever embedded twice."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fetching over HTTP what an index names: URLs come from strangers, so only public addresses are asked, for little, not for long."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import socket

@@ -1,7 +1,5 @@
 """Where caches and indices live unless a caller says otherwise, and how files are written there: whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """The one way to search: all images of a batch together, all queries of a batch together, whatever the pipeline."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ The text holds the names of the entities whose pictures look like the question's
 that have any (``Entity 1: NAME`` and ``Entity attributes: {JSON}``), and web pages, best first, between ``<DOC>`` and ``</DOC>``.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Typed results of the two searches, and how they are made of the organiser's dicts; a hit that breaks the contract costs only itself."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Opening a Chroma collection writes into its folder. Hence a process never opens 
 its own (``use_local_hub``), into which ``serve`` copies what is asked for.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import re

@@ -1,7 +1,5 @@
 """What an index is made of: JSON lines of knowledge-graph images and of web pages, checked line by line; page text cut into chunks."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads knowledge of one's own: a folder of photos with a table, a folder of pages (docs/own_knowledge.md)."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

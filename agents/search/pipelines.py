@@ -1,7 +1,5 @@
 """Opens the organiser's search pipeline, nothing in it edited, over real or over locally built indices."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

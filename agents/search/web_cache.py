@@ -1,7 +1,5 @@
 """Pictures and web pages by URL, as they were stored: folders of files first, HTTP only where it is allowed."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import logging

@@ -1,7 +1,5 @@
 """The table of stages in docs/architecture.md, made from their classes."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import re

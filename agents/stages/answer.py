@@ -1,7 +1,5 @@
 """The chat model answers, from the evidence where there is any; a draft that was routed past it stands (QA-Dragon, table 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Chain of verification in two phases, a holistic check and one by sub-questions (CRUISE, section 3.4 and appendix A.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import answered

@@ -1,7 +1,5 @@
 """The joint visual-textual choice of one entry (CoRe-MMRAG, section 3.2, step 2, eq. 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.methods.entry_replies import LETTERS, entry_letter, lettered

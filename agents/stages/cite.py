@@ -1,7 +1,5 @@
 """Citations are checked: each has to name a document that supports its sentence; works after any stage that answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """A long answer with a citation for each sentence (MAVIS, sections 3.1 and 5.2)."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Literal

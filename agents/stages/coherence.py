@@ -1,7 +1,5 @@
 """The evidence that agrees with the rest of the evidence (semantic coherence filtering, section 3)."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

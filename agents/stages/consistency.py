@@ -1,7 +1,5 @@
 """Self-consistency: do the answers with and without evidence agree (CRUISE, section 3.3 and appendix A.3)?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import answered

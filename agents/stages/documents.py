@@ -1,7 +1,5 @@
 """The documents for an answer with citations: the top K of each query, text and image documents together (MAVIS, section 3.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The domain of a question and its picture (QA-Dragon, section 3.1.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.stage import Context, Stage

@@ -1,7 +1,5 @@
 """A provisional answer by domain chain of thought (QA-Dragon, section 3.1.2)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

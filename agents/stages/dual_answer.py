@@ -1,7 +1,5 @@
 """Two answers to each question, one from the evidence and one without it (CRUISE, section 3.3, eq. 8 and 9)."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

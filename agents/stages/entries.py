@@ -1,7 +1,5 @@
 """The knowledge entries that a question could be about: each a picture and a text (CoRe-MMRAG, section 3.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

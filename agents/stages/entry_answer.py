@@ -1,7 +1,5 @@
 """The answer from the chosen entry, its text and its picture (CoRe-MMRAG, section 3.2, step 3, eq. 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import candidate_of

@@ -1,7 +1,5 @@
 """Attributes become sentences, pages become chunks (QA-Dragon, section 3.6.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

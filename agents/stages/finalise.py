@@ -1,7 +1,5 @@
 """The answer that is given, or "I don't know"."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal

@@ -1,7 +1,5 @@
 """All of CoRe-MMRAG (section 3.2) as the paper runs it: one prompt in four steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.methods.entry_replies import LETTERS, lettered, parse_four_steps, whole_lines

@@ -1,7 +1,5 @@
 """Boxes around the objects asked about (QA-Dragon, section 3.4.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Search of the image knowledge graph with the whole picture and every crop of it (QA-Dragon, section 3.4.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

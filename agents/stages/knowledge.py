@@ -1,7 +1,5 @@
 """What each document says, taken by itself: the knowledge extraction step (MAVIS, section 5.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The objects that could matter, and the one that the question is about (QA-Dragon, section 3.4.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The answer from the model's own knowledge (CoRe-MMRAG, section 3.2, step 1, eq. 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import candidate_of

@@ -1,7 +1,5 @@
 """What is asked of the web (QA-Dragon, sections 3.5.1 and 3.5.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

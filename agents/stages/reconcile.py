@@ -1,7 +1,5 @@
 """Parametric and retrieved answer become one (CoRe-MMRAG, section 3.2, step 4, eq. 7)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import candidate_of

@@ -1,7 +1,5 @@
 """Which chunks speak to the question, judged one by one by the chat model that sees the picture (task 2's winner, team NVIDIA)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The chunks that speak to the question."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The branch of a turn (QA-Dragon, section 3.2), and whether it needs external or present knowledge (CRUISE, section 3.1)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

@@ -3,8 +3,6 @@
 A question about several objects keeps the entities of all of them besides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """A sentence on the picture with the question in mind (CRUISE, section 3.2, eq. 1); searches and rerankers may read it (eq. 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from agents.stage import Context, Stage

@@ -1,7 +1,5 @@
 """Which searches a question needs (QA-Dragon, section 3.3 and appendix A)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Coarse-to-fine reranking (QA-Dragon, section 3.6.2, eq. 2 to 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 

@@ -1,7 +1,5 @@
 """A question of a dialog is made to stand alone, and it is settled whether it still needs the picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Dual verification (QA-Dragon, section 3.7.2): the answer's own token probabilities, and a model that reads the evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Web search with all queries of all turns at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """From what a search found to chunks of evidence: attributes become sentences, pages are cut (QA-Dragon, section 3.6.1)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest

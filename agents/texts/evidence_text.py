@@ -1,7 +1,5 @@
 """How a chunk of evidence is put before a model, and into the trace."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """The facts of an infobox: its attributes in plain text, without those that only say how the box is drawn."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ the plain ones at next to no cost in ordinary text (``tests/injection`` holds bo
 section of the prompt that is marked as quoted material, and the verifiers judge the answer.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,5 @@
 """The text of a whole web page: its main content, without the menus, footers and scripts around it."""
 
-from __future__ import annotations
-
 import logging
 
 import trafilatura

@@ -4,8 +4,6 @@ A miss is free, a wrong answer costs a point, and the evaluators know a miss by 
 to be found before an answer is given. Sentences that merely speak of something unknown ("The species is unknown to science") are answers.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

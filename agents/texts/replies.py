@@ -4,8 +4,6 @@ Engines that can constrain a reply to a schema give clean JSON; others wrap it i
 middle. Every function returns None rather than raise: what cannot be read was not said.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a search found, made harmless before any stage sees it: bounded, plain, and without orders to the model."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import json

@@ -1,7 +1,5 @@
 """Plain-text helpers shared by stages: cleaning what was retrieved, and cutting what is said."""
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -3,8 +3,6 @@
 ``strip_code`` alone would drop every template, and with ``{{convert|330|m|ft}}`` the fact itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The HTTP side of the server: routes, limits, errors, and what is counted for Prometheus."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

@@ -1,7 +1,5 @@
 """From the URL of a request's picture to a photo; URLs come from strangers."""
 
-from __future__ import annotations
-
 import base64
 import io
 

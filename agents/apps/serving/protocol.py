@@ -3,8 +3,6 @@
 Source of names and shapes: OpenAI's API reference, "Chat Completions", as the types of the package ``openai`` have them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Messages to prompt text, by the chat template that a Hugging Face checkpoint brings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

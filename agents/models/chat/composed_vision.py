@@ -1,7 +1,5 @@
 """Sight for a text-only chat model: what a recogniser and an OCR reader see in an image is told in words."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace

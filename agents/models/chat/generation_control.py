@@ -4,8 +4,6 @@
 (greedy, or sampled with the row's temperature and seed), and a stopping criterion ends each row by itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

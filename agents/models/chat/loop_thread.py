@@ -1,7 +1,5 @@
 """Event loops in threads of their own, for what is asynchronous inside and synchronous to its callers."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine

@@ -1,7 +1,5 @@
 """Finds a LoRA adapter that PEFT saved."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

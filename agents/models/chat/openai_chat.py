@@ -4,8 +4,6 @@ Replies are streamed, so that at the deadline the text that has come is kept. A 
 event loop does: what still runs is left behind in a thread of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

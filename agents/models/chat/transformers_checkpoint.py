@@ -1,7 +1,5 @@
 """Loads a Hugging Face checkpoint that can chat: a text-only causal model or a vision-language model."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Checkpoints of ``Blip2ForImageTextRetrieval``, such as Salesforce/blip2-itm-vit-g (Li et al., "BLIP-2", ICML 2023).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

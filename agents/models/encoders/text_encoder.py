@@ -1,7 +1,5 @@
 """Sentence embeddings by a transformers encoder: MiniLM, BGE, E5 and similar ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """QA-Dragon's coarse reranking (section 3.6.2) by BLIP-2's Q-Former."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rerankers made of a text encoder: cosine of whole texts, and tokens of the query against the whole passage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """bge-reranker-v2-m3 and related models through their authors' library, FlagEmbedding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

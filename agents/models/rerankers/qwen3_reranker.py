@@ -3,8 +3,6 @@
 As published with Qwen/Qwen3-Reranker-0.6B (Zhang et al., "Qwen3 Embedding", 2025; the model card's transformers example).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Boxes around the bright parts of a saliency map: connected regions over many thresholds, scored by contrast and stability."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Boxes around objects: padded, clipped, without duplicates, and cut out at full resolution."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

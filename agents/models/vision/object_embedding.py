@@ -7,8 +7,6 @@ features that are never negative have most of their length in common (Jegou and 
 image retrieval", section 2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads printed text with RapidOCR: PP-OCRv4 run by onnxruntime, weights inside the package."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from functools import cached_property

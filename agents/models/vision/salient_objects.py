@@ -8,8 +8,6 @@ The border of a photograph is mostly background (the boundary prior of Wei et al
 priors", ECCV 2012); features of a network tell objects from textured ground better than colours do, and both together best.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
