@@ -23,18 +23,8 @@ class BaseAgent(ABC):
     def batch_generate_response(
         self,
         queries: Sequence[str],
-        images: Sequence[Image.Image | None],
-        message_histories: Sequence[Sequence[Message]] | None = None,
-        **kwargs: Any,
+        images: Sequence[Image.Image | None],  # one for each query, of any mode and size
+        message_histories: Sequence[Sequence[Message]] | None = None,  # for each ``[]`` or user and assistant in turn
+        **kwargs: Any,  # what later releases of the evaluator pass besides (``rag_context_list``, ``domains``)
     ) -> list[str]:
-        """Answer each query.
-
-        Args:
-            queries: The questions of this batch.
-            images: One image for each query, of any mode and size.
-            message_histories: For each query ``[]`` or the alternating user and assistant messages so far.
-            kwargs: What later releases of the evaluator pass besides (``rag_context_list``, ``domains``).
-
-        Returns:
-            One answer for each query, in order. The evaluator cuts each at 75 Llama-3.2 tokens, ``<|begin_of_text|>`` among them.
-        """
+        """One answer for each query, in order; the evaluator cuts each at 75 Llama-3.2 tokens, ``<|begin_of_text|>`` among them."""

@@ -38,24 +38,18 @@ class CragAgent(BaseAgent):
     ``CragAgent(search_pipeline=...)`` is the submitted agent: preset and profile come from the environment (SettingsError where they do not
     exist or are malformed), and the models are loaded at once, because there are 10 minutes for it here and 10 s a turn in the first call.
     ``from_launch`` builds any other.
-
-    Args:
-        settings: The preset as it runs; None: what the environment names. Models, by role, are needed where settings are given.
-        prompts: Those of ``prompts/`` if None.
-        trace_path: Where to append a JSON line a turn; None for no trace.
-        evaluator: Further arguments of later evaluators (``model_name``, ``is_multi_turn``); the preset decides both.
     """
 
     def __init__(
         self,
         search_pipeline: Any = None,
         *,
-        settings: Settings | None = None,
-        models: ModelSet | None = None,
-        prompts: PromptLibrary | None = None,
-        trace_path: Path | None = None,
+        settings: Settings | None = None,  # None: what the environment names
+        models: ModelSet | None = None,  # needed where settings are given
+        prompts: PromptLibrary | None = None,  # those of ``prompts/`` if None
+        trace_path: Path | None = None,  # where to append a JSON line a turn
         clock: Clock = time.monotonic,
-        **evaluator: Any,  # noqa: ARG002 - see above
+        **evaluator: Any,  # noqa: ARG002 - ``model_name``, ``is_multi_turn`` of later evaluators; the preset decides both
     ) -> None:
         from agents.guard import DialogTimes
         from agents.pipeline import Pipeline
@@ -72,8 +66,7 @@ class CragAgent(BaseAgent):
         if settings is None or models is None:
             launch = Launch.from_environment()
             settings, models, prompts = launch.settings, launch.models(), launch.prompts
-        self.settings = settings
-        self.models = models
+        self.settings, self.models = settings, models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
         if settings.guard.injection:
             search = SearchGateway(
@@ -97,7 +90,6 @@ class CragAgent(BaseAgent):
         *,
         models: ModelSet | None = None,
         replies: ReplyStore | None = None,
-        trace_path: Path | None = None,
         **options: Any,
     ) -> Self:
         """An agent that runs a preset under a profile; its models are loaded when they are first used, or by ``warm_up``.
@@ -110,7 +102,6 @@ class CragAgent(BaseAgent):
             settings=launch.settings,
             models=models or launch.models(replies=replies),
             prompts=launch.prompts,
-            trace_path=trace_path,
             **options,
         )
 

@@ -103,10 +103,7 @@ class Estimates:
             sizes[turns] = _Time(seconds, 0.0)
 
     def seconds(self, stage: str, turns: int, declared: float, *, short: bool = False) -> float:
-        """The seconds a stage is likely to need for so many turns; what its class declares where it has never run so.
-
-        For a size not seen yet the nearest one seen counts: as it is for fewer turns, in proportion for more.
-        """
+        """Seconds that so many turns of a stage are likely to need, by the nearest size seen, more in proportion; else ``declared``."""
         sizes = self._known.get((stage, short))
         if not sizes:
             return declared
@@ -129,9 +126,7 @@ class DialogTimes:
     """
 
     def __init__(self, limits: Limits, clock: Clock, most: int = _MOST_DIALOGS) -> None:
-        self._limits = limits
-        self._clock = clock
-        self._most = most
+        self._limits, self._clock, self._most = limits, clock, most
         self._spent: OrderedDict[bytes, float] = OrderedDict()
 
     def __len__(self) -> int:

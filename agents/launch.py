@@ -50,18 +50,12 @@ class Launch:
         preset: str = "best",
         profile: str = "embedded",
         *,
-        without: Sequence[str] = (),
-        overrides: Sequence[str] = (),
-        chat_model: str | None = None,
+        without: Sequence[str] = (),  # stages, or groups of stages, that are left out
+        overrides: Sequence[str] = (),  # settings that are replaced, as ``queries.split=none`` (see ``load_settings``)
+        chat_model: str | None = None,  # weights or model in place of those of the profile's chat model
         cache: Path = DEFAULT_CACHE,
     ) -> Launch:
-        """Read a preset and a profile by name; SettingsError where they, a stage to leave out or a setting are unknown or malformed.
-
-        Args:
-            without: Stages, or groups of stages, that are left out.
-            overrides: Settings that are replaced, as ``queries.split=none`` (see ``load_settings``).
-            chat_model: Weights or model in place of those of the profile's chat model.
-        """
+        """Read a preset and a profile by name; SettingsError where they, a stage to leave out or a setting are unknown or malformed."""
         chosen = load_profile(profile)
         settings = load_settings(preset, chosen, overrides=overrides).without(without)
         profiled = chosen.under(preset)

@@ -83,11 +83,9 @@ class LinearHead(BaseModel):
         """Write the head as JSON, a field or a row of coefficients a line."""
         fields = self.model_dump(mode="json", exclude_none=True)
         rows = ",\n    ".join(json.dumps(row) for row in fields["coefficients"])
-        lines = [
-            f'"{name}": ' + (f"[\n    {rows}\n  ]" if name == "coefficients" else json.dumps(value))
-            for name, value in fields.items()
-            if value != {}
-        ]
+        written = {name: json.dumps(value) for name, value in fields.items() if value != {}}
+        written["coefficients"] = f"[\n    {rows}\n  ]"
+        lines = [f'"{name}": {value}' for name, value in written.items()]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{\n  " + ",\n  ".join(lines) + "\n}\n", encoding="utf-8")
 

@@ -37,22 +37,15 @@ class _Role(Generic[Model]):
 
 
 class ModelSet:
-    """Roles to loaded models.
-
-    Args:
-        describe: Words for what a recogniser and an OCR reader saw, for chat models that cannot see.
-        ready: Models that are there already, by role; tests pass scripted ones.
-        domains: Domain to description, for a domain classifier that was not trained.
-        registry: Makes the registry that loads the models, from cache, describe and domains.
-    """
+    """Roles to loaded models."""
 
     def __init__(
         self,
         profile: Profile,
         cache: Path,
-        describe: Describe | None = None,
-        ready: Mapping[str, Any] | None = None,
-        domains: Mapping[str, str] | None = None,
+        describe: Describe | None = None,  # what a recogniser and an OCR reader saw, for chat models that cannot see
+        ready: Mapping[str, Any] | None = None,  # models that are there already, by role; tests pass scripted ones
+        domains: Mapping[str, str] | None = None,  # descriptions, for a domain classifier that was not trained
         registry: RegistryFactory = ModelRegistry,
     ) -> None:
         self._profile = profile

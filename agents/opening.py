@@ -79,10 +79,7 @@ def open_turn(query: Any, image: Any, history: Any, decode: Decode = opened) -> 
 
 
 def add_given(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
-    """Put what later evaluators pass besides on the turns: the text that they found for each (``parse_given``), and its domain.
-
-    Lists that are too short or too long, and unknown domains, are ignored.
-    """
+    """Put texts (``parse_given``) and domains of later evaluators on the turns; unknown domains and lists of other lengths are ignored."""
     given = _listed(contexts)
     for turn, context, domain in islice(zip_longest(turns, given, _listed(domains)), len(turns)):
         turn.given = parse_given(context) if given else None

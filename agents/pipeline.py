@@ -51,15 +51,8 @@ class Pipeline:
         stages: Sequence[Stage] | None = None,
     ) -> None:
         self.stages = list(stages_of(settings) if stages is None else stages)
-        self.context = Context(
-            models,
-            search,
-            prompts,
-            NO_DEADLINE,
-            settings.limits,
-            tuple(stage.name for stage in self.stages),
-            settings.fetch,
-        )
+        names = tuple(stage.name for stage in self.stages)
+        self.context = Context(models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch)
         self.worker = Worker()
         self.hung: dict[str, threading.Thread] = {}
         self._clock = clock

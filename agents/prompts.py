@@ -82,7 +82,6 @@ class Prompt:
         *,
         image: Image.Image | None = None,
         images: tuple[Image.Image, ...] = (),
-        seed: int | None = None,
         **values: Any,
     ) -> ChatRequest:
         """A chat request; images go with the first user message; UndefinedError where a value that the template uses is missing."""
@@ -94,7 +93,6 @@ class Prompt:
             tuple(messages),
             max_tokens=self.settings.max_tokens,
             temperature=self.settings.temperature,
-            seed=seed,
             schema=self.settings.schema_,
             logprobs=self.settings.logprobs,
             stop=self.settings.stop,
@@ -102,10 +100,7 @@ class Prompt:
 
 
 class PromptLibrary:
-    """The templates of a folder, by name; each is read once.
-
-    ``reply_tokens`` gives prompts other limits than their front matter says; PromptError for a prompt that does not exist.
-    """
+    """The templates of a folder, each read once, with the limits of ``reply_tokens`` by name; PromptError for a name that is none."""
 
     def __init__(self, folder: Path, reply_tokens: Mapping[str, int] | None = None) -> None:
         self._folder = folder

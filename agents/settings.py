@@ -136,10 +136,7 @@ def load_settings(
 
 
 def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
-    """Settings from tables as they stand in a preset; a later one replaces the values that it names, then the environment, then overrides.
-
-    SettingsError where a table, an environment variable or an override names what does not exist, or has a value that does not fit.
-    """
+    """Settings from tables of a preset, of which a later one wins, then the environment, then overrides; SettingsError for errors."""
     assigned = [assignment(text) for text in overrides]
     given = [*tables, *assigned]
     schema = _schema(given)

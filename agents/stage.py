@@ -58,10 +58,7 @@ class Context:
     shorten: Callable[[int], int] | None = None
 
     def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
-        """The replies of the chat model that reads ``prompt``, in one batched call, by the deadline (None: the stage's).
-
-        ModelError where the model cannot be loaded, or its engine is out of order.
-        """
+        """The replies of the chat model that reads ``prompt``, in one batched call, by the deadline (None: the stage's); or ModelError."""
         if not requests:
             return []
         if self.shorten is not None:

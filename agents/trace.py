@@ -36,9 +36,7 @@ class TraceWriter:
     ) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
-        self._settings = settings
-        self._listen = listen
+        self._path, self._settings, self._listen = path, settings, listen
         self._of_the_picture = frozenset(of_the_picture)
         self._batch = 0
 

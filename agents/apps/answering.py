@@ -64,10 +64,7 @@ class Answerer:
 
 
 def read_photo(path: Path) -> Image.Image:
-    """A photo from a file, upright, 8-bit RGB, as the agent sees it: boxes of a trace are pixels of it.
-
-    PhotoError where there is no such file, or it holds no picture that can be decoded.
-    """
+    """A photo from a file, upright, 8-bit RGB, as the agent sees it: a trace's boxes are pixels of it; PhotoError where there is none."""
     try:
         with Image.open(path) as photo:
             return opened(photo)

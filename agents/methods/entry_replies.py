@@ -36,10 +36,7 @@ class FourSteps:
 
 
 def entry_letter(text: str, entries: int) -> int | None:
-    """The entry that a text names by its letter, as its place from 0; None where it names none of the first ``entries``.
-
-    "Reference C" anywhere, else a letter at the head, else a single capital that is no article.
-    """
+    """The place from 0 of the entry that a text names: "Reference C", a letter at the head, or a single capital that is no article."""
     for pattern in (_NAMED, _FIRST, _ANYWHERE):
         for found in (pattern.match(text[:400]),) if pattern is _FIRST else pattern.finditer(text[:400]):
             index = LETTERS.index(found.group(1).upper()) if found else entries

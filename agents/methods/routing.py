@@ -4,8 +4,6 @@
 untrained stand-in.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -59,8 +57,8 @@ _SELF_CONTAINED_DOMAINS = frozenset({"text understanding", "math and science"})
 class TraceFeatures:
     """What the router knows of a draft: flags are 0 or 1, counts are capped.
 
-    The paper's three groups: answerability flags (up to ``failure_pattern``), answer-task heuristics (up to ``self_contained_domain``)
-    and uncertainty patterns; then how sure the model was of its tokens (both 1 where it does not say, ``has_probabilities`` then 0).
+    The paper's groups: answerability flags, answer-task heuristics (from ``answer_number``), uncertainty patterns (from ``speculation``);
+    then how sure the model was of its tokens (both 1 where it does not say, ``has_probabilities`` then 0).
     """
 
     has_draft: float = 0.0
@@ -95,7 +93,7 @@ class TraceFeatures:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, float]) -> TraceFeatures:
+    def from_dict(cls, values: Mapping[str, float]) -> Self:
         """What ``as_dict`` gave; ValueError where a name is unknown or a value is no number."""
         unknown = set(values) - set(FEATURE_NAMES)
         if unknown:

@@ -17,10 +17,7 @@ _FINDING = re.compile(
 
 
 def parse_chain(reply: str) -> ChainOfVerification:
-    """The three labelled parts of a reply; what is missing, cut off or malformed is left out.
-
-    A reply that ends within its number never gains confidence by it: ``0.9`` cut to ``0.`` reads as 0.
-    """
+    """The three labelled parts of a reply, as far as they can be read; a cut number never gains confidence: ``0.`` reads as 0."""
     text = reply[:_MOST_CHARACTERS].replace("*", "")
     return ChainOfVerification(
         _confidence(text),

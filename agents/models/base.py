@@ -87,10 +87,7 @@ class ChatReply:
 
 
 def opening_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
-    """``ChatReply.opening`` of the first token's alternatives, each a text and its probability; None where there are none.
-
-    Distinct tokens may have the same text, as those that differ in bytes alone: their probabilities are added.
-    """
+    """``ChatReply.opening`` of the first token's alternatives (text, probability); probabilities of tokens with one text are added."""
     found: dict[str, float] = {}
     for text, probability in alternatives:
         found[text] = found.get(text, 0.0) + probability

@@ -59,9 +59,7 @@ class ZeroShotDomainClassifier:
         self.name = " + ".join(
             [f"zero-shot domains, {encoder.name}", *(each.name for each in (recogniser, sight) if each)]
         )
-        self._encoder = encoder
-        self._recogniser = recogniser
-        self._sight = sight
+        self._encoder, self._recogniser, self._sight = encoder, recogniser, sight
         self._descriptions = dict(domains)
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
@@ -104,8 +102,7 @@ class EmbeddedFeatures:
 
     def __init__(self, text: TextEncoder, images: ImageEncoder) -> None:
         self.name = f"{text.name} + {images.name}"
-        self._text = text
-        self._images = images
+        self._text, self._images = text, images
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Shape (len(questions), text dimensions + image dimensions), float32; ValueError for another number of images."""
@@ -124,8 +121,7 @@ class HeadDomainClassifier:
         if features.name != head.extractor:
             raise ModelError(f"the domain head was fitted to {head.extractor!r}, the profile has {features.name!r}")
         self.name = f"domain head, {features.name}"
-        self._features = features
-        self._head = head
+        self._features, self._head = features, head
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """See ``DomainClassifier``; one pass of the feature extractor; ModelError where its features are not as many as the head's."""

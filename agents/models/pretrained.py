@@ -45,10 +45,7 @@ class Pretrained:
         return DTYPES[self.dtype]
 
     def load(self, what: str, processor_class: str, model_class: str) -> tuple[Any, Any]:
-        """The checkpoint's tokenizer or processor, and its model in evaluation mode on its device; classes are named as in transformers.
-
-        ModelError, with ``what`` it is, where the checkpoint is missing, broken or of another kind, or there is no such device.
-        """
+        """Tokenizer or processor, and the model in evaluation mode on its device, by their classes in transformers; or ModelError."""
         import transformers
 
         try:
@@ -57,6 +54,11 @@ class Pretrained:
             return processor, model.eval().to(self.device)
         except CANNOT_LOAD as error:
             raise ModelError(f"Cannot load {what} {self.path}: {error}") from error
+
+    def tokenized(self, tokenizer: Any, texts: list[str], most: int, **options: Any) -> Any:
+        """Texts as the padded input of one pass, on the device, each cut at ``most`` tokens."""
+        options |= {"padding": True, "truncation": True, "max_length": most, "return_tensors": "pt"}
+        return tokenizer(texts, **options).to(self.device)
 
     def passes(self, lengths: Sequence[float]) -> Iterator[list[int]]:
         """Row numbers, ``batch_size`` at a time, longest first: rows of like length share a pass, so that little is padded."""

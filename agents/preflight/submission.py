@@ -55,10 +55,9 @@ def wanted_models(launch: Launch, task: int) -> list[str]:
 
 
 def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
-    """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay.
+    """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay. ValueError where it is no JSON.
 
     A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else none.
-    ValueError where the file that is there is not JSON.
     """
     old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     known = submitted_revisions(path)

@@ -64,10 +64,7 @@ class StartUp:
 def start_up(
     models: ModelSet, roles: Iterable[str], blank_turn: Callable[[], list[tuple[str, float]]] | None = None
 ) -> StartUp:
-    """Load the models of roles that the profile knows, engines last, and send a blank turn through the stages where one is given.
-
-    What fails is noted and logged, not raised: one model that is missing must not cost the agent the others.
-    """
+    """Load the models of known roles, engines last, and send a blank turn through the stages; failures are noted and logged, not raised."""
     began = time.perf_counter()
     known = [role for role in roles if role in models.specifications]
     known.sort(key=lambda role: models.specifications[role].get("kind") == _ENGINE)
@@ -93,10 +90,7 @@ def _load(models: ModelSet, role: str) -> Step:
 
 
 def _call_once(model: Any) -> None:
-    """Let a model work on a little of what it is for: most adapters load their weights only then.
-
-    A chat model is loaded when it is made; one that has something left to warm up has ``warm_up``.
-    """
+    """Let a model work on a little of what it is for: most adapters load their weights only then; chat models may have ``warm_up``."""
     picture = Image.new("RGB", _SIZE, "gray")
     calls: Sequence[tuple[str, Callable[[Any], object]]] = (
         ("score", lambda method: method([(_QUESTION, _TEXT)])),

@@ -49,10 +49,7 @@ def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], devi
 
 
 def fingerprint(model: Any, recipe: str = "") -> str:
-    """A hash of a model's ``state_dict()`` (16 hexadecimal digits): what an index has to share with the model that queries it.
-
-    ``recipe`` says in words what else decides the embeddings, e.g. the preparation of the input.
-    """
+    """A hash of a model's weights and of ``recipe``, in words (16 hex digits); an index shares it with the model that queries it."""
     digest = hashlib.blake2b(recipe.encode(), digest_size=8)
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())

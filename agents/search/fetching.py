@@ -134,8 +134,7 @@ class _TimedStream(httpcore.NetworkStream):
     """A connection from which nothing is read after the end: one that sends its headers a byte at a time is given up too."""
 
     def __init__(self, stream: httpcore.NetworkStream, end: float) -> None:
-        self._stream = stream
-        self._end = end
+        self._stream, self._end = stream, end
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._stream.read(max_bytes, min(timeout or _BLOCK_SECONDS, _left(self._end)))
@@ -160,8 +159,7 @@ class _CheckedBackend(httpcore.SyncBackend):
     """Connects to an address only after it was found to be allowed."""
 
     def __init__(self, allowed: Allowed, end: float) -> None:
-        self._allowed = allowed
-        self._end = end
+        self._allowed, self._end = allowed, end
 
     def connect_tcp(
         self,

@@ -124,17 +124,12 @@ class SearchGateway:
         self,
         queries: Sequence[str],
         k: int,
-        fetch: int | None = None,
-        given: Sequence[GivenContext | None] | None = None,
+        fetch: int | None = None,  # chunks to ask for before merging, so that k pages are left; k if None
+        given: Sequence[GivenContext | None] | None = None,  # what the evaluator found, where there is no pipeline
     ) -> list[Results[WebHit]]:
         """At most k pages for each query, nearest first; chunks of one page are merged, its nearest one is kept.
 
-        Args:
-            fetch: Chunks to ask for before merging, so that k pages are left; k if None, as the organiser does it.
-            given: For each query what the evaluator found for its turn, used where there is no pipeline.
-
-        Raises:
-            ValueError: k is below 1, ``fetch`` below k, or ``given`` has another length than ``queries``.
+        ValueError where k is below 1, ``fetch`` below k, or ``given`` has another length than ``queries``.
         """
         _at_least_one(k)
         if fetch is not None and fetch < k:

@@ -111,10 +111,7 @@ def use_local_hub(hub: Path | None = None) -> Path:
 
 
 def serve(hub: Path, dataset_id: str) -> str:
-    """Copy a published snapshot into the hub of this process, unless it is there; the revision, by whose ``served_tag`` to ask for it.
-
-    SearchError where there is no such snapshot, or Hugging Face's libraries were imported too early.
-    """
+    """Copy a published snapshot into the hub of this process; its revision, to ask for by ``served_tag``; SearchError without it."""
     revision = current_revision(hub, dataset_id)
     if revision is None:
         raise SearchError(f"{hub} holds no data set {dataset_id}")

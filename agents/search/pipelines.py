@@ -22,25 +22,17 @@ _log = logging.getLogger(__name__)
 def open_pipeline(
     *,
     kind: Kind = "embedded",
-    image_model: str = EFFICIENTNET,
-    text_model: str = MINILM,
-    image_index: str,
-    web_index: str | None = None,
-    cache: Path,
+    image_model: str = EFFICIENTNET,  # or a CLIP id or folder
+    text_model: str = MINILM,  # or an encoder's id or folder
+    image_index: str,  # data set ids
+    web_index: str | None = None,  # None for a pipeline that has no web search (task 1)
+    cache: Path,  # into whose ``hub/`` the indices of ``embedded`` were published
 ) -> Any:
     """A ``cragmm_search.search.UnifiedSearchPipeline``.
 
-    Args:
-        kind: ``organiser`` leaves everything to Hugging Face's own cache and settings; ``embedded`` opens copies of
-            indices that were built here, offline.
-        image_model: A CLIP id or folder, or ``efficientnet-lite2``.
-        text_model: An encoder's id or folder, or ``minilm``.
-        web_index: Data set id of the web index; None for a pipeline that has no web search (task 1).
-        cache: Cache folder; the indices of ``embedded`` were published into its ``hub/``.
-
-    Raises:
-        SearchError: An index or a model is missing (the message says which command builds or installs it), or an
-            index was built with another model, or Hugging Face's libraries were imported before ``use_local_hub``.
+    ``organiser`` leaves everything to Hugging Face's own cache and settings; ``embedded`` opens copies of indices that were built here,
+    offline. SearchError where an index or a model is missing (the message says which command builds or installs it), or an index was built
+    with another model, or Hugging Face's libraries were imported before ``use_local_hub``.
     """
     if kind not in ("organiser", "embedded"):
         raise SearchError(f"unknown kind of search {kind!r}; known: organiser, embedded")

@@ -37,12 +37,7 @@ def cache_name(url: str) -> str:
 
 
 class UrlCache(Generic[Content]):
-    """What URLs name, in a folder, one file each. At evaluation HTTP is off and the folder may be empty, so a miss is nothing special.
-
-    Args:
-        http: Whether what is missing may be fetched, within ``timeout`` seconds (those of the class if None), from ``allowed`` addresses.
-        further: Folders of the same form that are read after the cache, and never written to.
-    """
+    """What URLs name, in a folder, one file each. At evaluation HTTP is off and the folder may be empty, so a miss is nothing special."""
 
     what: ClassVar[str]
     most_bytes: ClassVar[int]
@@ -51,10 +46,10 @@ class UrlCache(Generic[Content]):
     def __init__(
         self,
         folder: Path,
-        http: bool = False,
-        timeout: float | None = None,
-        allowed: Allowed = is_public,
-        further: Sequence[Path] = (),
+        http: bool = False,  # whether what is missing may be fetched
+        timeout: float | None = None,  # for one fetch in seconds; that of the class if None
+        allowed: Allowed = is_public,  # which addresses may be connected to
+        further: Sequence[Path] = (),  # folders of the same form that are read after the cache, and never written to
     ) -> None:
         self._folders = (folder, *further)
         self._http = http

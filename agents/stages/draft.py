@@ -75,13 +75,11 @@ class DraftStage(Stage):
         """Fill ``draft``."""
         domains = load_domains()
         prompt = context.prompts["draft"]
-        most = {
-            "most_examples": 0 if context.short else self.options.examples,
-            "most_steps": self.options.most_steps,
-        }
+        examples = 0 if context.short else self.options.examples
         known = [domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN]) for turn in turns]
         requests = [
-            prompt.request(**turn.values, domain=domain, **most) for turn, domain in zip(turns, known, strict=True)
+            prompt.request(**turn.values, domain=domain, most_examples=examples, most_steps=self.options.most_steps)
+            for turn, domain in zip(turns, known, strict=True)
         ]
         replies = context.ask(prompt, requests)
         for turn, reply in zip(turns, replies, strict=True):

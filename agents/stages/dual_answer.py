@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field
 
@@ -49,12 +48,11 @@ class DualAnswer(Stage):
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
         turn.shown = context.evidence(turn, self.options.evidence)
         plain = context.prompts["answer_without_evidence"]
-        asked: dict[str, Any] = {"image": turn.image, "question": turn.question, "history": turn.history}
-        without = plain.request(**asked, entity=None, evidence=())
+        without = plain.request(**{**turn.values, "entity": None, "evidence": ()})
         if not turn.shown:
             return without, dataclasses.replace(without, temperature=self.options.probe_temperature, seed=_SEED)
         with_evidence = context.prompts["answer_with_evidence"]
-        return with_evidence.request(**asked, entity=turn.entity_name, evidence=turn.shown), without
+        return with_evidence.request(**turn.values), without
 
 
 def _said(candidate: Candidate | None) -> str | None:

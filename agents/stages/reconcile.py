@@ -20,16 +20,11 @@ class Reconcile(Stage):
         for turn in turns:
             own, retrieved = turn.parametric, turn.candidate
             differ = prki(own.text if own else None, retrieved.text if retrieved else None)
-            turn.note(
-                prki=differ, parametric=own.text if own else None, retrieved=retrieved.text if retrieved else None
-            )
+            said = {"parametric": own.text if own else None, "retrieved": retrieved.text if retrieved else None}
+            turn.note(prki=differ, **said)
             if differ and own is not None and retrieved is not None:
                 disagreeing.append((turn, own, retrieved))
-            elif (
-                own is not None
-                and says_something(own.text)
-                and not says_something(retrieved.text if retrieved else None)
-            ):
+            elif says_something(said["parametric"]) and not says_something(said["retrieved"]):
                 turn.candidate = own
         prompt = context.prompts["reconcile"]
         requests = [

@@ -50,9 +50,7 @@ class Server:
     def __init__(
         self, answerer: Answerer, *, model: str, key: str | None, limits: ServerLimits = ServerLimits()
     ) -> None:
-        self._model = model
-        self._key = key
-        self._limits = limits
+        self._model, self._key, self._limits = model, key, limits
         self._started = int(time.time())
         self._metrics = Metrics(lambda: self._batcher.inside)
         self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called)

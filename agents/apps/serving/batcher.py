@@ -1,7 +1,5 @@
 """One call of the agent for the questions that arrive together; those that arrive meanwhile are the next call."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -10,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Self
 
 from agents.apps.answering import Question
 from agents.apps.outcome import Outcome
@@ -41,10 +40,7 @@ class Batcher:
         most: int,
         observe: Callable[[int, float], None],
     ) -> None:
-        self._answer = answer
-        self._batch_size = batch_size
-        self._most = most
-        self._observe = observe
+        self._answer, self._batch_size, self._most, self._observe = answer, batch_size, most, observe
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self.inside = 0
         """Questions waiting or being answered."""
@@ -54,7 +50,7 @@ class Batcher:
         self.running_since: float | None = None
         """``time.monotonic()`` of the beginning of the call in progress; None where there is none."""
 
-    async def __aenter__(self) -> Batcher:
+    async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._work())
         return self
 

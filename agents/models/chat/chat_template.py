@@ -89,10 +89,7 @@ def _parts(message: ChatMessage) -> list[dict[str, str]]:
 
 
 def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemplate:
-    """The tokenizer and, for a vision-language model, the processor (with its options) of a checkpoint; no weights are loaded.
-
-    ``source`` is a folder made by ``save_pretrained`` or a model id of the local cache; ModelError where it is missing or broken.
-    """
+    """Tokenizer and, for a vision-language model, processor of a checkpoint (folder or cached id), no weights; ModelError without it."""
     from transformers import AutoConfig, AutoProcessor, AutoTokenizer
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 

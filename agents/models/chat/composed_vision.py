@@ -24,10 +24,7 @@ class ComposedVisionChat:
 
     def __init__(self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe) -> None:
         self.name = f"{text.name} + {recogniser.name} + {ocr.name}"
-        self._text = text
-        self._recogniser = recogniser
-        self._ocr = ocr
-        self._describe = describe
+        self._text, self._recogniser, self._ocr, self._describe = text, recogniser, ocr, describe
         self._seen: OrderedDict[str, str] = OrderedDict()
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:

@@ -91,10 +91,7 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
         deadline: Deadline,
     ) -> None:
         self.rows = [RowState(request) for request in requests]
-        self._sampler = sampler
-        self._end_ids = end_ids
-        self._decode = decode
-        self._deadline = deadline
+        self._sampler, self._end_ids, self._decode, self._deadline = sampler, end_ids, decode, deadline
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         """Whether each row is done, shape (rows,)."""

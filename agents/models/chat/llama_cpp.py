@@ -78,23 +78,15 @@ class LlamaCppChat:
     One request is answered after the other: on a CPU a batch is no faster than its parts, and each keeps the whole context. The same
     request gets the same reply as long as the engine has read the same prompts before; a prefix taken from the cache is computed in
     other batches, which can change the last digits of a probability.
-
-    Args:
-        path: The GGUF file: a path, ``ORG/NAME/FILE`` of a hub, or None for that of ``agents.models.chat.gguf`` in ``cache``.
-        mmproj: GGUF file of the vision tower, likewise, for a model that sees; None for one that reads alone.
-        context: Tokens of prompt and reply together.
-        threads: CPU threads; None for as many as this process may run on.
-
-    Raises:
-        ModelError: ``xllamacpp`` is not installed, or a file is missing or broken.
+    ModelError where ``xllamacpp`` is not installed, or a file is missing or broken.
     """
 
     def __init__(
         self,
-        path: str | Path | None = None,
-        mmproj: str | None = None,
-        context: int = 4096,
-        threads: int | None = None,
+        path: str | Path | None = None,  # a file, ``ORG/NAME/FILE`` of a hub, or that of ``agents.models.chat.gguf``
+        mmproj: str | None = None,  # GGUF file of the vision tower, likewise, for a model that sees
+        context: int = 4096,  # tokens of prompt and reply together
+        threads: int | None = None,  # of the CPU; None for as many as this process may run on
         *,
         cache: Path = Path(".cache"),
     ) -> None:

@@ -14,10 +14,7 @@ GRACE_SECONDS = 0.25
 
 
 def within(work: Coroutine[Any, Any, T], seconds: float, name: str) -> T:
-    """The result of a coroutine that runs in a loop and a thread of its own; what is late is left behind there, to end when it may.
-
-    TimeoutError where it is not done within ``seconds``, even where it holds up its loop.
-    """
+    """The result of a coroutine in a loop and a thread of its own; after ``seconds`` (TimeoutError) it is left there to end when it may."""
     result: Future[T] = Future()
 
     async def told() -> None:  # before the loop is closed, which waits for threads that look up addresses
@@ -39,10 +36,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The result of a coroutine; RuntimeError where the thread has been closed.
-
-        TimeoutError where it is not done within ``timeout`` seconds, even where it holds up the loop itself; a late one gets cancelled.
-        """
+        """The result of a coroutine; after ``timeout`` seconds it is cancelled (TimeoutError); RuntimeError where the thread is closed."""
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:

@@ -20,10 +20,7 @@ class FoundLora:
 
 
 def find_lora(name: str, path: str) -> FoundLora:
-    """The folder and rank of an adapter that PEFT saved, by folder or by a model id of the local cache; nothing is downloaded.
-
-    ``name`` is its name in the engine. ModelError where it is missing, incomplete or no LoRA adapter.
-    """
+    """Folder and rank of an adapter that PEFT saved, by folder or cached model id; ModelError where it is missing or no LoRA adapter."""
     folder = _folder(name, path)
     if not any((folder / weights).is_file() for weights in WEIGHTS):
         raise ModelError(f"LoRA adapter {name!r}: {folder} has none of {', '.join(WEIGHTS)}.")

@@ -20,10 +20,7 @@ MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixe
 
 
 def checked_messages(request: ChatRequest, name: str, sees: bool, max_image_side: int) -> tuple[ChatMessage, ...]:
-    """The messages of a request for a model, their images as RGB of at most ``max_image_side`` pixels on the longer side.
-
-    ModelError where there is no message, nothing to generate, an image for a model that does not see, or one that cannot be decoded.
-    """
+    """The messages of a request, pictures as RGB within ``max_image_side`` pixels; ModelError where the model cannot be asked this."""
     if not request.messages:
         raise ModelError("The request has no message.")
     if request.max_tokens < 1:

@@ -89,15 +89,11 @@ class ReplyStore:
 
 
 class CachedReplies:
-    """A ``ChatModel`` that asks another one only what the store does not hold, and each request of a batch only once.
-
-    ``options``, what the model was made from, is part of the key where the model is not ``Fingerprinted``.
-    """
+    """A ``ChatModel`` that asks another one only what the store does not hold; ``options`` tell models without ``fingerprint`` apart."""
 
     def __init__(self, model: ChatModel, store: ReplyStore, options: str = "") -> None:
         self.name = model.name
-        self._model = model
-        self._store = store
+        self._model, self._store = model, store
         self._identity = model.fingerprint if isinstance(model, Fingerprinted) else f"{model.name} {options}"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
@@ -132,10 +128,7 @@ class CachedReplies:
 
 
 def request_key(model: str, request: ChatRequest, pictures: dict[int, str] | None = None) -> str:
-    """SHA-256, in hexadecimal, of the model's identity and all fields of the request and its messages.
-
-    ``pictures`` has hashes of images that were seen before, by ``id``, and is added to. ValueError where a picture cannot be decoded.
-    """
+    """SHA-256 of the model's identity and all of the request; ``pictures`` keeps hashes by ``id``; ValueError for a broken picture."""
     seen = {} if pictures is None else pictures
     content = {
         "format": FORMAT,

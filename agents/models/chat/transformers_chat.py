@@ -1,12 +1,10 @@
 """Chat with a Hugging Face transformers checkpoint: text-only or vision-language, on CPU or GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from PIL import Image
@@ -58,31 +56,22 @@ class TransformersChat:
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
-        self.name = name
-        self._checkpoint = checkpoint
-        self._max_batch = max_batch
-        self._max_image_side = max_image_side
-        self._prefixes = prefixes
+        self.name, self._checkpoint, self._max_batch = name, checkpoint, max_batch
+        self._max_image_side, self._prefixes = max_image_side, prefixes
 
     @classmethod
     def load(
         cls,
-        path: str | Path | None = None,
+        path: str | Path | None = None,  # a checkpoint, or a GGUF file (None: that of ``chat.gguf``), converted once
         device: str = "cpu",
         dtype: str = "auto",
-        int8: bool = False,
+        int8: bool = False,  # compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``)
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
         *,
-        cache: Path = Path(".cache"),
-    ) -> TransformersChat:
-        """Load a checkpoint (see ``load_checkpoint``); the options that are not named here are those of the class.
-
-        Args:
-            path: A checkpoint, or a GGUF file, which is converted once; None for the file of ``agents.models.chat.gguf``.
-            int8: Compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``).
-            cache: The project's cache folder, with the GGUF file and converted checkpoints.
-        """
+        cache: Path = Path(".cache"),  # with the GGUF file and converted checkpoints
+    ) -> Self:
+        """Load a checkpoint (see ``load_checkpoint``)."""
         source = find(cache) if path is None else path
         if str(source).endswith(".gguf"):
             source = converted(Path(source), cache / "models" / Path(source).stem)

@@ -46,14 +46,12 @@ class Checkpoint(ChatTemplate):
         return batch.to(self.model.device)
 
 
-def load_checkpoint(source: str | Path, device: str = "cpu", dtype: str = "auto") -> Checkpoint:
-    """Load a model, its tokenizer and, for vision-language models, its processor.
-
-    Args:
-        source: A folder made by ``save_pretrained``, or a model id of the local Hugging Face cache.
-        device: ``cpu``, ``cuda``, ``cuda:1`` ...; ``auto`` spreads the model over what there is (accelerate).
-        dtype: ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``. ModelError where any of the three is unknown or broken.
-    """
+def load_checkpoint(
+    source: str | Path,  # a folder made by ``save_pretrained``, or a model id of the local cache
+    device: str = "cpu",  # ``cuda``, ``cuda:1`` ...; ``auto`` spreads the model over what there is (accelerate)
+    dtype: str = "auto",  # as saved, or ``float32``, ``bfloat16``, ``float16``
+) -> Checkpoint:
+    """Load a model, its tokenizer and, for vision-language models, its processor; ModelError where anything is unknown or broken."""
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; known: auto, {', '.join(DTYPES)}.")
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText

@@ -84,12 +84,8 @@ class VllmChat:
     ) -> None:
         if max_image_side < 1:
             raise ValueError("max_image_side must be at least 1")
-        self.name = name
-        self._engine = engine
-        self._loop = loop
-        self._template = template
-        self._lora = lora
-        self._max_image_side = max_image_side
+        self.name, self._engine, self._loop, self._template = name, engine, loop, template
+        self._lora, self._max_image_side = lora, max_image_side
         self._ids = itertools.count()
         self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
         self._finalizer = weakref.finalize(self, _shut_down, engine, loop)  # also when the interpreter ends

@@ -90,11 +90,7 @@ class VllmEngine:
         return outputs
 
     def sampling(self, request: ChatRequest) -> Any:
-        """vLLM's ``SamplingParams`` of a request.
-
-        A request without a seed gets seed 0, so that runs can be repeated.
-        ModelError where vLLM does not take the settings, or the schema cannot be followed.
-        """
+        """vLLM's ``SamplingParams`` of a request, seed 0 where it has none: runs can be repeated; ModelError where it takes none."""
         from vllm import SamplingParams
 
         settings: dict[str, Any] = {

@@ -86,10 +86,7 @@ class Blip2QFormer(Pretrained):
         return best
 
     def text_tokens(self, texts: Sequence[str]) -> FloatArray:
-        """z_t of QA-Dragon eq. 2: the projected [CLS] token of each text, float32, shape (len(texts), projection size), length 1.
-
-        Each distinct text is encoded once. ModelError where the checkpoint cannot be loaded.
-        """
+        """z_t of QA-Dragon eq. 2: the projected [CLS] token of each text, float32, shape (len(texts), projection size), length 1."""
         _, model = self._loaded
 
         def encode(_rows: list[int], inputs: Any) -> torch.Tensor:
@@ -121,14 +118,8 @@ class Blip2QFormer(Pretrained):
         processor, _ = self._loaded
         for rows in self.passes([len(text) for text in texts]):
             # The tokenizer alone: the processor would put image tokens first, which only newer checkpoints know.
-            inputs = processor.tokenizer(
-                [texts[row] for row in rows],
-                padding=True,
-                truncation=True,
-                max_length=min(self.max_tokens, self._positions),
-                return_token_type_ids=False,
-                return_tensors="pt",
-            ).to(self.device)
+            batch, most = [texts[row] for row in rows], min(self.max_tokens, self._positions)
+            inputs = self.tokenized(processor.tokenizer, batch, most, return_token_type_ids=False)
             with torch.inference_mode():
                 yield rows, encode(rows, inputs).float().cpu().numpy()
 

@@ -52,14 +52,8 @@ class TransformerTextEncoder(Pretrained):
         """Row numbers, last hidden states (rows, tokens, dimensions) and tokenized input of each batch, longest first."""
         tokenizer, model = self._loaded
         for rows in self.passes([len(text) for text in texts]):
-            inputs = tokenizer(
-                [texts[row] for row in rows],
-                padding=True,
-                truncation=True,
-                max_length=self.max_tokens,
-                return_special_tokens_mask=True,
-                return_tensors="pt",
-            ).to(self.device)
+            batch = [texts[row] for row in rows]
+            inputs = self.tokenized(tokenizer, batch, self.max_tokens, return_special_tokens_mask=True)
             with torch.inference_mode():
                 fed = {key: value for key, value in inputs.items() if key != "special_tokens_mask"}
                 states = model(**fed).last_hidden_state.float()

@@ -17,14 +17,10 @@ REQUIREMENTS = "FlagEmbedding==1.4.2"
 class FlagEmbeddingReranker(Pretrained):
     """A ``Reranker``: the sigmoid of FlagReranker's score, 0 to 1.
 
-    Under transformers 5 FlagEmbedding 1.4.2 takes an empty passage for none at all.
-
-    Attributes:
-        max_tokens: A pair is cut to this many tokens, the query to three quarters of them first.
-        dtype: ``float32`` or ``float16``; on the CPU the library takes float32 anyhow.
+    Under transformers 5 FlagEmbedding 1.4.2 takes an empty passage for none at all. On the CPU the library takes float32 anyhow.
     """
 
-    max_tokens: int = 512
+    max_tokens: int = 512  # a pair is cut to so many, the query to three quarters of them first
 
     def __post_init__(self) -> None:
         super().__post_init__()

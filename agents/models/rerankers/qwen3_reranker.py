@@ -36,10 +36,7 @@ class Qwen3Reranker(Pretrained):
     batch_size: int = 16
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
-        """Shape (len(pairs),); each distinct pair is scored once, pairs of like length together.
-
-        ModelError where the checkpoint cannot be loaded, is no Qwen3 reranker, or ``max_tokens`` leaves no room for a document.
-        """
+        """Shape (len(pairs),); distinct pairs are scored once, those of like length together; ModelError for other checkpoints."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         tokenizer, model, (yes, no) = self._loaded

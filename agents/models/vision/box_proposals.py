@@ -1,13 +1,12 @@
 """Boxes around the bright parts of a saliency map: connected regions over many thresholds, scored by contrast and stability."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from agents.models.base import FloatArray
+from agents.models.base import Box, FloatArray
 
 IntArray = npt.NDArray[np.int64]
 
@@ -24,19 +23,8 @@ stable extremal regions, Matas et al., BMVC 2002)."""
 STABILITY, SIZE = 0.5, 0.3  # exponents of the share of thresholds at which a box is found, and of its share of the map
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A box on the map, in cells (right and bottom exclusive), and its score, 0 to 1."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-    score: float
-
-
-def propose(saliency: FloatArray) -> list[Proposal]:
-    """All boxes of a saliency map (values 0 to 1), best first; many overlap, so thin them out afterwards."""
+def propose(saliency: FloatArray) -> list[tuple[Box, float]]:
+    """All boxes of a saliency map (values 0 to 1), in cells, with scores 0 to 1, best first; many overlap: thin them out."""
     boxes = np.array(list(_regions(saliency)), dtype=np.int64).reshape(-1, 4)
     if not len(boxes):
         return []
@@ -46,12 +34,7 @@ def propose(saliency: FloatArray) -> list[Proposal]:
     # A region with an inner twin can be found twice at one threshold, hence the bound.
     scores = contrast * np.minimum(stable, 1.0) ** STABILITY * (areas / saliency.size) ** SIZE
     order = np.argsort(-scores, kind="stable")
-    return [
-        Proposal(left, top, right, bottom, float(scores[row]))
-        for row in order
-        if scores[row] > 0
-        for left, top, right, bottom in [boxes[row].tolist()]
-    ]
+    return [(Box(*boxes[row].tolist()), float(scores[row])) for row in order if scores[row] > 0]
 
 
 def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:

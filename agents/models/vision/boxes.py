@@ -64,23 +64,14 @@ def usable(
     width: int,
     height: int,
     *,
-    padding: float,
-    most_overlap: float,
-    least_side: int,
-    most_area: float,
-    most: int,
-    least_area: float = 0.0,
+    padding: float,  # fraction of its sides by which a box is grown on each side
+    most_overlap: float,  # IoU above which two boxes are one
+    least_side: int,  # pixels; boxes with a shorter side are dropped
+    most_area: float,  # of the image; larger boxes are dropped: the whole image is searched anyway
+    most: int,  # boxes kept
+    least_area: float = 0.0,  # of the image; smaller boxes are dropped
 ) -> list[Detection]:
-    """The boxes worth a search of their own, best first, of detections in pixels of an image of ``width`` x ``height``.
-
-    Args:
-        padding: Fraction of its sides by which a box is grown on each side.
-        most_overlap: IoU above which two boxes are one.
-        least_side: Boxes with a side shorter than this many pixels are dropped.
-        most_area: Boxes that cover more of the image than this fraction are dropped: the whole image is searched anyway.
-        most: Boxes kept.
-        least_area: Boxes that cover less of the image than this fraction are dropped.
-    """
+    """The boxes worth a search of their own, best first, of detections in pixels of an image of ``width`` x ``height``."""
     padded = [Detection(pad(found.box, padding, width, height), found.phrase, found.score) for found in detections]
     fitting = [
         found

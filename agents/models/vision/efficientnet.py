@@ -44,10 +44,7 @@ class EfficientNetLite2:
         self._batch_size = batch_size or (1 if self.device.type == "cpu" else 32)
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
-        """Embeddings, float32, shape (len(images), 1280), each of length 1: the pooled features before the classifier.
-
-        ValueError where an image cannot be decoded; ModelError where a package is not installed.
-        """
+        """Pooled features, float32, shape (len(images), 1280), length 1; ValueError for a broken image, ModelError for a package."""
         passes = [unit(features.mean(dim=(2, 3))) for features in self._passes(images)]
         return np.concatenate(passes) if passes else np.zeros((0, FEATURES), dtype=np.float32)
 
@@ -79,14 +76,10 @@ class EfficientNetLite2:
     def stage_maps(
         self, images: Sequence[Image.Image], size: tuple[int, int], blocks: Sequence[int]
     ) -> list[tuple[FloatArray, ...]]:
-        """Feature maps of inner blocks, from input of any size; later blocks are not computed.
+        """Maps of MBConv blocks 0 to 20 by image, in their order, float32, shape (channels, height / stride, width / stride).
 
-        Args:
-            size: Width and height of the network's input in pixels, multiples of 32, to which each image is squeezed.
-            blocks: Indices of MBConv blocks, 0 to 20. Strides in Lite2: 4 (blocks 1 to 3), 8 (4 to 6), 16 (7 to 14), 32 (15 on).
-
-        Returns:
-            For each image the maps of ``blocks`` in their order, float32, shape (channels, height / stride, width / stride).
+        Each image is squeezed to ``size``, width and height in multiples of 32; later blocks are not computed. Strides in Lite2: 4
+        (blocks 1 to 3), 8 (4 to 6), 16 (7 to 14), 32 (15 on).
         """
         found: list[tuple[FloatArray, ...]] = []
         for pixels in self._batches(images, size):

@@ -18,7 +18,7 @@ from PIL import Image
 
 from agents.models.base import Box, Detection, FloatArray, TextEncoder
 from agents.models.pixels import to_rgb
-from agents.models.vision.box_proposals import Proposal, propose
+from agents.models.vision.box_proposals import propose
 from agents.models.vision.boxes import crop, pad, suppress
 from agents.models.vision.efficientnet import STRIDE, EfficientNetLite2
 
@@ -48,15 +48,11 @@ ones, whose distances are averaged. Tuned on the validation scenes of the mini s
 
 
 class SalientObjectDetector:
-    """A ``Detector`` that needs no class list: up to ``MOST`` boxes of whatever stands out, best first.
-
-    ``encoder`` tells how close a phrase is to the class names of a box; None: phrases change nothing.
-    """
+    """A ``Detector`` without class list: up to ``MOST`` boxes of what stands out, best first; phrases count only with an ``encoder``."""
 
     def __init__(self, network: EfficientNetLite2, encoder: TextEncoder | None = None) -> None:
         self.name = f"saliency({network.name})"
-        self._network = network
-        self._encoder = encoder
+        self._network, self._encoder = network, encoder
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """See ``Detector.detect``; boxes are in pixels of the upright image, scores lie in 0..1 + ``BONUS``.
@@ -94,12 +90,10 @@ class SalientObjectDetector:
     def _salient(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> list[Detection]:
         values = self._saliency(image, maps)
         across, down = image.width / values.shape[1], image.height / values.shape[0]
-
-        def detection(found: Proposal) -> Detection:
-            box = Box(found.left * across, found.top * down, found.right * across, found.bottom * down)
-            return Detection(box, ANYTHING, found.score)
-
-        everything = [detection(found) for found in propose(values)]
+        everything = [
+            Detection(Box(box.left * across, box.top * down, box.right * across, box.bottom * down), ANYTHING, score)
+            for box, score in propose(values)
+        ]
         return suppress(everything, MOST_OVERLAP)[:MOST]
 
     def _named(
@@ -115,11 +109,8 @@ class SalientObjectDetector:
             return found
         crops = [crop(images[row], pad(seen.box, 0.05, *images[row].size)) for row, seen in concerned]
         labels = self._network.recognise(crops, k=LABELS)
-        words = list(
-            dict.fromkeys(
-                [label.name for named in labels for label in named] + [p for row, _ in concerned for p in phrases[row]]
-            )
-        )
+        names = [label.name for named in labels for label in named]
+        words = list(dict.fromkeys(names + [phrase for row, _ in concerned for phrase in phrases[row]]))
         vectors = dict(zip(words, self._encoder.encode(words), strict=True))
         renamed: dict[int, list[Detection]] = {row: [] for row, _ in concerned}
         for (row, seen), named in zip(concerned, labels, strict=True):
