@@ -2,10 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agents.cluster import ClusterError, Each, cluster, in_turn, spread
 from agents.models.base import ModelError
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
@@ -41,19 +43,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.web_id = options.web_id or WEB_ID.format(tag=tag)
     if options.batch_size < 1:
         parser.error("--batch-size has to be at least 1")
+    if options.workers < 0 or (options.ray_address and not options.workers):
+        parser.error("--workers has to be at least 1, and --ray-address takes it")
     try:
-        _build(options)
-    except (SearchError, ModelError) as error:
+        with _workers(options) as (read, embed):
+            _build(options, read, embed)
+    except (SearchError, ModelError, ClusterError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _build(options: argparse.Namespace) -> None:
+@contextmanager
+def _workers(options: argparse.Namespace) -> Iterator[tuple[Each, Each]]:
+    """What reads documents, and what embeds."""
+    if not options.workers:
+        yield in_turn, in_turn
+        return
+    with cluster(options.ray_address, "--workers"):
+        yield spread(options.workers), spread(options.workers, gpus=True)
+
+
+def _build(options: argparse.Namespace, read: Each, embed: Each) -> None:
     hub = options.out or options.cache / "hub"
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images = _images(options)
-    chunks = _chunks(options)
+    chunks = _chunks(options, read)
     if images is None and options.documents is not None and current_revision(hub, options.image_id) is None:
         images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
@@ -62,6 +77,7 @@ def _build(options: argparse.Namespace) -> None:
             "cache": cache,
             "batch_size": options.batch_size,
             "progress": not options.no_progress,
+            "each": embed,
         }
         if images is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
@@ -79,10 +95,10 @@ def _images(options: argparse.Namespace) -> list[ImageRow] | None:
     return read_images(options.kg, options.images) if options.kg is not None else None
 
 
-def _chunks(options: argparse.Namespace) -> list[ChunkRow] | None:
+def _chunks(options: argparse.Namespace, read: Each) -> list[ChunkRow] | None:
     rows = read_pages(options.pages) if options.pages else []
     if options.documents is not None:
-        own, left_out = read_documents(options.documents, options.base_url, content_of=main_content)
+        own, left_out = read_documents(options.documents, options.base_url, content_of=main_content, each=read)
         for reason in left_out:
             print(f"left out: {reason}", file=sys.stderr)
         rows += own
@@ -147,6 +163,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--batch-size", type=int, default=16, help="images or texts in one pass; 16 is fastest on a CPU (default: 16)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="read documents and embed in N processes of a Ray cluster (requirements/scale.txt)",
+    )
+    parser.add_argument(
+        "--ray-address", metavar="HOST:PORT", help="that cluster; every machine has the same files (default: this one)"
     )
     parser.add_argument(
         "--cache", type=Path, default=default_cache(), help="embeddings (default: $CRAG_CACHE or .cache)"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,18 @@ def text_checkpoint(name: str) -> str:
     return str(minilm_folder()) if name == MINILM else name
 
 
-class TextIndexEncoder:
+class _ByName:
+    """What was loaded by a name is pickled as that name: each process that it is sent to loads its own, once."""
+
+    loaded: tuple[str, int] | None = None
+
+    def __reduce__(self) -> Any:
+        if self.loaded is None:
+            raise TypeError("an encoder that was not loaded by a name cannot be sent to another process")
+        return _loaded, (type(self), *self.loaded)
+
+
+class TextIndexEncoder(_ByName):
     """Embeds the texts of an index by a transformers encoder and its tokenizer."""
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16) -> None:
@@ -102,9 +113,11 @@ class TextIndexEncoder:
         path = text_checkpoint(name)
         try:
             model = AutoModel.from_pretrained(path).to(_device())
-            return cls(model, AutoTokenizer.from_pretrained(path), batch_size)
+            encoder = cls(model, AutoTokenizer.from_pretrained(path), batch_size)
         except (OSError, ValueError, RuntimeError) as error:
             raise SearchError(f"cannot load the text encoder {name!r}: {error}") from error
+        encoder.loaded = name, batch_size
+        return encoder
 
     @cached_property
     def fingerprint(self) -> str:
@@ -116,7 +129,7 @@ class TextIndexEncoder:
         return embed_texts(self._model, self._tokenizer, texts, self._model.device, self._batch_size)
 
 
-class ImageIndexEncoder:
+class ImageIndexEncoder(_ByName):
     """Embeds the images of an index by a CLIP model, or what speaks like one, and its processor."""
 
     def __init__(self, model: Any, processor: Any, batch_size: int = 16) -> None:
@@ -125,16 +138,20 @@ class ImageIndexEncoder:
     @classmethod
     def load(cls, name: str, batch_size: int = 16) -> ImageIndexEncoder:
         """``efficientnet-lite2``, a folder with a CLIP checkpoint, or a CLIP model id; SearchError where it cannot be loaded."""
-        if name == EFFICIENTNET:
-            network = EfficientNetImageModel(str(_device()))
-            return cls(network, EfficientNetImageProcessor(network), batch_size)
-        from transformers import CLIPModel, CLIPProcessor
-
         try:
-            model = tensor_image_features(CLIPModel.from_pretrained(name).to(_device()))
-            return cls(model, CLIPProcessor.from_pretrained(name), batch_size)
+            if name == EFFICIENTNET:
+                model: Any = EfficientNetImageModel(str(_device()))
+                processor: Any = EfficientNetImageProcessor(model)
+            else:
+                from transformers import CLIPModel, CLIPProcessor
+
+                model = tensor_image_features(CLIPModel.from_pretrained(name).to(_device()))
+                processor = CLIPProcessor.from_pretrained(name)
         except (OSError, ValueError, RuntimeError) as error:
             raise SearchError(f"cannot load the image encoder {name!r}: {error}") from error
+        encoder = cls(model, processor, batch_size)
+        encoder.loaded = name, batch_size
+        return encoder
 
     @cached_property
     def fingerprint(self) -> str:
@@ -145,6 +162,11 @@ class ImageIndexEncoder:
     def embed(self, images: Sequence[Image.Image]) -> FloatArray:
         """Embeddings of RGB images, shape (len(images), dimensions), each of length 1."""
         return embed_images(self._model, self._processor, images, self._model.device, self._batch_size)
+
+
+@lru_cache(maxsize=1)
+def _loaded(kind: type[TextIndexEncoder] | type[ImageIndexEncoder], name: str, batch_size: int) -> Any:
+    return kind.load(name, batch_size)
 
 
 def _device() -> Any:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from filelock import FileLock
 from PIL import Image
 from tqdm import tqdm
 
+from agents.cluster import Each, in_turn
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
 from agents.search.embedding_cache import EmbeddingCache, cache_key
@@ -103,8 +105,19 @@ def build_image_index(
     cache: EmbeddingCache,
     batch_size: int = 16,
     progress: bool = True,
+    each: Each = in_turn,
 ) -> BuiltIndex:
     """Embed images and publish their index; run again after a kill, it goes on where it was.
+
+    Args:
+        rows: What the index holds; images are read where they are embedded.
+        encoder: Embeds; picklable where ``each`` sends it to other processes.
+        hub: Where to publish.
+        dataset_id: ORG/NAME.
+        cache: Embeddings by content.
+        batch_size: Images in one pass.
+        progress: Show progress bars.
+        each: Embeds the batches; ``agents.cluster.spread`` does so on a Ray cluster.
 
     Raises:
         SearchError: There are no rows, images cannot be decoded (all of them are named), or the data set id has another form than ORG/NAME.
@@ -116,22 +129,12 @@ def build_image_index(
         key = cache_key(encoder.fingerprint, b"image:" + digest)
         files.setdefault(key, []).append(row.path)
         stored.append(_Row(str(position), _image_metadata(row), key))
-    broken: list[str] = []
-
-    def decoded(keys: Sequence[bytes]) -> dict[bytes, Image.Image]:
-        images: dict[bytes, Image.Image] = {}
-        for key in keys:
-            try:
-                with Image.open(files[key][0]) as image:
-                    images[key] = to_rgb(image)
-            except (OSError, ValueError, Image.DecompressionBombError) as error:
-                broken.extend(f"{path}: {error}" for path in files[key])
-        return images
-
     missing = sorted(cache.missing(files), key=lambda key: files[key])
-    _embed("image", missing, decoded, encoder, cache, batch_size, progress)
+    contents = [(key, files[key][0]) for key in missing]
+    broken = _embed("image", contents, encoder, cache, batch_size, progress, each)
     if broken:
-        raise SearchError("images that cannot be decoded:\n" + "\n".join(broken))
+        named = (f"{path}: {problem}" for key, problem in broken.items() for path in files[key])
+        raise SearchError("images that cannot be decoded:\n" + "\n".join(named))
     return _publish(stored, IMAGE_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
 
 
@@ -144,10 +147,11 @@ def build_web_index(
     cache: EmbeddingCache,
     batch_size: int = 16,
     progress: bool = True,
+    each: Each = in_turn,
 ) -> BuiltIndex:
     """Embed chunks, sorted by length, and publish their index; run again after a kill, it goes on where it was.
 
-    SearchError where there are no rows, or the data set id has another form than ORG/NAME.
+    Arguments are those of ``build_image_index``. SearchError where there are no rows, or the data set id has another form than ORG/NAME.
     """
     stored: list[_Row] = []
     texts: dict[bytes, str] = {}
@@ -158,26 +162,49 @@ def build_web_index(
         metadata = {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
         stored.append(_Row(row.id, metadata, key))
     missing = sorted(cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
-    _embed("text", missing, lambda keys: {key: texts[key] for key in keys}, encoder, cache, batch_size, progress)
+    _embed("text", [(key, texts[key]) for key in missing], encoder, cache, batch_size, progress, each)
     return _publish(stored, WEB_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
+
+
+_Contents = Sequence[tuple[bytes, str | Path]]
+"""Texts, or the files of images, by their keys in the embedding cache."""
 
 
 def _embed(
     unit: str,
-    missing: Sequence[bytes],
-    read: Callable[[Sequence[bytes]], Mapping[bytes, Any]],
+    contents: _Contents,
     encoder: Encoder,
     cache: EmbeddingCache,
     batch_size: int,
     progress: bool,
-) -> None:
-    """Embed the contents that ``read`` finds behind keys, and store each batch."""
-    with tqdm(total=len(missing), desc=f"{unit}s", unit=unit, disable=not progress) as bar:
-        for keys in _batches(missing, batch_size):
-            contents = read(keys)
-            if contents:
-                cache.store(dict(zip(contents, encoder.embed(list(contents.values())), strict=True)))
-            bar.update(len(keys))
+    each: Each,
+) -> dict[bytes, str]:
+    """Embed contents batch by batch and store each batch. Returns why images could not be decoded."""
+    broken: dict[bytes, str] = {}
+    with tqdm(total=len(contents), desc=f"{unit}s", unit=unit, disable=not progress) as bar:
+        for vectors, problems in each(partial(_embed_batch, encoder), _batches(contents, batch_size)):
+            cache.store(vectors)
+            broken |= problems
+            bar.update(len(vectors) + len(problems))
+    return broken
+
+
+def _embed_batch(encoder: Encoder, batch: _Contents) -> tuple[dict[bytes, FloatArray], dict[bytes, str]]:
+    """The vectors of a batch, and why those that are missing could not be read."""
+    read: dict[bytes, str | Image.Image] = {}
+    broken: dict[bytes, str] = {}
+    for key, content in batch:
+        try:
+            read[key] = content if isinstance(content, str) else _decoded(content)
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            broken[key] = str(error)
+    vectors = encoder.embed([*read.values()]) if read else ()
+    return dict(zip(read, vectors, strict=True)), broken
+
+
+def _decoded(path: Path) -> Image.Image:
+    with Image.open(path) as image:
+        return to_rgb(image)
 
 
 def _image_metadata(row: ImageRow) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from agents.cluster import Each, in_turn
 from agents.search.folders import write_whole
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
@@ -89,44 +90,44 @@ def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
 
 
 def read_documents(
-    folder: Path, base_url: str = "", *, content_of: Callable[[str], str]
+    folder: Path, base_url: str = "", *, content_of: Callable[[str], str], each: Each = in_turn
 ) -> tuple[list[ChunkRow], list[str]]:
     """The chunks of all documents below a folder, sorted by path, and why files were left out.
 
     HTML (whose text ``content_of`` takes out), Markdown, plain text and PDF; a page of a PDF is a page of its own (``#page=N``). The URL is
     ``base_url`` and the path. SourceError where there is no such folder, or nothing in it can be read.
+    ``each`` reads the files; ``agents.cluster.spread`` does so on a Ray cluster.
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
-    html = partial(_html, content_of=content_of)
-    readers: dict[str, Callable[[Path, str], list[Page]]] = {**dict.fromkeys(_HTML, html), **_READERS}
+    inside = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
     pages: list[Page] = []
     left_out: list[str] = []
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if not path.is_file() or any(part.startswith(".") for part in inside.parts):
-            continue
-        read = readers.get(path.suffix.lower())
-        if read is None:
-            left_out.append(
-                f"{inside}: {path.suffix or 'a file without ending'} is not read; known: {', '.join(readers)}"
-            )
-            continue
-        try:
-            found = [page for page in read(path, base_url + inside.as_posix()) if page.text.strip()]
-        except SourceError:
-            raise
-        except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
-            left_out.append(f"{inside}: {type(error).__name__}: {error}")
-            continue
-        if not found:
-            left_out.append(
-                f"{inside}: it holds no text" + (" (a scan? OCR it first)" if path.suffix.lower() == ".pdf" else "")
-            )
+    read = partial(_read_document, folder.resolve(), base_url, content_of)
+    for path, (found, problem) in zip(shown, each(read, shown), strict=True):
         pages += found
+        if problem:
+            left_out.append(f"{path}: {problem}")
     if not pages:
         raise SourceError("\n".join([f"there is nothing to index in {folder}", *left_out]))
     return chunked(pages), left_out
+
+
+def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str], path: Path) -> tuple[list[Page], str]:
+    """The pages of a file below a folder that hold text, and why there are none."""
+    ending = path.suffix.lower()
+    read = partial(_html, content_of=content_of) if ending in _HTML else _READERS.get(ending)
+    if read is None:
+        known = ", ".join((*_HTML, *_READERS))
+        return [], f"{path.suffix or 'a file without ending'} is not read; known: {known}"
+    try:
+        found = [page for page in read(folder / path, base_url + path.as_posix()) if page.text.strip()]
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
+        return [], f"{type(error).__name__}: {error}"
+    return found, "" if found else "it holds no text" + (" (a scan? OCR it first)" if ending == ".pdf" else "")
 
 
 def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:

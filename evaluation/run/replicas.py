@@ -9,7 +9,6 @@ import argparse
 import json
 import logging
 import os
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base_agent import BaseAgent
+from agents.cluster import ANSWER_SECONDS, ClusterError, cluster, first_line
 from agents.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 from evaluation.run.assignment import Assignment
@@ -30,7 +30,6 @@ START_SECONDS = 600.0
 MOST_DEATHS = 3
 """A replica that dies so often without an answer in between is not started again."""
 
-_END_SECONDS = 10.0  # in which agents remove their copies of indices, and a cluster answers
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +108,9 @@ class Replicas:
         found: dict[str, str] = {}
         for replica in self._replicas:
             try:
-                found |= self._ray.get(replica.models.remote(), timeout=_END_SECONDS)
+                found |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
-                log.warning("a replica does not say what models it has: %s", _first_line(error))
+                log.warning("a replica does not say what models it has: %s", first_line(error))
         return found
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
@@ -145,7 +144,7 @@ class Replicas:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
             except ray.exceptions.RayActorError as error:
                 deaths[number] += 1
-                log.warning("replica %d died (%s); its dialogs are asked on others", number, _first_line(error))
+                log.warning("replica %d died (%s); its dialogs are asked on others", number, first_line(error))
                 work.lost(number)
                 ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
                 if deaths[number] < MOST_DEATHS:
@@ -166,7 +165,7 @@ class Replicas:
     def close(self) -> None:
         """End the replicas as a process ends, which Ray's kill would not do: each removes its copies of indices."""
         ending = [replica.__ray_terminate__.remote() for replica in self._replicas]
-        self._ray.wait(ending, num_returns=len(ending), timeout=_END_SECONDS)
+        self._ray.wait(ending, num_returns=len(ending), timeout=ANSWER_SECONDS)
 
     def _started(self, answer: tuple[int, Mapping[str, Any]]) -> int:
         batch_size, about = answer
@@ -199,40 +198,22 @@ def replicated(
         EvaluationError: Ray is not installed, there is no cluster, it has too few GPUs, or the replicas cannot be started.
     """
     try:
-        import ray
-    except ImportError as error:
-        raise EvaluationError("--replicas takes Ray: pip install -r requirements/scale.txt") from error
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to Ray's makers
-    here: dict[str, Any] = {"address": "local", "include_dashboard": False}
+        with cluster(options.ray_address, "--replicas") as ray:
+            yield from _on(ray, options, about, build)
+    except ClusterError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _on(
+    ray: Any, options: argparse.Namespace, about: Mapping[str, Any], build: BuildAgent | None
+) -> Iterator[LaunchedAgent]:
+    gpus = int(ray.cluster_resources().get("GPU", 0))
+    if 0 < gpus < options.replicas:
+        raise EvaluationError(f"{options.replicas} replicas take a GPU each; the cluster has {gpus}")
+    place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
+    start = partial(place.remote, options, build, str(Path.cwd()))
+    replicas = Replicas(ray, options.replicas, start, about)
     try:
-        if options.ray_address and "://" not in options.ray_address:
-            _knock(options.ray_address)
-        ray.init(**({"address": options.ray_address} if options.ray_address else here), logging_level=logging.WARNING)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise EvaluationError(
-            f"no Ray cluster at {options.ray_address or 'this machine'}: {_first_line(error)}"
-        ) from error
-    try:
-        gpus = int(ray.cluster_resources().get("GPU", 0))
-        if 0 < gpus < options.replicas:
-            raise EvaluationError(f"{options.replicas} replicas take a GPU each; the cluster has {gpus}")
-        place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
-        start = partial(place.remote, options, build, str(Path.cwd()))
-        replicas = Replicas(ray, options.replicas, start, about)
-        try:
-            yield LaunchedAgent(replicas, trace_to=replicas.trace_to, models=replicas.models)
-        finally:
-            replicas.close()
+        yield LaunchedAgent(replicas, trace_to=replicas.trace_to, models=replicas.models)
     finally:
-        ray.shutdown()
-
-
-def _knock(address: str) -> None:
-    """Raise OSError where nothing listens at HOST:PORT: Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host, int(port)), _END_SECONDS).close()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        replicas.close()

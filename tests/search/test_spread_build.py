@@ -1,0 +1,106 @@
+"""Indices built by workers of a real local Ray cluster, where Ray is installed (`make test-scale`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agents.cluster import ClusterError, cluster, spread
+from agents.search.build_index import main
+from agents.search.encoders import ImageIndexEncoder, TextIndexEncoder
+from agents.search.hub import current_revision
+from tests.search.conftest import IMAGE_ID, WEB_ID, World, write_sources
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
+from ray.cluster_utils import Cluster  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a cluster of two nodes, as two machines would be."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    yield made.address
+    made.shutdown()
+
+
+def sources(folder: Path) -> World:
+    """The small world, and as many documents as several tasks take."""
+    world = write_sources(folder)
+    for number in range(70):
+        page = folder / "documents" / f"{number % 7}" / f"{number}.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(f"# Page {number}\n\nThe tower {number} is {number} metres tall.\n")
+    (folder / "documents" / "scan.pdf").write_bytes(b"%PDF-1.4 nothing")
+    return world
+
+
+def build(world: World, cache: Path, *arguments: str) -> int:
+    made_of = ["--images", str(world.images), "--kg", str(world.kg), "--pages", str(world.pages)]
+    names = ["--documents", str(world.folder / "documents"), "--image-id", IMAGE_ID, "--web-id", WEB_ID]
+    return main([*made_of, *names, "--cache", str(cache), "--batch-size", "4", "--no-progress", *arguments])
+
+
+def test_workers_build_the_indices_of_one_process(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = sources(tmp_path / "world")
+    assert build(world, tmp_path / "one") == 0
+    alone = capsys.readouterr()
+
+    def embedded_here(*_: object) -> None:
+        raise AssertionError("embedded in the process of the command")
+
+    for encoder in (TextIndexEncoder, ImageIndexEncoder):
+        monkeypatch.setattr(encoder, "embed", embedded_here)
+    assert build(world, tmp_path / "many", "--workers", "2", "--ray-address", address) == 0
+    for index in (IMAGE_ID, WEB_ID):  # a revision stands for rows, their order, what was embedded and the weights
+        revisions = {current_revision(tmp_path / cache / "hub", index) for cache in ("one", "many")}
+        assert len(revisions) == 1 and None not in revisions
+    told = capsys.readouterr()
+    assert told.out.replace(str(tmp_path / "many"), "") == alone.out.replace(str(tmp_path / "one"), "")
+    left_out = [line for line in alone.err.splitlines() if line.startswith("left out: scan.pdf")]
+    assert len(left_out) == 1 and left_out[0] in told.err.splitlines()
+
+
+def test_pictures_that_no_worker_can_decode_are_named(
+    tmp_path: Path, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = sources(tmp_path / "world")
+    broken = sorted(world.images.iterdir())[2]
+    broken.write_bytes(b"no picture")
+    assert build(world, tmp_path / "cache", "--workers", "2", "--ray-address", address) == 1
+    assert str(broken) in capsys.readouterr().err
+
+
+def squared(folder: Path, number: int) -> int:
+    """The square; the process of the first call for 5 ends."""
+    begun = folder / "begun"
+    if number == 5 and not begun.exists():
+        begun.touch()
+        os._exit(1)
+    return number * number
+
+
+def refuse(number: int) -> int:
+    raise ValueError(f"{number} cannot be squared")
+
+
+def test_what_a_dead_worker_had_is_done_again_and_results_keep_their_order(tmp_path: Path, address: str) -> None:
+    with cluster(address, "--workers"):
+        assert [*spread(2)(partial(squared, tmp_path), range(100))] == [number * number for number in range(100)]
+        assert (tmp_path / "begun").exists()
+        assert [*spread(2)(refuse, [])] == []
+        with pytest.raises(ClusterError, match="cannot be squared"):
+            [*spread(2)(refuse, [3])]
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = sources(tmp_path / "world")
+    assert build(world, tmp_path / "cache", "--workers", "2", "--ray-address", "127.0.0.1:1") == 1
+    assert "no Ray cluster at 127.0.0.1:1" in capsys.readouterr().err
