@@ -63,9 +63,7 @@ def parser_of(name: str, description: str | None, *shared: str, **changes: Any) 
         changes: Other defaults of theirs, by the option's name in the result.
     """
     parser = argparse.ArgumentParser(
-        prog=f"python -m training.{name}",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=f"python -m training.{name}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for option in shared:
         parser.add_argument(option, **_OPTIONS[option])

@@ -55,12 +55,7 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
 
 
 def cross_validate(
-    features: Floats,
-    labels: Sequence[str],
-    groups: Sequence[str],
-    *,
-    strength: float,
-    standardise: bool = False,
+    features: Floats, labels: Sequence[str], groups: Sequence[str], *, strength: float, standardise: bool = False
 ) -> dict[str, float]:
     """What predictions by models that saw no example of the group are worth, beside the majority class of the other folds.
 

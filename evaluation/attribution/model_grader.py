@@ -68,12 +68,7 @@ class ModelGrader:
     def _complete(self, name: str, values: str, attempt: int = 0) -> str:
         prompt = load_prompt(name)
         return self._server.complete(
-            {
-                "model": self.name,
-                "messages": prompt.render(**json.loads(values)),
-                **prompt.settings,
-                "seed": attempt,
-            }
+            {"model": self.name, "messages": prompt.render(**json.loads(values)), **prompt.settings, "seed": attempt}
         )
 
 

@@ -40,10 +40,7 @@ class JudgePrompt:
         """
         environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         return [
-            {
-                "role": role,
-                "content": environment.from_string(body).render(**values).strip(),
-            }
+            {"role": role, "content": environment.from_string(body).render(**values).strip()}
             for role, body in self.sections
         ]
 

@@ -119,11 +119,7 @@ def _judging(options: argparse.Namespace) -> Judging:
 
     return Judging(
         choose_judge(
-            options.eval_model,
-            cache=options.cache,
-            rules=options.rules,
-            local=local_judge,
-            **judge_settings(options),
+            options.eval_model, cache=options.cache, rules=options.rules, local=local_judge, **judge_settings(options)
         ),
         options.rules,
         options.num_workers,

@@ -14,15 +14,7 @@ from agents.base_agent import BaseAgent, Message
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, repair, rewrite
 from evaluation.files.run_log import RUN_LOG
-from evaluation.records import (
-    I_DONT_KNOW,
-    AnsweredTurn,
-    EvaluationError,
-    QuestionTurn,
-    RunLogLine,
-    Session,
-    answered,
-)
+from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, QuestionTurn, RunLogLine, Session, answered
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, queue_schedule, schedule
 from evaluation.run.calls import Answering, Call, OneAgent, Reply, ReplyCounts

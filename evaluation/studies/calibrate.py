@@ -270,10 +270,7 @@ def _accept_forms(run: Path, options: argparse.Namespace) -> dict[str, list[str]
 
 
 def _show(
-    console: Console,
-    material: Material,
-    rows: Mapping[str, Truthfulness],
-    areas: Mapping[str, tuple[float, int]],
+    console: Console, material: Material, rows: Mapping[str, Truthfulness], areas: Mapping[str, tuple[float, int]]
 ) -> None:
     about = material.about
     console.print(

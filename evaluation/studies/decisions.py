@@ -127,11 +127,7 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     return found
 
 
-def read_decisions(
-    run: Path,
-    judge: Judge,
-    accept: Mapping[str, Sequence[str]] | None = None,
-) -> list[Decision]:
+def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] | None = None) -> list[Decision]:
     """The decisions of the run in a folder.
 
     A candidate that was given has been judged already; one that was held back by the gate is judged now. Turns that the

@@ -210,11 +210,7 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
 
 
 def gate_of(
-    fitted: Fit,
-    names: Sequence[str],
-    threshold: float,
-    about: dict[str, object],
-    egocentric: float | None = None,
+    fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object], egocentric: float | None = None
 ) -> Gate:
     """The gate that a fit makes, as it is written; ``egocentric`` is the threshold of photos of smart glasses, None for no other one."""
     scaler, regression = fitted.model["scale"], fitted.model["regress"]

@@ -16,14 +16,7 @@ from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.judge.judge_options import add_judge_options, judge_settings
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.spending import Paid
-from evaluation.records import (
-    DEFAULT_REVISION,
-    AnsweredTurn,
-    EvaluationError,
-    JudgedTurn,
-    TurnFacts,
-    answered,
-)
+from evaluation.records import DEFAULT_REVISION, AnsweredTurn, EvaluationError, JudgedTurn, TurnFacts, answered
 from evaluation.rules import OURS, RULES, Rules
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import counted

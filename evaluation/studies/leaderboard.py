@@ -160,9 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         help="response.jsonl of any agent, or a run's folder; LABEL=PATH names it",
     )
     parser.add_argument(
-        "--against",
-        metavar="LABEL",
-        help="entry that the others are tested against; None: the best of each data set",
+        "--against", metavar="LABEL", help="entry that the others are tested against; None: the best of each data set"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for leaderboard.html and leaderboard.json")
     add_entry_options(parser)

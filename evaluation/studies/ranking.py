@@ -8,15 +8,7 @@ from typing import Any
 
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import score
-from evaluation.scores.slices import (
-    SLICES,
-    Group,
-    group_sizes,
-    groups_of,
-    mean_points,
-    points_interval,
-    weighted_total,
-)
+from evaluation.scores.slices import SLICES, Group, group_sizes, groups_of, mean_points, points_interval, weighted_total
 from evaluation.studies.figures import Result, run_figures
 from evaluation.studies.judged_entries import Entries, Entry
 from evaluation.studies.paired_tests import Paired, adjusted, compare_runs

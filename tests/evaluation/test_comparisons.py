@@ -204,11 +204,7 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     arguments += ["--set", "limits.batch_size=2"]
     assert ablate.main(arguments) == 0
     every = "limits.batch_size=2"
-    assert runs.built == [
-        ((), (every,)),
-        (("rerank",), (every,)),
-        ((), (every, "queries.fuse_entity=false")),
-    ]
+    assert runs.built == [((), (every,)), (("rerank",), (every,)), ((), (every, "queries.fuse_entity=false"))]
     table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
     assert table.loc[("single-turn", "best"), "accuracy"] == 1.0
     assert table.loc[("single-turn", "best w/o reranking"), "truthfulness"] == -1.0
