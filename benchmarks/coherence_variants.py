@@ -154,7 +154,7 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
         cells.append(tuple(row))
     counts = Counter(item.source for item in first)
     title = f"{sum(counts[name] for name in GROUPS[SINGLE])} questions of one source, {counts['both']} of several (%)"
-    return ResultTable(title, tuple(headings), tuple(headings), tuple(cells))
+    return ResultTable(title, headings, cells)
 
 
 def _measure(options: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agents.secrets import keep_out_of_logs
-from evaluation.records import EvaluationError
+from evaluation.commands import exit_status
 from evaluation.run.options import data_folders, parse
 
 if TYPE_CHECKING:
@@ -33,21 +31,23 @@ def main(
     Args:
         build: Builds the agent instead of ``CragAgent.from_launch``, with the same arguments.
     """
-    options = parse(arguments)
-    keep_out_of_logs()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    console = console or Console()
+    return evaluate(parse(arguments), console or Console(), build)
+
+
+def evaluate(options: argparse.Namespace, console: Console, build: BuildAgent | None = None) -> int:
+    """What ``main`` does with the options that ``parse`` read."""
+
+    def run() -> int:
+        return _judge_saved(options, console) if options.mode == "evaluate" else _answer(options, console, build)
+
     try:
-        return _evaluate(options, console) if options.mode == "evaluate" else _answer(options, console, build)
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+        return exit_status(run, console)
     except KeyboardInterrupt:
         console.print("stopped")
         return INTERRUPTED
 
 
-def _evaluate(options: argparse.Namespace, console: Console) -> int:
+def _judge_saved(options: argparse.Namespace, console: Console) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
     from evaluation.files.responses import RESPONSES, read_responses

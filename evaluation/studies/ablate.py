@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from evaluation.commands import parser_of
 from evaluation.run.launching import settings_table
 from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.figures import Result, Results
@@ -32,11 +33,7 @@ def variants_of(preset: str, profile: str, names: Sequence[str]) -> list[Variant
         EvaluationError: There is no such preset or profile, or the preset lacks a named part.
     """
     settings = settings_table(preset, profile)
-    left_out = (
-        [without(name, preset, settings) for name in names]
-        if names
-        else [part.left_out(preset, settings) for part in parts_of(settings)]
-    )
+    left_out = [without(name, preset, settings) for name in names or [part.name for part in parts_of(settings)]]
     return [Variant(preset, preset), *left_out]
 
 
@@ -45,7 +42,9 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
     made = []
     for task in tasks:
         found = results.of_task(task)
-        whole = {result.variant.preset: result for result in found if _is_whole(result)}
+        whole = {
+            result.variant.preset: result for result in found if not (result.variant.without or result.variant.settings)
+        }
 
         def change(result: Result, whole: dict[str, Result] = whole) -> str:
             base = whole.get(result.variant.preset)
@@ -67,10 +66,6 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
     return made
 
 
-def _is_whole(result: Result) -> bool:
-    return not result.variant.without and not result.variant.settings
-
-
 def _truthfulness(result: Result) -> str:
     return with_interval(result.figures.truthfulness, result.figures.intervals.get("truthfulness_score"))
 
@@ -80,22 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
 
     def variants() -> list[Variant]:
-        return [
-            variant
-            for preset in options.preset or ["qa_dragon"]
-            for variant in variants_of(preset, options.profile, options.without)
-        ]
+        presets = options.preset or ["qa_dragon"]
+        return [made for preset in presets for made in variants_of(preset, options.profile, options.without)]
 
     return compare(variants, tables, options, "ablation")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.ablate",
-        description="Run a preset whole and then without each of its parts, and tabulate what that does.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "Run a preset whole and then without each of its parts, and tabulate what that does."
+    parser = parser_of("evaluation.studies.ablate", about, _EXAMPLES)
     which = parser.add_argument_group("what is left out")
     which.add_argument("--preset", action="append", metavar="NAME", help="preset (default: qa_dragon); may be repeated")
     which.add_argument("--without", action="append", default=[], metavar="NAME", help="a part "

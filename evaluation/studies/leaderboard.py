@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from agents.secrets import keep_out_of_logs
-from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.commands import exit_status, parser_of
 from evaluation.scores.slices import Group, mean_points, points_interval
 from evaluation.studies.figures import Result
-from evaluation.studies.judged_entries import Entries, add_entry_options, read_entries
+from evaluation.studies.judged_entries import add_entry_options, read_entries
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.ranking import Board, boards, content
 from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
-from evaluation.studies.study_page import write_page
+from evaluation.studies.study_page import publish
 
 _EXAMPLES = """examples:
   two agents, of which one is not ours, judged by gpt-4o-mini (key in OPENAI_API_KEY):
@@ -33,14 +31,14 @@ _EXAMPLES = """examples:
 def tables(board: Board) -> list[ResultTable]:
     """The ranking of a task, the tests against the base, and the truthfulness of every entry in each group of each slice."""
     results = [place.result for place in board.places]
-    totals = {place.label: place.total for place in board.places}
+    totals = {place.label: "-" if place.total is None else rate(place.total) for place in board.places}
     failed = {place.label: place.not_judged for place in board.places}
     columns = [
-        Column("Truthfulness (%) [95%]", "truthfulness", lambda result: _truthfulness(result.turns)),
+        Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
         Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
         Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
         Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
-        Column("By domain (%)", "domains", lambda result: _or_dash(totals[result.variant.label], rate)),
+        Column("By domain (%)", "domains", lambda result: totals[result.variant.label]),
     ]
     if board.task == "multi-turn":
         columns.append(Column("Dialog score (%) [95%]", "dialogs", _dialog_score))
@@ -57,22 +55,22 @@ def tables(board: Board) -> list[ResultTable]:
 
 def test_table(board: Board) -> ResultTable:
     """Every entry but the base against it."""
-    heads = ("Entry", "change (%) [95%]", "p", "turns of both")
-    rows = tuple(
+    rows = [
         (
             place.label,
             with_interval(place.against.change, place.against.interval, signed=True),
-            _or_dash(place.adjusted_p, lambda value: f"{value:.3f}"),
+            "-" if place.adjusted_p is None else f"{place.adjusted_p:.3f}",
             str(place.against.turns),
         )
         for place in board.places
         if place.against is not None
-    )
-    note = (
+    ]
+    notes = (
         "p: two-sided paired permutation test that swaps whole sessions, adjusted for the number of entries (Benjamini-Hochberg)",
         "where the base is the best entry it was chosen by these turns: name one with --against to test a claim",
     )
-    return ResultTable(f"{board.task}, truthfulness against {board.base}", heads, heads, rows, note)
+    heads = ("Entry", "change (%) [95%]", "p", "turns of both")
+    return ResultTable(f"{board.task}, truthfulness against {board.base}", heads, rows, notes)
 
 
 def slice_tables(board: Board) -> list[ResultTable]:
@@ -80,11 +78,11 @@ def slice_tables(board: Board) -> list[ResultTable]:
     made = []
     for name, sizes in board.slices.items():
         heads = (name, "turns", *(place.label for place in board.places))
-        rows = tuple(
+        rows = [
             (group, str(size), *(_cell(place.slices[name].get(group)) for place in board.places))
             for group, size in sizes.items()
-        )
-        made.append(ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, heads, rows))
+        ]
+        made.append(ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, rows))
     return made
 
 
@@ -92,18 +90,13 @@ def _cell(group: Group | None) -> str:
     return "-" if group is None else with_interval(group.truthfulness, group.interval_95)
 
 
-def _truthfulness(turns: Sequence[JudgedTurn]) -> str:
-    return with_interval(mean_points(turns), points_interval(turns))
+def _truthfulness(result: Result) -> str:
+    return with_interval(mean_points(result.turns), points_interval(result.turns))
 
 
 def _dialog_score(result: Result) -> str:
-    return with_interval(
-        result.figures.conversation, result.figures.intervals.get("mean_multi_turn_conversation_score")
-    )
-
-
-def _or_dash(value: float | None, say: Callable[[float], str]) -> str:
-    return "-" if value is None else say(value)
+    interval = result.figures.intervals.get("mean_multi_turn_conversation_score")
+    return with_interval(result.figures.conversation, interval)
 
 
 def _notes(board: Board) -> tuple[str, ...]:
@@ -117,48 +110,31 @@ def _notes(board: Board) -> tuple[str, ...]:
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options = _parser().parse_args(arguments)
-    keep_out_of_logs()
-    console = console or Console()
-    try:
-        entries = read_entries(options.answers, options, console)
-        made = boards(entries.entries, options.against)
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+    options, console = _parser().parse_args(arguments), console or Console()
+    return exit_status(lambda: _run(options, console), console)
+
+
+def _run(options: argparse.Namespace, console: Console) -> None:
+    entries = read_entries(options.answers, options, console)
+    made = boards(entries.entries, options.against)
     found = [table for board in made for table in tables(board)]
     for table in found:
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
     if options.out is not None:
-        write(options.out, made, entries, found)
-        console.print(f"written: {options.out / 'leaderboard.html'} and .json", markup=False, soft_wrap=True)
-    return 0
-
-
-def write(folder: Path, made: Sequence[Board], entries: Entries, found: Sequence[ResultTable]) -> None:
-    """Write ``leaderboard.html``, its plot and ``leaderboard.json``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content(made, entries), indent=2, ensure_ascii=False) + "\n"
-    (folder / "leaderboard.json").write_text(text, encoding="utf-8")
-    plot = folder / "leaderboard.png"
-    plot_truthfulness(plot, [place.result for board in made for place in board.places])
-    write_page(folder / "leaderboard.html", f"Leaderboard (verdicts: {entries.verdicts})", found, [plot])
+        options.out.mkdir(parents=True, exist_ok=True)
+        place = options.out / "leaderboard"
+        plot = place.with_suffix(".png")
+        plot_truthfulness(plot, [place.result for board in made for place in board.places])
+        title = f"Leaderboard (verdicts: {entries.verdicts})"
+        publish(place, content(made, entries), title, found, console, [plot])
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.leaderboard",
-        description="Judge saved answers of one or many agents alike, and rank them.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "answers",
-        nargs="+",
-        metavar="FILE_OR_RUN",
-        help="response.jsonl of any agent, or a run's folder; LABEL=PATH names it",
-    )
+    about = "Judge saved answers of one or many agents alike, and rank them."
+    parser = parser_of("evaluation.studies.leaderboard", about, _EXAMPLES)
+    parser.add_argument("answers", nargs="+", metavar="FILE_OR_RUN",
+                        help="response.jsonl of any agent, or a run's folder; LABEL=PATH names it")  # fmt: skip
     parser.add_argument(
         "--against", metavar="LABEL", help="entry that the others are tested against; None: the best of each data set"
     )

@@ -9,7 +9,7 @@ from typing import Any
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import score
 from evaluation.scores.slices import SLICES, Group, group_sizes, groups_of, mean_points, points_interval, weighted_total
-from evaluation.studies.figures import Result, run_figures
+from evaluation.studies.figures import Result, figures_of
 from evaluation.studies.judged_entries import Entries, Entry
 from evaluation.studies.paired_tests import Paired, adjusted, compare_runs
 from evaluation.studies.variants import Variant
@@ -75,7 +75,7 @@ def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
     made = []
     for task in ("single-turn", "multi-turn"):
         results = [
-            Result(Variant(entry.label, ""), task, run_figures(turns, entry.folders), turns, about=entry.about)
+            Result(Variant(entry.label, ""), task, figures_of(turns, entry.folders), turns, about=entry.about)
             for entry in entries
             if (turns := [judged for judged in entry.turns if task_of(judged) == task])
         ]

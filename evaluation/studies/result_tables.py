@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 from rich.console import Console
@@ -26,22 +27,27 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of finished text; ``notes`` say what the runs were made with; ``words``: its cells are words, not figures."""
+    """A table of finished text.
+
+    Attributes:
+        notes: What the runs were made with.
+        words: Whether its cells are words, not figures.
+        short: Headings for a terminal, where they are others.
+    """
 
     title: str
-    headings: tuple[str, ...]
-    short: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
     words: bool = False
+    short: Sequence[str] = ()
 
     def show(self, console: Console) -> None:
         """Print it."""
         table = Table(title=escape(self.title), title_justify="left")
-        for position, heading in enumerate(self.short):
-            table.add_column(
-                escape(heading), justify="left" if position == 0 or self.words else "right", overflow="fold"
-            )
+        for position, heading in enumerate(self.short or self.headings):
+            side: Literal["left", "right"] = "left" if position == 0 or self.words else "right"
+            table.add_column(escape(heading), justify=side, overflow="fold")
         for row in self.rows:
             table.add_row(*map(escape, row))
         console.print(table)
@@ -60,9 +66,9 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
     return ResultTable(
         title,
         (first, *(column.heading for column in columns)),
-        (first, *(column.short for column in columns)),
-        tuple((result.variant.label, *(column.cell(result) for column in columns)) for result in results),
+        [(result.variant.label, *(column.cell(result) for column in columns)) for result in results],
         notes_on(results),
+        short=(first, *(column.short for column in columns)),
     )
 
 
@@ -96,13 +102,8 @@ def time_columns(results: Sequence[Result]) -> list[Column]:
         Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)),
     ]
     if any(result.figures.seconds_cached is not None for result in results):
-        columns.append(
-            Column(
-                "Seconds a turn, with reply cache",
-                "s/turn cached",
-                lambda result: _number(result.figures.seconds_cached),
-            )
-        )
+        heading = "Seconds a turn, with reply cache"
+        columns.append(Column(heading, "s/turn cached", lambda result: _number(result.figures.seconds_cached)))
     return columns
 
 
@@ -142,6 +143,11 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
             row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
     pd.DataFrame(rows).to_csv(path, index=False)
+
+
+def cut(text: str, longest: int | None) -> str:
+    """A text of at most so many characters; the whole text for None."""
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _number(value: float | None) -> str:

@@ -32,14 +32,6 @@ class Variant:
         """A folder name of the label."""
         return re.sub(r"[^a-z0-9]+", "_", self.label.lower()).strip("_") or "run"
 
-    def arguments(self) -> list[str]:
-        """The variant as arguments of local_evaluation.py."""
-        return [
-            "--preset", self.preset,
-            *(word for name in self.without for word in ("--without", name)),
-            *(word for setting in self.settings for word in ("--set", setting)),
-        ]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Part:

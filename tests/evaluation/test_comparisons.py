@@ -19,7 +19,6 @@ from agents.models.chat.reply_cache import ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
-from evaluation.run.options import parse
 from evaluation.scores.overlap import mean_overlap, overlap
 from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare, variant_runs
@@ -133,7 +132,7 @@ def test_variants_are_written_in_one_word() -> None:
 
 
 def test_tables_are_written_in_markdown() -> None:
-    table = ResultTable("t", ("Method", "Accuracy"), ("Method", "acc."), (("a|b", "1"), ("c", "2")))
+    table = ResultTable("t", ("Method", "Accuracy"), [("a|b", "1"), ("c", "2")], short=("Method", "acc."))
     assert table.markdown().splitlines() == [
         "### t", "", "| Method | Accuracy |", "|---|---:|", "| a\\|b | 1 |", "| c | 2 |",
     ]  # fmt: skip
@@ -322,12 +321,10 @@ def test_rules_and_judge_are_handed_to_every_run(runs: Runs) -> None:
         "--rules", "starter-kit", "--eval-model", "m", "--organiser", "kit", "--max-cost", "0.5", "--judge-price",
         "0.15,0.6", "--judge-style", "explained", "--out", "out",
     )  # fmt: skip
-    run = parse(variant_runs._arguments(Variant("best", "best"), ["single-turn"], options))
+    run = variant_runs.options_of(Variant("best", "best"), ["single-turn"], options)
     assert (run.rules.name, run.eval_model, run.organiser, run.max_cost) == ("starter-kit", "m", Path("kit"), 0.5)
     assert (run.judge_price.read, run.judge_price.written, run.judge_style) == (0.15, 0.6, "explained")
-    plain = parse(
-        variant_runs._arguments(Variant("best", "best"), ["single-turn"], variant_runs_options("--out", "out"))
-    )
+    plain = variant_runs.options_of(Variant("best", "best"), ["single-turn"], variant_runs_options("--out", "out"))
     assert (plain.rules.name, plain.organiser, plain.max_cost, plain.judge_price) == ("ours", None, None, None)
 
 
@@ -385,8 +382,8 @@ def test_slips_are_told_before_anything_is_run(
 
 def test_figures_hold_every_rate() -> None:
     turns: list[JudgedTurn] = [*judged("cmh", "a"), *judged("cc", "b")]
-    figures = figures_of(turns, 1.5)
+    figures = figures_of(turns)
     assert (figures.accuracy, figures.missing, figures.hallucination) == (0.6, 0.2, 0.2)
     assert figures.truthfulness == pytest.approx(0.4)
-    assert figures.seconds == 1.5
+    assert figures.seconds is None  # no folder says what answering cost
     assert set(figures.intervals) >= {"accuracy", "truthfulness_score"}

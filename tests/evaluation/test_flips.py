@@ -115,9 +115,9 @@ def test_a_turn_without_a_trace_and_one_without_a_verdict_are_named(tmp_path: Pa
         ("wrong", "unjudged", None)
     ]
     made = flips.tables(one, Entry("b", (found[0].after,)), found)
-    assert made[0].short[1:] == ("wrong", "unjudged", "together")
+    assert made[0].headings[1:] == ("wrong", "unjudged", "together")
     assert "left out: a 1" in made[0].notes[1]
-    assert made[1].rows == (("(no trace)", "1", "0", "0", "+0"),)
+    assert made[1].rows == [("(no trace)", "1", "0", "0", "+0")]
     with pytest.raises(EvaluationError, match="no turn in common"):
         find_flips(one, Entry("c", tuple(judged("h", "u"))))
 
