@@ -18,13 +18,15 @@ from rich.console import Console
 
 from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
-from evaluation.attribution.fluency import mauve
 from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.data.crag_dataset import read_accept
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
+LEAST_TEXTS = 4
+"""With fewer texts on one side there is nothing to cluster."""
+
 _COLUMNS = (
     ("Inf. F1", "informativeness"), ("Complete", "completeness"), ("Relevant", "relevance"), ("Grd. F1", "groundedness"),
     ("Recall", "recall"), ("Precision", "precision"), ("MAUVE", "mauve"),
@@ -64,6 +66,25 @@ def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict
         given = [" ".join(sentence.text for sentence in answer.sentences) for answer in cited.answers]
         row["mauve"] = mauve(features(given), features([answer.truth for answer in cited.answers]))
     return {**row, "turns": cited.turns}
+
+
+def mauve(answers: npt.ArrayLike, truths: npt.ArrayLike, seed: int = 25) -> float | None:
+    """MAVIS, section 4.3: MAUVE between answers and ground truths, 0 to 1; None for too few of them.
+
+    The paper's features are those of GPT-2 over thousands of texts; here they come from the caller, and over a hundred texts the
+    value is a sanity check at most: compare runs over the same questions and features only.
+
+    Args:
+        answers: A feature vector of each answer, shape (answers, dimensions).
+        truths: The same of the ground truths, shape (truths, dimensions).
+        seed: Of the clustering; the default is the library's.
+    """
+    p, q = (np.asarray(features, dtype=np.float32) for features in (answers, truths))
+    if min(len(p), len(q)) < LEAST_TEXTS:
+        return None
+    from mauve import compute_mauve  # imports faiss: a second that other metrics need not pay
+
+    return float(compute_mauve(p_features=p, q_features=q, seed=seed, verbose=False).mauve)
 
 
 def smollm2_features(cache: Path) -> Features:

@@ -18,6 +18,11 @@ def parser_of(module: str, description: str | None, epilog: str | None = None) -
     return argparse.ArgumentParser(f"python -m {module}", None, description, epilog, formatter_class=kept)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def exit_status(
     run: Callable[[], int | None], console: Console, failures: tuple[type[Exception], ...] = (EvaluationError,)
 ) -> int:

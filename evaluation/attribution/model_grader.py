@@ -67,9 +67,8 @@ class ModelGrader:
 
     def _complete(self, name: str, values: str, attempt: int = 0) -> str:
         prompt = load_prompt(name)
-        return self._server.complete(
-            {"model": self.name, "messages": prompt.render(**json.loads(values)), **prompt.settings, "seed": attempt}
-        )
+        messages = prompt.render(**json.loads(values))
+        return self._server.ask({"model": self.name, "messages": messages, **prompt.settings, "seed": attempt}).text
 
 
 def _text(answer: LongAnswer) -> str:

@@ -116,10 +116,10 @@ class CragDataset:
         self._cells = None
         if "image" in table.column_names:
             cells = table.select_columns(["image"])
-            if isinstance(table.features["image"], datasets.Image):
-                cells = cells.cast_column(
-                    "image", datasets.Image(decode=False)
-                )  # a broken image costs its session alone
+            if isinstance(
+                table.features["image"], datasets.Image
+            ):  # not decoded: a broken image costs its session alone
+                cells = cells.cast_column("image", datasets.Image(decode=False))
             self._cells = cells
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
 
@@ -178,9 +178,8 @@ def load(
 
     source = find_local(path, dataset_type, revision)
     if split not in source.splits:
-        raise EvaluationError(
-            f"split {split} is not in {source.folders[0]}; there is {', '.join(sorted(source.splits))}"
-        )
+        known = ", ".join(sorted(source.splits))
+        raise EvaluationError(f"split {split} is not in {source.folders[0]}; there is {known}")
     files = [str(file) for file in source.splits[split]]
     datasets.disable_progress_bars()  # a bar for converting a file that is already here only clutters the terminal
     try:
@@ -218,25 +217,15 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
     Raises:
         EvaluationError: The file is not a JSON object of objects, or a fact is neither true, false nor null.
     """
-    file, content = _content_ids(folders)
+    file, content = _nearest(folders, "content_ids.json")
+    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
+        raise EvaluationError(f"{file} must map interaction ids to objects")
     names = [field.name for field in fields(TurnFacts)]
     for key, facts in content.items():
         wrong = [name for name in names if not isinstance(facts.get(name), bool | None)]
         if wrong:
             raise EvaluationError(f"{file}: {wrong[0]} of {key} must be true or false")
     return {key: TurnFacts(**{name: facts.get(name) for name in names}) for key, facts in content.items()}
-
-
-def _content_ids(folders: Sequence[Path]) -> tuple[Path | None, dict[str, dict[str, Any]]]:
-    """The nearest ``content_ids.json`` and what it says of each turn.
-
-    Raises:
-        EvaluationError: The file is not a JSON object of objects.
-    """
-    file, content = _nearest(folders, "content_ids.json")
-    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
-        raise EvaluationError(f"{file} must map interaction ids to objects")
-    return file, content
 
 
 def _nearest(folders: Sequence[Path], name: str) -> tuple[Path | None, Any]:

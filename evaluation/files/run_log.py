@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from evaluation.files.responses import repair
 from evaluation.records import AnsweredTurn, Key, RunLogLine
@@ -57,10 +56,6 @@ class Latency:
     reply_misses: int | None
     uncached_turns: int
     uncached_mean_turn: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return asdict(self)
 
 
 def latency(costs: Iterable[RunLogLine]) -> Latency | None:

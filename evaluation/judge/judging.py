@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -89,31 +90,24 @@ def judge_turns(
     Raises:
         JudgeError: The judge is not available.
     """
+    judged = []
+    for turn in turns:
+        exact = is_exact(turn.agent_response, turn.ground_truth)
+        miss = is_miss(turn.agent_response, rules.miss_rule)
+        known = (facts or {}).get(turn.interaction_id, TurnFacts())
+        correct = exact and (rules.known_miss_is_correct or not miss)
+        reason = "miss" if miss else "exact" if exact else ""
+        judged.append(JudgedTurn(turn, exact, miss, correct, reason=reason, facts=known))
     items = {
         position: JudgeItem(
             turn.query, turn.ground_truth, turn.agent_response, tuple((accept or {}).get(turn.interaction_id, ()))
         )
         for position, turn in enumerate(turns)
-        if not is_miss(turn.agent_response, rules.miss_rule) and not is_exact(turn.agent_response, turn.ground_truth)
+        if not judged[position].reason
     }
-    verdicts = _ask(judge, items, workers if judge.parallel else 1, progress)
-    judged = []
-    for position, turn in enumerate(turns):
-        exact = is_exact(turn.agent_response, turn.ground_truth)
-        miss = is_miss(turn.agent_response, rules.miss_rule)
-        verdict = verdicts.get(position)
-        judged.append(
-            JudgedTurn(
-                turn=turn,
-                exact=exact,
-                miss=miss,
-                correct=(exact and (rules.known_miss_is_correct or not miss))
-                or (verdict is not None and verdict.correct),
-                semantic=None if verdict is None else verdict.correct,
-                reason="miss" if miss else "exact" if exact else verdict.reason if verdict is not None else "",
-                judge_failed=verdict is not None and verdict.failed,
-                facts=(facts or {}).get(turn.interaction_id, TurnFacts()),
-            )
+    for position, said in _ask(judge, items, workers if judge.parallel else 1, progress).items():
+        judged[position] = replace(
+            judged[position], correct=said.correct, semantic=said.correct, reason=said.reason, judge_failed=said.failed
         )
     return judged
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agents.models.base import ChatModel
 
 __all__ = [
-    "PRESETS", "ROOT", "Launch", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "presets", "settings_table",
+    "PRESETS", "ROOT", "Launch", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "preset_names", "settings_table",
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
@@ -83,14 +83,8 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
         EvaluationError: The preset, the profile, a stage to leave out or a setting is unknown.
     """
     with _as_evaluation_errors():
-        launch = Launch.read(
-            options.preset,
-            options.profile,
-            without=options.without,
-            overrides=options.set,
-            chat_model=options.model_name,
-            cache=options.cache,
-        )
+        changes = {"without": options.without, "overrides": options.set, "chat_model": options.model_name}
+        launch = Launch.read(options.preset, options.profile, **changes, cache=options.cache)
         launch.prepare()
     return launch, {
         "preset": options.preset,
@@ -164,11 +158,6 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
         EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
     """
     return LocalJudge(LocalModel(profile, cache), load_cut(profile))
-
-
-def presets() -> list[str]:
-    """The presets that can be run."""
-    return preset_names()
 
 
 def settings_table(preset: str, profile: str) -> dict[str, Any]:

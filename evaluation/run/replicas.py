@@ -18,6 +18,7 @@ from typing import Any
 
 from agents.base_agent import BaseAgent
 from agents.secrets import keep_out_of_logs
+from evaluation.commands import first_line
 from evaluation.records import EvaluationError
 from evaluation.run.assignment import Assignment
 from evaluation.run.batches import Slot
@@ -111,7 +112,7 @@ class Replicas:
             try:
                 found |= self._ray.get(replica.models.remote(), timeout=_END_SECONDS)
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
-                log.warning("a replica does not say what models it has: %s", _first_line(error))
+                log.warning("a replica does not say what models it has: %s", first_line(error))
         return found
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
@@ -145,7 +146,7 @@ class Replicas:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
             except ray.exceptions.RayActorError as error:
                 deaths[number] += 1
-                log.warning("replica %d died (%s); its dialogs are asked on others", number, _first_line(error))
+                log.warning("replica %d died (%s); its dialogs are asked on others", number, first_line(error))
                 work.lost(number)
                 ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
                 if deaths[number] < MOST_DEATHS:
@@ -210,7 +211,7 @@ def replicated(
         ray.init(**({"address": options.ray_address} if options.ray_address else here), logging_level=logging.WARNING)
     except (OSError, RuntimeError, ValueError) as error:
         raise EvaluationError(
-            f"no Ray cluster at {options.ray_address or 'this machine'}: {_first_line(error)}"
+            f"no Ray cluster at {options.ray_address or 'this machine'}: {first_line(error)}"
         ) from error
     try:
         gpus = int(ray.cluster_resources().get("GPU", 0))
@@ -232,7 +233,3 @@ def _knock(address: str) -> None:
     host, _, port = address.rpartition(":")
     if port.isdigit():
         socket.create_connection((host, int(port)), _END_SECONDS).close()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

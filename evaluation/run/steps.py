@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,7 @@ def judge_answers(
     )
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
     if part.latency is not None:
-        about["latency"] = part.latency.to_dict()
+        about["latency"] = asdict(part.latency)
     failed = sum(turn.judge_failed for turn in judged)
     if failed:
         about["judge_failures"] = failed

@@ -10,7 +10,14 @@ from evaluation.commands import parser_of
 from evaluation.run.launching import settings_table
 from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.figures import Result, Results
-from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
+from evaluation.studies.result_tables import (
+    Column,
+    ResultTable,
+    build_table,
+    figure_column,
+    time_columns,
+    with_interval,
+)
 from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
 
@@ -53,21 +60,17 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
             return with_interval(*truthfulness_change(base.turns, result.turns), signed=True)
 
         columns = [
-            Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
-            Column("Overlap (%)", "overlap", lambda result: rate(result.figures.overlap)),
-            Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
-            Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
-            Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
+            figure_column("Accuracy (%)", "acc.", "accuracy"),
+            figure_column("Overlap (%)", "overlap", "overlap"),
+            figure_column("Missing (%)", "miss.", "missing"),
+            figure_column("Hallucination (%)", "hall.", "hallucination"),
+            figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),
             Column("Change [95%]", "change", change),
             *time_columns(found),
         ]
         if found:
             made.append(build_table(f"{task}, {found[0].figures.turns} turns", "Method", columns, found))
     return made
-
-
-def _truthfulness(result: Result) -> str:
-    return with_interval(result.figures.truthfulness, result.figures.intervals.get("truthfulness_score"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

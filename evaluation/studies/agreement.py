@@ -31,8 +31,7 @@ from evaluation.studies.judged_entries import (
     load_labels,
     with_labels,
 )
-from evaluation.studies.result_tables import ResultTable, cut
-from evaluation.studies.study_page import publish
+from evaluation.studies.result_tables import ResultTable, cut, publish
 
 _EXAMPLES = """examples:
   the rule, gpt-4o-mini with our words, and labels by hand:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.commands import parser_of
-from evaluation.run.launching import presets, settings_table
+from evaluation.run.launching import preset_names, settings_table
 from evaluation.scores.scoring import SPLITS, Split
 from evaluation.studies.figures import Result, Results, figures_of
-from evaluation.studies.result_tables import Column, ResultTable, build_table, time_columns, with_interval
+from evaluation.studies.result_tables import Column, ResultTable, build_table, figure_column, time_columns
 from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import Variant, parse_variant
 
@@ -30,7 +30,7 @@ def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
     Raises:
         EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
     """
-    chosen = presets() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
+    chosen = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
     variants = [*(Variant(name, name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
     for variant in variants:
         settings_table(variant.preset, profile)  # a slip in a name is told before anything is run
@@ -44,7 +44,7 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
         found = results.of_task(task)
         columns = rate_columns()
         if task == "multi-turn":
-            columns.append(_rate("Conversation (%)", "dialog", "conversation", "mean_multi_turn_conversation_score"))
+            columns.append(figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
         if found:
             title = f"{task}, {found[0].figures.turns} turns [95% bootstrap intervals over sessions]"
             made.append(build_table(title, "Preset", [*columns, *time_columns(found)], found))
@@ -69,20 +69,11 @@ def split_table(title: str, split: Split, results: Sequence[Result]) -> ResultTa
 def rate_columns() -> list[Column]:
     """The four rates of CRUISE's table 1."""
     return [
-        _rate("Accuracy (%)", "accuracy", "accuracy", "accuracy"),
-        _rate("Missing (%)", "missing", "missing", "missing"),
-        _rate("Hallucination (%)", "halluc.", "hallucination", "hallucination_rate"),
-        _rate("Truthfulness (%)", "truthfulness", "truthfulness", "truthfulness_score"),
+        figure_column("Accuracy (%)", "accuracy", "accuracy", intervals=True),
+        figure_column("Missing (%)", "missing", "missing", intervals=True),
+        figure_column("Hallucination (%)", "halluc.", "hallucination", intervals=True),
+        figure_column("Truthfulness (%)", "truthfulness", "truthfulness", intervals=True),
     ]
-
-
-def _rate(heading: str, short: str, figure: str, interval: str) -> Column:
-    """A figure of ``Figures`` by name with its interval."""
-    return Column(
-        heading,
-        short,
-        lambda result: with_interval(getattr(result.figures, figure), result.figures.intervals.get(interval)),
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

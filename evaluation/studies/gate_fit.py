@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from agents.linear_head import rows_of
 from agents.methods.gate import DOUBTS, SIGNALS, Gate
 from evaluation.records import EvaluationError
-from evaluation.scores.scoring import RESAMPLES, session_interval
+from evaluation.scores.scoring import session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -60,11 +60,11 @@ class HeldOut:
     at_both: FloatArray
 
 
-def truthfulness(turns: Turns, points: FloatArray, *, resamples: int = RESAMPLES, seed: int = 0) -> Truthfulness:
+def truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
     """Mean of the points of every turn; whole sessions are resampled for the interval."""
     sizes = np.bincount(turns.session).astype(np.float64)
     sums = np.column_stack([np.bincount(turns.session, weights=points), sizes])
-    low, high = session_interval(sums, lambda total, size: total / size, resamples, seed)
+    low, high = session_interval(sums, lambda total, size: total / size)
     return Truthfulness(float(points.mean()), low, high)
 
 
@@ -167,14 +167,12 @@ def fit(
     """
     splits = list(_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
-    def unseen(strength: float) -> FloatArray:
-        found: FloatArray = cross_val_predict(
-            _model(strength, names), matrix, right, cv=splits, method="predict_proba"
-        )[:, 1]
+    def unseen(model: Pipeline) -> FloatArray:
+        found: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
         return found
 
     try:
-        tried = {strength: unseen(strength) for strength in STRENGTHS}
+        tried = {strength: unseen(_model(strength, names)) for strength in STRENGTHS}
     except ValueError as error:  # a part without which the others are all right or all wrong
         raise EvaluationError(_TOO_FEW) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
@@ -263,13 +261,9 @@ def white_box_line(turns: Turns) -> dict[str, float]:
 
 def _model(strength: float, names: Sequence[str]) -> Pipeline:
     """Missing values get the mean, so that after standardising they say nothing."""
-    return Pipeline(
-        [
-            ("impute", SimpleImputer(keep_empty_features=True)),
-            ("scale", StandardScaler()),
-            ("regress", SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)),
-        ]
-    )
+    regression = SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)
+    impute = SimpleImputer(keep_empty_features=True)
+    return Pipeline([("impute", impute), ("scale", StandardScaler()), ("regress", regression)])
 
 
 def _splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:

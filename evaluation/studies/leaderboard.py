@@ -16,8 +16,16 @@ from evaluation.studies.figures import Result
 from evaluation.studies.judged_entries import add_entry_options, read_entries
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.ranking import Board, boards, content
-from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
-from evaluation.studies.study_page import publish
+from evaluation.studies.result_tables import (
+    Column,
+    ResultTable,
+    build_table,
+    figure_column,
+    publish,
+    rate,
+    time_columns,
+    with_interval,
+)
 
 _EXAMPLES = """examples:
   two agents, of which one is not ours, judged by gpt-4o-mini (key in OPENAI_API_KEY):
@@ -35,13 +43,13 @@ def tables(board: Board) -> list[ResultTable]:
     failed = {place.label: place.not_judged for place in board.places}
     columns = [
         Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
-        Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
-        Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
-        Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
+        figure_column("Accuracy (%)", "acc.", "accuracy"),
+        figure_column("Missing (%)", "miss.", "missing"),
+        figure_column("Hallucination (%)", "hall.", "hallucination"),
         Column("By domain (%)", "domains", lambda result: totals[result.variant.label]),
     ]
     if board.task == "multi-turn":
-        columns.append(Column("Dialog score (%) [95%]", "dialogs", _dialog_score))
+        columns.append(figure_column("Dialog score (%) [95%]", "dialogs", "conversation", intervals=True))
     if any(failed.values()):
         columns.append(Column("Not judged", "unjudged", lambda result: str(failed[result.variant.label])))
     timed = any(result.figures.seconds is not None for result in results)
@@ -92,11 +100,6 @@ def _cell(group: Group | None) -> str:
 
 def _truthfulness(result: Result) -> str:
     return with_interval(mean_points(result.turns), points_interval(result.turns))
-
-
-def _dialog_score(result: Result) -> str:
-    interval = result.figures.intervals.get("mean_multi_turn_conversation_score")
-    return with_interval(result.figures.conversation, interval)
 
 
 def _notes(board: Board) -> tuple[str, ...]:

@@ -1,17 +1,20 @@
-"""Tables that compare runs: on the terminal, as Markdown and as CSV."""
+"""Tables that compare runs: on the terminal, as Markdown, as CSV, and as an HTML page with the numbers beside it as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evaluation.files.manifest import write_json
+from evaluation.report.html_report import write_html
 from evaluation.scores.scoring import Interval
 from evaluation.studies.figures import Figures, Result
 
@@ -61,6 +64,21 @@ class ResultTable:
         return "\n".join([*lines, *map(_line, self.rows), *notes]) + "\n"
 
 
+def publish(
+    place: Path,
+    content: Mapping[str, Any],
+    title: str,
+    tables: Sequence[ResultTable],
+    console: Console,
+    plots: Sequence[Path] = (),
+) -> None:
+    """Write PLACE.json and PLACE.html, with plots (PNG files) above the tables, and say so."""
+    write_json(place.with_suffix(".json"), content)
+    pictures = [base64.b64encode(plot.read_bytes()).decode() for plot in plots]
+    page = write_html(place.with_suffix(".html"), "study.html.j2", title=title, tables=tables, pictures=pictures)
+    console.print(f"written: {page} and .json", markup=False, soft_wrap=True)
+
+
 def build_table(title: str, first: str, columns: Sequence[Column], results: Sequence[Result]) -> ResultTable:
     """A row a result; ``first`` heads the column of labels."""
     return ResultTable(
@@ -93,6 +111,26 @@ def notes_on(results: Sequence[Result]) -> tuple[str, ...]:
     else:
         notes.append("no reply cache used")
     return tuple(notes)
+
+
+_INTERVALS = {
+    "accuracy": "accuracy",
+    "missing": "missing",
+    "hallucination": "hallucination_rate",
+    "truthfulness": "truthfulness_score",
+    "conversation": "mean_multi_turn_conversation_score",
+}
+"""Figures by name, and the names of their intervals."""
+
+
+def figure_column(heading: str, short: str, figure: str, *, intervals: bool = False) -> Column:
+    """A rate of ``Figures`` by its name, with its interval where asked for."""
+
+    def cell(result: Result) -> str:
+        interval = result.figures.intervals.get(_INTERVALS[figure]) if intervals else None
+        return with_interval(getattr(result.figures, figure), interval)
+
+    return Column(heading, short, cell)
 
 
 def time_columns(results: Sequence[Result]) -> list[Column]:

@@ -16,9 +16,8 @@ from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE
 from evaluation.records import EvaluationError, JudgedTurn, RunLogLine
 from evaluation.studies import flips
-from evaluation.studies.flips import find_flips
+from evaluation.studies.flips import find_flips, first_difference
 from evaluation.studies.judged_entries import Entry
-from evaluation.studies.trace_differences import first_difference
 from tests.evaluation.worlds import judged
 
 Stage = Mapping[str, Any]

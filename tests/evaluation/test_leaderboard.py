@@ -160,7 +160,7 @@ def test_judging_again_costs_no_call(
     tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2,000 turns, of which half are misses: a warm cache answers for the judge."""
-    from evaluation.judge.verdict_cache import VerdictCache
+    from evaluation.judge.openai_judge import VerdictCache
 
     judge = CountingJudge()
 
