@@ -2,11 +2,10 @@
 
     python -m benchmarks.latency_sim --presets best qa_dragon --profile gpu_fp8
 
-The calls that each turn of the
-mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/recorded_calls.py``), kept in
-``--records``, and replayed in batches through a token-cost model (``benchmarks/latency/cost.py``; its figures and their
-sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the stand-in never says what would end a turn
-early: the figures are upper bounds of the model.
+The calls that each turn of the mini data set makes under a preset's settings for the GPU are recorded once
+(``benchmarks/latency/recorded_calls.py``), kept in ``--records``, and replayed in batches through a token-cost model
+(``benchmarks/latency/cost.py``; its figures and their sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the
+stand-in never says what would end a turn early: the figures are upper bounds of the model.
 """
 
 from __future__ import annotations
@@ -66,16 +65,8 @@ def _measure(options: argparse.Namespace) -> int:
             numbers = (f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times)))
             rows.append((*first, str(size), *numbers, dialog))
     headings = (
-        "preset",
-        "GB",
-        "prompts at once",
-        "chat calls a turn",
-        "batch",
-        "mean",
-        "p50",
-        "p95",
-        "max",
-        "longest dialog",
+        *("preset", "GB", "prompts at once", "chat calls a turn", "batch"),
+        *("mean", "p50", "p95", "max", "longest dialog"),
     )
     console.print(table_of(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
@@ -113,14 +104,10 @@ def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     if not path.is_file():
         mini = PreparedSet(options.split, options.cache)
         pipeline = mini.search()
-        asked = (
-            Turn(each.turn.query, each.image and to_rgb(each.image), each.history)
-            for each in mini.turns(options.sessions)
-        )
-        unfinished = path.with_suffix(".part")
+        turns = mini.turns(options.sessions)
+        asked = (Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in turns)
         models = Launch.read(profile="embedded", cache=options.cache).models()
-        write(record(asked, launch.settings, pipeline, models), unfinished)
-        unfinished.replace(path)
+        write(record(asked, launch.settings, pipeline, models), path)
     return read(path)
 
 

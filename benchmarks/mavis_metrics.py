@@ -20,6 +20,7 @@ from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
 from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
+from evaluation.commands import parser_of
 from evaluation.data.crag_dataset import read_accept
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
@@ -44,7 +45,7 @@ def _measure(options: argparse.Namespace) -> int:
         for which in options.sentences
     ]
     grader = _grader(options.grader)
-    features = _features(options.features, options.cache)
+    features = smollm2_features(options.cache) if options.features == "smollm2" else None
     rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
     if options.json is not None:
         options.json.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
@@ -102,21 +103,14 @@ def smollm2_features(cache: Path) -> Features:
     def features(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         rows = []
         for start in range(0, len(texts), _BATCH):
-            inputs = tokenizer(
-                list(texts[start : start + _BATCH]), padding=True, truncation=True, max_length=512, return_tensors="pt"
-            )
+            some = list(texts[start : start + _BATCH])
+            inputs = tokenizer(some, padding=True, truncation=True, max_length=512, return_tensors="pt")
             with torch.inference_mode():
                 states = model(**inputs, output_hidden_states=True, logits_to_keep=1).hidden_states[-1]
             rows.append(states[:, -1].float().numpy())
         return np.concatenate(rows)
 
     return features
-
-
-def _features(name: str, cache: Path) -> Features | None:
-    if name == "none":
-        return None
-    return smollm2_features(cache)
 
 
 def _grader(name: str) -> Grader:
@@ -135,7 +129,7 @@ def _cell(name: str, value: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 2 for a run that cannot be read."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of("benchmarks.mavis_metrics", __doc__)
     which: tuple[Which, ...] = ("generated", "checked")
     parser.add_argument("--runs", nargs="+", type=Path, required=True, metavar="DIR", help="output folders of runs")
     parser.add_argument("--dataset", type=Path, help="data set folder, for its accept forms")

@@ -29,7 +29,7 @@ from evaluation.files.run_log import RUN_LOG
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.plain_text import content, plain, tokens
 from evaluation.judge.rule_judge import KEY_SHARE
-from evaluation.records import AnsweredTurn, JudgedTurn
+from evaluation.records import AnsweredTurn, JudgedTurn, Key
 from evaluation.scores.scoring import is_miss
 from training.chat_examples import (
     HELD_OUT,
@@ -52,9 +52,6 @@ ANSWERING = frozenset({"answer", "entry_answer", "parametric_answer"})
 """Stages whose reply is an answer as it stands."""
 
 _RELEVANCE_PROMPT = Path(__file__).parent / "prompts" / "relevance.j2"
-
-Key = tuple[str, str]
-"""Session and interaction."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from agents.methods.knowledge_conflict import preferred, prki
 from agents.profiles import PROMPTS
 from agents.prompts import PromptLibrary
 from evaluation.judge.judging import Judge
+from evaluation.records import Key
 from training.chat_examples import Example, Message, TrainingDataError
-from training.collect import Key, Record, answer_in, examples_of, read_runs, runs_parser, write_collection
+from training.collect import Record, answer_in, examples_of, read_runs, runs_parser, write_collection
 from training.command_line import run_command, write_about
 
 OBJECTIVES = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")

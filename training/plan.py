@@ -102,10 +102,8 @@ class Need:
 
     def hours(self, card: Card, epochs: float) -> float:
         """Hours of training, with the shares of the card's peak that are assumed above."""
-        seconds = self.training_flops / (UTILISATION * card.flops) + self.decoded_bytes / (
-            MEMORY_UTILISATION * card.bandwidth
-        )
-        return epochs * seconds / 3600
+        training = self.training_flops / (UTILISATION * card.flops)
+        return epochs * (training + self.decoded_bytes / (MEMORY_UTILISATION * card.bandwidth)) / 3600
 
 
 def lora_parameters(decoder: Decoder, r: int) -> int:
@@ -147,9 +145,7 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     activations = tokens * (kept + 2 * layer)
     vision = architecture.vision
     positions = vision.positions * load.images if vision is not None else 0
-    if (
-        vision is not None
-    ):  # frozen and first in line: nothing is kept for a backward pass but what the language model reads
+    if vision is not None:  # frozen and first in line: only what the language model reads is kept for a backward pass
         width = 8 * vision.hidden + 2 * vision.intermediate + vision.kept
         activations += rows * positions * width * itemsize
     # Logits in the model's type, in float32 for the loss, and their gradient; trl computes them in tiles for DPO and GRPO.
@@ -185,25 +181,18 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
         TrainingDataError: It does not generate.
     """
     architecture = architecture_of(model)
-    headings = (
-        "recipe",
-        "method",
-        "LoRA",
-        "weights, GiB",
-        "adapters, GiB",
-        "activations and logits, GiB",
-        "together, GiB",
-    )
+    parts = ("weights", "adapters", "activations and logits", "together")
+    headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
     lines = [(*headings, *(f"fits {card.name}; hours" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
     for recipe in recipes:
         method = METHODS.get(recipe.name, "sft")
         found = need(architecture, recipe, load, method)
-        parts = (found.weights, found.adapters, found.working, found.memory)
+        sizes = (found.weights, found.adapters, found.working, found.memory)
         hours = [
             f"yes; {found.hours(card, recipe.training.epochs):.1f}" if found.memory <= card.memory * GIB else "no"
             for card in CARDS
         ]
-        lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{part / GIB:.1f}" for part in parts), *hours))
+        lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{size / GIB:.1f}" for size in sizes), *hours))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -221,18 +210,17 @@ def run(arguments: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = parser_of("plan", __doc__, "--set")
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--model",
         required=True,
-        help="folder of a checkpoint (its config.json is enough), or a model of the local Hugging Face cache",
+        help="folder of a checkpoint (config.json is enough), or a model of the local Hugging Face cache",
     )
-    parser.add_argument(
-        "--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)"
-    )
-    parser.add_argument("--samples", type=int, default=Load.samples, help="rows an epoch (default: %(default)s)")
-    parser.add_argument("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
-    parser.add_argument("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
-    parser.add_argument("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
+    add("--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)")
+    add("--samples", type=int, default=Load.samples, help="rows an epoch (default: %(default)s)")
+    add("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
+    add("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
+    add("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
     return run_command(run, parser, arguments)
 
 

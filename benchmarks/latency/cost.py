@@ -43,12 +43,7 @@ class Machine:
         gpu = table["gpu"]
         return cls(
             bandwidth=gpu["bandwidth"],
-            rates={
-                "bfloat16": gpu["bfloat16"],
-                "float16": gpu["bfloat16"],
-                "float32": gpu["float32"],
-                EIGHT_BIT: gpu["float8"],
-            },
+            rates={**{name: gpu[name] for name in ("bfloat16", "float32", EIGHT_BIT)}, "float16": gpu["bfloat16"]},
             decode_efficiency=table["efficiency"]["decode"],
             prefill_efficiency=table["efficiency"]["prefill"],
             overhead=table["overhead"],

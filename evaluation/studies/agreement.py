@@ -160,8 +160,8 @@ def tables(
         most: Answers shown, cut to a line; None for all, in full.
     """
     letters = dict(zip(found, ascii_uppercase, strict=False))
-    heads = ("pair", "turns", "agree (%)", "kappa [95%]")
-    heads += ("both right", "both wrong", "right by first", "right by second")
+    heads = ["pair", "turns", "agree (%)", "kappa [95%]"]
+    heads += ["both right", "both wrong", "right by first", "right by second"]
     rows = [
         (
             f"{letters[pair.one]}, {letters[pair.other]}",
@@ -191,7 +191,7 @@ def tables(
             for turn in differing[:most]
         ]
         more = [f"{len(differing) - len(rows)} more differ"] if len(differing) > len(rows) else []
-        heads = ("question", "truth", "answer", *letters.values())
+        heads = ["question", "truth", "answer", *letters.values()]
         made.append(ResultTable("Answers on which they differ", heads, rows, more, words=True))
     return made
 
