@@ -132,7 +132,7 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
     first = next(iter(rows.values()), ())
     groups = {name: sources for name, sources in GROUPS.items() if any(item.source in sources for item in first)}
     figures = (f"{group} {what}" for group in groups for what in ("F1", "EM", "evidence"))
-    headings = ["Scoring Strategy", *figures, "truthfulness, change"]
+    headings = ("Scoring Strategy", *figures, "truthfulness, change")
     cells = []
     for label, items in rows.items():
         row = [label]

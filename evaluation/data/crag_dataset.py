@@ -43,10 +43,8 @@ def repository_name(dataset_type: DatasetType) -> str:
 
 
 def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSource:
-    """Find the parquet files under ``path``.
-
-    ``path`` is a folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any folder on the way
-    down to ``data``.
+    """Find the parquet files under ``path``: a folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any
+    folder on the way down to ``data``.
 
     Raises:
         EvaluationError: There is no such folder, revision or file.
@@ -81,7 +79,6 @@ class CragDataset:
     Args:
         table: The split as ``datasets`` loads it.
         name: How it is called in messages and in the scores.
-        images: Where images given by URL come from.
         accept: Short right answers by interaction_id (``accept.json``), for the rule judge.
         facts: What is known of turns by interaction_id (``content_ids.json``), for scores of groups.
         rules: Which sessions are skipped, and what becomes of egocentric images.

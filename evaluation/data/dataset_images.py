@@ -51,11 +51,7 @@ def cache_name(url: str) -> str:
 
 
 def open_image(data: bytes) -> Image.Image:
-    """Decode an image file and turn it upright, as ``datasets.Image`` does.
-
-    Raises:
-        OSError: The bytes are no image, or a broken one.
-    """
+    """Decode an image file and turn it upright, as ``datasets.Image`` does; OSError where it is none, or a broken one."""
     try:
         image: Image.Image = Image.open(io.BytesIO(data))
         image.load()
@@ -93,13 +89,7 @@ EGO_IMAGES: Mapping[EgoImage, Callable[[Image.Image], Image.Image]] = {
 
 
 class ImageCache:
-    """Images by URL: the cache folders first, then HTTP if online.
-
-    Args:
-        folders: Where to look, in order; what is downloaded is put into the last one.
-        online: Whether a missing image may be fetched.
-        attempts: How often a download is tried.
-    """
+    """Images by URL: the cache folders in order, then HTTP if online; what is downloaded is put into the last folder."""
 
     def __init__(self, folders: Sequence[Path], online: bool, attempts: int = 3) -> None:
         self.folders = tuple(folders)

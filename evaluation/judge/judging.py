@@ -26,11 +26,7 @@ class Judge(Protocol):
     parallel: bool
 
     def judge(self, item: JudgeItem) -> Verdict:
-        """Whether the response is right.
-
-        Raises:
-            JudgeError: The judge is not available.
-        """
+        """Whether the response is right; JudgeError where the judge is not available."""
         ...
 
 
@@ -41,11 +37,7 @@ class BatchJudge(Protocol):
     batch: int
 
     def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
-        """A verdict of each item, in their order; at most ``batch`` items.
-
-        Raises:
-            JudgeError: The judge is not available.
-        """
+        """A verdict of each item, in their order; at most ``batch`` items. JudgeError where the judge is not available."""
         ...
 
 
@@ -84,7 +76,6 @@ def judge_turns(
     Args:
         accept: Short right answers by interaction_id.
         facts: What is known of turns by interaction_id, for scores of groups.
-        rules: What a miss is, and whether one can be correct.
         workers: Threads, for a judge that waits for a server.
 
     Raises:
@@ -164,12 +155,11 @@ def choose_judge(
         eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "None" for
             the rule judge or for none at all, as the rules have it; None for the model of the rules where OPENAI_API_KEY is set
             and the rule judge elsewhere.
-        cache: Folder under which judgements are kept.
         style: The form of its reply; that of the organiser's words, else of the rules, where None.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
-        local: Makes the judges called ``local``; None where there are none.
         price: Of the model; that of prices.toml where None.
+        local: Makes the judges called ``local``; None where there are none.
 
     Raises:
         JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; or the

@@ -42,11 +42,7 @@ class YesModel(Protocol):
 
 
 class Tally(BaseModel):
-    """A judge against labels by hand.
-
-    Attributes:
-        kappa: Cohen's; None where it cannot be said.
-    """
+    """A judge against labels by hand; ``kappa`` is Cohen's, None where it cannot be said."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,13 +66,11 @@ class FittedCut(BaseModel):
     """What ``evaluation.studies.judge_fit`` writes.
 
     Attributes:
-        model: Name of the chat model.
-        prompt: Digest of its prompt.
+        prompt: Digest of the prompt.
         cut: An answer is right from this P(yes) on.
         auroc: Of P(yes) over the answers that the model was asked about; None where it cannot be said.
         labels: File of the labels.
-        fitted: The judge on the answers that the cut was fitted on.
-        held_out: The judge on the others.
+        fitted: The judge on the answers that the cut was fitted on; ``held_out``: on the others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -47,12 +47,11 @@ class ModelServer:
     """Asks one model.
 
     Args:
-        model: Model name, as the server knows it.
         without: What to do without a key, for the error message.
         base_url: Server; ``OPENAI_BASE_URL`` or OpenAI's own where None.
         api_key: ``OPENAI_API_KEY`` where None. A server of one's own often needs none.
         wait: Pause before a server is tried again, in tenacity's terms; a ``Retry-After`` of the server is respected.
-        spending: Counts what is asked; nothing is counted where None.
+        spending: Counts what is asked.
 
     Raises:
         JudgeError: There is no key for OpenAI's own server.

@@ -84,17 +84,12 @@ class VerdictCache:
 
 
 class OpenAIJudge:
-    """Asks a chat model; verdicts are cached by the content of the request.
+    """Asks a chat model; verdicts are cached by the content of the request. See ``ModelServer`` for what is not named here.
 
     Args:
-        model: Model name, as the server knows it.
         style: ``structured`` or ``explained``; by the model's name where None.
-        base_url: See ``ModelServer``.
-        api_key: See ``ModelServer``.
         cache: Folder for the judgements; None keeps none.
         organiser: Checkout of the organiser's code, whose words are used in place of ours.
-        spending: What the judge may cost and has cost; without a limit where None.
-        wait: See ``ModelServer``.
 
     Raises:
         JudgeError: There is no key for OpenAI's own server, or the checkout has no such words, or in the other style.

@@ -38,7 +38,6 @@ class OrganiserPrompt:
     """The organiser's words.
 
     Attributes:
-        system: The system message.
         user: The user message in pieces; a piece of ``_WANTED`` in brackets stands for what is judged.
         style: The form of reply that they ask for.
         words: Where they are from, for reports: file within the checkout, and the first digits of their SHA-256.
@@ -55,11 +54,7 @@ class OrganiserPrompt:
         return dict(EXPLAINED_SETTINGS) if self.style == "explained" else {}
 
     def render(self, **values: object) -> list[dict[str, str]]:
-        """Chat messages.
-
-        Args:
-            values: query, ground_truth and response.
-        """
+        """Chat messages of query, ground_truth and response."""
         user = "".join(text if kind == "text" else str(values[text]) for kind, text in self.user)
         return [{"role": "system", "content": self.system}, {"role": "user", "content": user}]
 

@@ -13,12 +13,7 @@ class Assignment:
     """Dialogs given out to replicas: each stays with the replica that began it, and is given out again only where that one is lost.
 
     A replica keeps up to ``batch_size`` dialogs open, as ``schedule`` does, but not more than its share of those that are left, so
-    that few dialogs are not all held by the first replica that asks.
-
-    Args:
-        batches: The turns to ask, those of a dialog in their order.
-        batch_size: The most turns in one call.
-        replicas: How many there are.
+    that few dialogs are not all held by the first replica that asks. ``batches`` have the turns of a dialog in their order.
     """
 
     def __init__(self, batches: Sequence[Sequence[Slot]], batch_size: int, replicas: int) -> None:

@@ -23,11 +23,7 @@ ReplyCounts = Callable[[], tuple[int, int]]
 
 @dataclass(frozen=True)
 class Call:
-    """A batch of questions; every list has an entry for each slot.
-
-    Attributes:
-        notes: Why there is no image, or None.
-    """
+    """A batch of questions; every list has an entry for each slot, ``notes`` why there is no image, or None."""
 
     slots: Sequence[Slot]
     queries: list[str]

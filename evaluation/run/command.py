@@ -28,8 +28,7 @@ def main(
 ) -> int:
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
 
-    Args:
-        build: Builds the agent instead of ``CragAgent.from_launch``, with the same arguments.
+    ``build`` takes the place and the arguments of ``CragAgent.from_launch``.
     """
     return evaluate(parse(arguments), console or Console(), build)
 

@@ -28,9 +28,7 @@ class Generation:
     """What a run made.
 
     Attributes:
-        turns: Every answered turn, in the order of asking.
-        total: How many turns there are to answer.
-        interrupted: Whether it was stopped by Ctrl-C.
+        turns: Every answered turn, in the order of asking; of ``total``.
         failures: Turns of this process that ended as "I don't know" because the agent failed.
     """
 

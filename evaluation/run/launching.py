@@ -50,11 +50,7 @@ class LaunchedAgent:
 
 
 def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
-    """The agent of a command line.
-
-    Args:
-        launch: From ``prepare``.
-        build: Builds it instead of ``CragAgent.from_launch``.
+    """The agent of a command line; ``build`` takes the place of ``CragAgent.from_launch``.
 
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
@@ -104,10 +100,7 @@ _JUDGE_REPLIES = "judge_replies"
 
 
 class LocalModel:
-    """The chat model of a profile as a ``YesModel``; see there.
-
-    Args:
-        cache: Folder of the models and of their replies.
+    """The chat model of a profile as a ``YesModel``; see there. ``cache`` holds the models and their replies.
 
     Raises:
         EvaluationError: There is no such profile, or it is malformed.

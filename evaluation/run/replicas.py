@@ -46,11 +46,7 @@ class Replica:
         self._traces: list[dict[str, Any]] = []
 
     def start(self) -> tuple[int, dict[str, Any]]:
-        """Build the agent. Returns its batch size and what it is made with.
-
-        Raises:
-            EvaluationError: See ``launching.launched``.
-        """
+        """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
         launch, about = prepare(self._options)
         self._launched = launched(self._options, launch, self._build)
         self._launched.trace_to(None, self._traces.extend)
@@ -74,7 +70,6 @@ class Replicas:
 
     Args:
         ray: The module, connected to a cluster.
-        count: How many replicas.
         start: Makes the handle of a new ``Replica``.
         about: What the replicas have to be made with.
 

@@ -43,11 +43,8 @@ def answer_sessions(
 ) -> Generation:
     """Let an agent answer sessions of a data set into ``output_dir``, and write its traces there.
 
-    Args:
-        about: What the run is made with; kept in run.json, where the data set and the tokenizer are added.
-        tokenizer: See ``truncation.load_truncator``.
-        conversations: See ``generate``.
-        rules: See ``generate``; the name is kept in run.json as well.
+    ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added. See ``generate`` and
+    ``truncation.load_truncator`` for the rest.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -95,12 +92,7 @@ def answer_sessions(
 
 @dataclass(frozen=True)
 class Judging:
-    """How answers are judged.
-
-    Attributes:
-        workers: Judgements asked for at the same time.
-        display: Dialogs printed.
-    """
+    """How answers are judged: ``workers`` judgements at the same time; and how many dialogs are printed (``display``)."""
 
     judge: Judge
     rules: Rules = OURS
@@ -119,15 +111,11 @@ def judge_answers(
     *,
     answers_dir: Path | None = None,
 ) -> ReportPart:
-    """Judge answers, write the tables and scores into ``output_dir`` and print them.
+    """Judge answers, write the tables and scores into ``output_dir`` and print them; returns the judged turns, ready for a report.
 
     Args:
-        dataset: Where accept forms, facts and labels of turns and photos come from; none is used where it is None.
-        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); ``output_dir``
-            where None.
-
-    Returns:
-        The judged turns, ready for a report.
+        dataset: Where accept forms, facts and labels of turns and photos come from.
+        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl), where it is another one.
 
     Raises:
         JudgeError: The judge is not available.

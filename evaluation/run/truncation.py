@@ -88,10 +88,7 @@ def approximate_ends(text: str) -> list[int]:
 
 
 def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) -> Truncator:
-    """A truncator on a fast tokenizer of the ``transformers`` library.
-
-    Args:
-        source: Hub id or local folder.
+    """A truncator on a fast tokenizer of the ``transformers`` library, by hub id or local folder.
 
     Raises:
         EvaluationError: There is no fast tokenizer at ``source``.
@@ -119,10 +116,7 @@ def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) 
 
 
 def load_truncator(source: str | None = None) -> Truncator:
-    """The tokenizer asked for; else Llama-3.2's; else the stand-in package's; else the rule.
-
-    Args:
-        source: Hub id or folder of a tokenizer, or None for the best one available.
+    """The tokenizer asked for (``source``, hub id or folder); else Llama-3.2's; else the stand-in package's; else the rule.
 
     Raises:
         EvaluationError: ``source`` is given and holds no tokenizer.

@@ -183,13 +183,7 @@ def group_scores(
 
 @dataclass(frozen=True)
 class Split:
-    """Two groups of turns by a fact that the data set states.
-
-    Attributes:
-        key: The groups' name in scores_dictionary.json.
-        yes: The group's name where the fact holds.
-        no: The group's name where it does not.
-    """
+    """Two groups of turns by a fact that the data set states: ``yes`` where it holds, ``no``; ``key`` in scores_dictionary.json."""
 
     key: str
     fact: Callable[[TurnFacts], bool | None]
@@ -248,13 +242,10 @@ def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dic
 
 
 def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn]) -> tuple[float, Interval | None]:
-    """How much truthfulness changes between two runs over the same sessions, with its 95% interval.
+    """How much truthfulness changes between two runs over the same sessions, and its 95% interval where there are two sessions.
 
     The runs are compared session by session, and whole sessions are resampled: what is hard for both cancels out, so
     that the interval is narrower than those of the two runs suggest. Sessions that only one run has are left out.
-
-    Returns:
-        The change, and its interval where there are at least two sessions.
     """
     old, new = by_session(before), by_session(after)
     shared = [session for session in old if session in new]
