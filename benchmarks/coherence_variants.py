@@ -88,12 +88,9 @@ def holds(evidence: str, accept: Sequence[str]) -> bool:
 def compared(
     asked: Sequence[tuple[AskedTurn, Turn]], settings: Mapping[str, Settings], **parts: Any
 ) -> dict[str, list[Measured]]:
-    """What each variant makes of one batch of questions.
+    """What each variant makes of one batch of questions with fresh turns.
 
-    Args:
-        asked: Questions with fresh turns.
-        settings: Of each variant, by label; all have the same stages before the one that is compared.
-        parts: Models, search and prompts of ``agents.pipeline.Pipeline``.
+    The settings, by label, all have the same stages before the one that is compared; ``parts`` are those of ``agents.pipeline.Pipeline``.
     """
     from agents.pipeline import Pipeline
 

@@ -84,11 +84,7 @@ def dialog_lengths(options: argparse.Namespace) -> list[int]:
 
 
 def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequence[float]]:
-    """Seconds of the turns of each session.
-
-    Raises:
-        ValueError: There are more or fewer turns than the sessions have.
-    """
+    """Seconds of the turns of each session. Raises ValueError where there are more or fewer turns than the sessions have."""
     if len(times) != sum(lengths):
         raise ValueError(f"{len(times)} turns were recorded, the sessions have {sum(lengths)}")
     rest = iter(times)

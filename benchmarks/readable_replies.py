@@ -174,13 +174,7 @@ class ReadContext(Context):
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
-    """Ask the first single-turn questions and read every reply.
-
-    Raises:
-        agents.profiles.SettingsError: There is no such preset or profile.
-        ModelError: A model cannot be loaded.
-        SearchError: An index is missing.
-    """
+    """Ask the first single-turn questions and read every reply; raises one of ``common.FAILURES`` where something is missing."""
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search(options.profile)
     from agents.models.chat.reply_cache import ReplyStore

@@ -56,12 +56,9 @@ _RELEVANCE_PROMPT = Path(__file__).parent / "prompts" / "relevance.j2"
 
 @dataclass(frozen=True)
 class Record:
-    """What a recorded run left.
+    """What a recorded run left: the lines of chat.jsonl, and the judged turns.
 
     Attributes:
-        folder: Of the run.
-        lines: Of chat.jsonl.
-        judged: The judged turns.
         places: The turn by batch, place in it and question.
         accept: Short right answers by interaction id.
     """
@@ -109,11 +106,7 @@ class Record:
 def read_record(
     run: Path, test: TestContent | None = None, accept: Mapping[str, Sequence[str]] | None = None
 ) -> Record:
-    """The record of a run that may be trained on.
-
-    Args:
-        test: Content of the test split, to be kept out.
-        accept: Short right answers by interaction id, for the judge.
+    """The record of a run that may be trained on; nothing of the test split may be in it.
 
     Raises:
         TrainingDataError: The run is not recorded, or holds something of the test split.
@@ -290,11 +283,7 @@ def read_runs(arguments: argparse.Namespace) -> tuple[list[Record], Judge, dict[
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Collect, write and describe.
-
-    Raises:
-        TrainingDataError, EvaluationError: A run cannot be used; the message says why.
-    """
+    """Collect, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
     records, judge, about = read_runs(arguments)
     asked = [example for record in records for example in examples_of(record, judge)]
     if not asked:

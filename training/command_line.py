@@ -45,7 +45,6 @@ class Run:
     """One training: its recipe, and what the command line says of it.
 
     Attributes:
-        out: Folder of the result.
         steps: Most optimiser steps; -1 for as many as the epochs hold.
         resume: Whether to go on from the last checkpoint in ``out``, where there is one.
     """
@@ -58,12 +57,7 @@ class Run:
 
 
 def parser_of(name: str, description: str | None, *shared: str, **changes: Any) -> argparse.ArgumentParser:
-    """The parser of ``python -m training.NAME``.
-
-    Args:
-        shared: Names of the options that it has from ``_OPTIONS``.
-        changes: Other defaults of theirs, by the option's name in the result.
-    """
+    """The parser of ``python -m training.NAME`` with options of ``_OPTIONS``, some with other defaults (``changes``)."""
     parser = commands.parser_of(f"training.{name}", description)
     for option in shared:
         parser.add_argument(option, **_OPTIONS[option])

@@ -45,10 +45,8 @@ def modality(
 ) -> tuple[Literal["v", "t"], int] | None:
     """Whether picture or text points to the right entry, and that entry's place (eq. 10); None where both or neither do.
 
-    Args:
-        visual: Likeness of each entry's picture to the photo.
-        textual: Relevance of each entry's text to the question.
-        holding: Whether each entry holds the answer.
+    ``visual`` is the likeness of each entry's picture to the photo, ``textual`` the relevance of its text to the question, ``holding``
+    whether it holds the answer.
     """
     by_picture, by_text = preferred(visual), preferred(textual)
     if by_picture is None or by_text is None or by_picture == by_text or holding[by_picture] == holding[by_text]:
@@ -96,11 +94,7 @@ def _entry_messages(line: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Mine, write and describe.
-
-    Raises:
-        TrainingDataError, EvaluationError: A run cannot be used; the message says why.
-    """
+    """Mine, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
     records, judge, about = read_runs(arguments)
     examples = [row for record in records for row in mine(record, judge)]
     if not examples:

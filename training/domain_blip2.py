@@ -30,12 +30,7 @@ HEAD = "head.json"
 
 
 class DomainModel(torch.nn.Module):
-    """The features of ``Blip2QFormer`` with gradients, and a linear head on them.
-
-    Args:
-        model: ``Blip2ForImageTextRetrieval``.
-        classes: Domains.
-    """
+    """The features of ``Blip2QFormer`` with gradients, and a linear head on them; ``model`` is a ``Blip2ForImageTextRetrieval``."""
 
     def __init__(self, model: Any, classes: int) -> None:
         super().__init__()
@@ -171,11 +166,7 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: argparse.Nam
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, train and write.
-
-    Raises:
-        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
-    """
+    """Read, train and write. Raises TrainingDataError, EvaluationError, ModelError where something is missing; the message says what."""
     data = trained_on(arguments)
     head = fine_tune(read_domains(arguments, TYPES, arguments.split), data, arguments)
     print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")

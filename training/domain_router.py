@@ -73,11 +73,7 @@ def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], sp
 
 
 def trained_on(arguments: argparse.Namespace) -> str:
-    """The name of the data in a head's file.
-
-    Raises:
-        TrainingDataError: The split is the test split.
-    """
+    """The name of the data in a head's file. Raises TrainingDataError where the split is the test split."""
     if arguments.split == TEST_SPLIT:
         raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
     name = arguments.dataset.name if arguments.dataset is not None else "crag-mm"
@@ -112,11 +108,7 @@ def described(
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, fit, measure, write and report.
-
-    Raises:
-        EvaluationError, ModelError, SettingsError, TrainingDataError: Something is missing; the message says what.
-    """
+    """Read, fit, measure, write and report; raises one of ``command_line.FAILURES`` where something is missing."""
     types = TYPES if arguments.dataset_type == "both" else (arguments.dataset_type,)
     data = f"{trained_on(arguments)} ({', '.join(types)})"
     spec = load_profile(arguments.profile).models.get("domain_classifier", {})

@@ -60,10 +60,8 @@ class PromptTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not typed for 
 class CrossAttentionTrainer(PromptTrainer):
     """The trainer for Mllama, whose pictures trl has no place for: to trl its prompts are text alone.
 
-    What the model needs of the pictures (``SIGHT``) is put beside the tokens wherever the model is asked.
-
-    Args:
-        sight: From the places of examples to their ``SIGHT``; {} for a model or questions without pictures.
+    What the model needs of the pictures (``SIGHT``) is put beside the tokens wherever the model is asked; ``sight`` makes it of the places
+    of examples, {} for a model or questions without pictures.
     """
 
     def __init__(self, sight: Callable[[Sequence[int]], dict[str, torch.Tensor]], **options: Any) -> None:
@@ -116,11 +114,7 @@ def reward_of(examples: Sequence[Example], judge: Judge) -> Reward:
 def split_by_difficulty(
     examples: Sequence[Example], right: set[tuple[str, str]] | None
 ) -> tuple[list[Example], list[Example]]:
-    """Easy and hard questions.
-
-    Args:
-        right: Session and interaction of the turns that a strong model answered right; None: the model's own replies decide.
-    """
+    """Easy and hard questions; ``right``: turns that a strong model answered right, None: the model's own replies decide."""
     easy: list[Example] = []
     hard: list[Example] = []
     for row in questions(examples):
@@ -169,11 +163,7 @@ def crosses(checkpoint: Checkpoint) -> bool:
 
 
 def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: Any) -> GRPOTrainer:
-    """The trainer that suits a model, over the requests of some examples.
-
-    Args:
-        options: Of trl's ``GRPOTrainer``.
-    """
+    """The trainer that suits a model, over the requests of some examples; ``options`` are those of trl's ``GRPOTrainer``."""
     options |= {"train_dataset": prompts_of(examples, checkpoint)}
     if not crosses(checkpoint):
         return PromptTrainer(**options, processing_class=checkpoint.processor or checkpoint.tokenizer)
@@ -232,11 +222,7 @@ def train_stage(
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Make the curriculum, train its stages and write.
-
-    Raises:
-        TrainingDataError, EvaluationError: Something is missing; the message says what.
-    """
+    """Make the curriculum, train its stages and write; raises one of ``command_line.FAILURES`` where something is missing."""
     run, examples, _ = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     right = None

@@ -57,10 +57,7 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
 def cross_validate(
     features: Floats, labels: Sequence[str], groups: Sequence[str], *, strength: float, standardise: bool = False
 ) -> dict[str, float]:
-    """What predictions by models that saw no example of the group are worth, beside the majority class of the other folds.
-
-    Returns:
-        See ``rates``.
+    """What predictions by models that saw no example of the group are worth (``rates``), beside the majority class of the other folds.
 
     Raises:
         TrainingDataError: There are fewer groups than ``FOLDS``, or a fold leaves fewer than two classes.

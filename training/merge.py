@@ -37,11 +37,7 @@ PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 
 
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:
-    """Write the checkpoint with the adapter in its weights.
-
-    Args:
-        base: The model it was trained on, where that has moved since.
-        dtype: Of the merged weights; ``auto`` as the base has it.
+    """Write the checkpoint with the adapter in its weights; ``base``: the model it was trained on, where that has moved since.
 
     Raises:
         TrainingDataError: The adapter or its base is missing or broken, the two do not fit, or ``out`` is not empty.
@@ -78,10 +74,7 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
 
 
 def find_converter(named: Path | None = None) -> list[str]:
-    """How the converter is started.
-
-    Args:
-        named: Its place; None to look on the path for ``PROGRAMS``.
+    """How the converter is started: at the place named, else from the path (``PROGRAMS``).
 
     Raises:
         TrainingDataError: It is not there; the message says where to get it.
@@ -99,13 +92,6 @@ def convert(
     checkpoint: Path, file: Path, converter: Sequence[str], kind: str = "auto", *, sees: bool = False
 ) -> list[Path]:
     """Write a checkpoint as GGUF, and beside it the picture encoder of one that sees, as llama.cpp wants it (``mmproj-`` FILE).
-
-    Args:
-        converter: What ``find_converter`` returns.
-        kind: One of ``GGUF_TYPES``.
-
-    Returns:
-        The files.
 
     Raises:
         TrainingDataError: The converter fails, as on a model or tokenizer that llama.cpp does not know; the message ends with its words.
@@ -127,11 +113,7 @@ def convert(
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Merge, convert, and say where the weights are.
-
-    Raises:
-        TrainingDataError: There is nothing to do, or see ``merge`` and ``convert``.
-    """
+    """Merge, convert, and say where the weights are; TrainingDataError where there is nothing to do, and see ``merge`` and ``convert``."""
     if arguments.adapter is None and arguments.gguf is None:
         raise TrainingDataError("name an adapter to merge (--adapter), or a file to convert --out to (--gguf)")
     converter = find_converter(arguments.gguf_converter) if arguments.gguf is not None else None

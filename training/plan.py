@@ -43,13 +43,7 @@ METHODS: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU by its data sheet.
-
-    Attributes:
-        memory: GiB.
-        flops: Dense bfloat16 operations a second.
-        bandwidth: Bytes of its memory read a second.
-    """
+    """A GPU by its data sheet: GiB, dense bfloat16 operations a second, bytes of its memory read a second."""
 
     name: str
     memory: float
@@ -63,14 +57,7 @@ CARDS = (Card("L40S, 48 GB", 44.5, 362e12, 864e9), Card("A100, 80 GB", 79.2, 312
 
 @dataclass(frozen=True)
 class Load:
-    """What is trained on.
-
-    Attributes:
-        samples: Rows an epoch (questions, for GRPO).
-        tokens: Prompt tokens of a row.
-        reply: Tokens of a reply.
-        images: Pictures in a row.
-    """
+    """What is trained on: rows an epoch (questions, for GRPO), prompt tokens of a row, tokens of a reply, pictures in a row."""
 
     samples: int = 26_500
     tokens: int = 1_500
@@ -125,11 +112,7 @@ def layer_activation_bytes(decoder: Decoder, itemsize: int = 2) -> int:
 
 
 def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method = "sft") -> Need:
-    """What one pass and one epoch take.
-
-    Raises:
-        TrainingDataError: The model does not generate.
-    """
+    """What one pass and one epoch take. Raises TrainingDataError where the model does not generate."""
     decoder = architecture.decoder
     if decoder is None:
         raise TrainingDataError(f"{architecture.model} writes no text and is no model for these recipes")
@@ -174,12 +157,7 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
 
 
 def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
-    """A Markdown table: a row a recipe, with memory and hours for each card.
-
-    Raises:
-        ArchitectureError: The model has no config.json here.
-        TrainingDataError: It does not generate.
-    """
+    """A Markdown table: a row a recipe, with memory and hours for each card. ArchitectureError where the model has no config.json here."""
     architecture = architecture_of(model)
     parts = ("weights", "adapters", "activations and logits", "together")
     headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
@@ -197,11 +175,7 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table.
-
-    Raises:
-        ArchitectureError, TrainingDataError: The model or a recipe cannot be used.
-    """
+    """Print the table. Raises ArchitectureError, TrainingDataError where the model or a recipe cannot be used."""
     load = Load(arguments.samples, arguments.tokens, arguments.reply, arguments.images)
     recipes = [load_recipe(name, arguments.set) for name in arguments.recipe or recipe_names()]
     print(table(arguments.model, recipes, load))

@@ -33,12 +33,7 @@ class Machine:
 
     @classmethod
     def read(cls, path: Path = FIGURES) -> Machine:
-        """The figures of a file.
-
-        Raises:
-            OSError: There is none.
-            KeyError: It lacks a figure.
-        """
+        """The figures of a file. Raises OSError where there is none; KeyError where it lacks a figure."""
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         gpu = table["gpu"]
         return cls(

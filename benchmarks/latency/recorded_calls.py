@@ -151,12 +151,7 @@ def write(records: Iterable[Sequence[Call]], path: Path) -> None:
 
 
 def read(path: Path) -> list[list[Call]]:
-    """Records that ``write`` wrote.
-
-    Raises:
-        OSError: There is no such file.
-        ValueError: It holds something else.
-    """
+    """Records that ``write`` wrote. Raises OSError where there is no such file; ValueError where it holds something else."""
     try:
         return [[Call(**call) for call in calls] for calls in read_lines(path)]
     except TypeError as error:

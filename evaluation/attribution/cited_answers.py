@@ -27,12 +27,7 @@ class CitedRun:
 
 
 def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | None = None) -> CitedRun:
-    """The long answers of a run.
-
-    Args:
-        run: Folder with response.jsonl and trace.jsonl.
-        which: See ``Which``.
-        accept: Short right answers by interaction_id.
+    """The long answers of a run, from response.jsonl and trace.jsonl in its folder; ``accept``: short right answers by interaction_id.
 
     Raises:
         EvaluationError: There are no answers or traces, or nothing in them was cited.

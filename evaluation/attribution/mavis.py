@@ -33,15 +33,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class LongAnswer:
-    """An answer A with what it is measured against.
-
-    Attributes:
-        question: Q.
-        truth: The ground-truth answer G.
-        sentences: a_1..a_n.
-        documents: All that were retrieved.
-        accept: Short right answers, where the data set gives some.
-    """
+    """An answer A (sentences a_1..a_n) with the question Q, the ground-truth answer G and all documents that were retrieved."""
 
     question: str
     truth: str
@@ -85,10 +77,7 @@ class Grader(Protocol):
 class ModalityScores:
     """What an answer makes of the documents of one modality (section 5.6); None where there is nothing to average.
 
-    Attributes:
-        retrieved: Documents retrieved.
-        used: Those of them that are cited at least once.
-        groundedness: Mean support over the citations of this modality.
+    ``used`` are those of the retrieved that are cited at least once; ``groundedness`` is the mean support over the citations.
     """
 
     retrieved: int

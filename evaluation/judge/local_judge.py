@@ -86,11 +86,7 @@ class FittedCut(BaseModel):
 
 
 def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
-    """The cut of a profile.
-
-    Raises:
-        JudgeError: None was fitted, or its file is malformed.
-    """
+    """The cut of a profile. Raises JudgeError where none was fitted, or its file is malformed."""
     path = folder / f"{profile}.json"
     try:
         return FittedCut.model_validate_json(path.read_bytes())

@@ -38,15 +38,12 @@ Photo = Callable[[], Image.Image | None]
 
 @dataclass(frozen=True)
 class ReportPart:
-    """The judged turns of one data set (the single-turn set, the multi-turn set).
+    """The judged turns of one data set (the single-turn set, the multi-turn set), under its name.
 
     Attributes:
-        name: Heading.
-        turns: Judged turns.
         photos: By session_id how to get the photo; sessions without one show none.
         traces: The agent's traces, as ``traces.read_traces`` gives them.
         costs: Run log by turn.
-        rules: The rules of the scores.
     """
 
     name: str

@@ -154,11 +154,7 @@ def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict
 def tables(
     saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], most: int | None = None
 ) -> list[ResultTable]:
-    """Agreement and confusion of each pair, and the answers on which raters differ.
-
-    Args:
-        most: Answers shown, cut to a line; None for all, in full.
-    """
+    """Agreement and confusion of each pair, and the answers on which raters differ: ``most`` of them, cut to a line; None: all, in full."""
     letters = dict(zip(found, ascii_uppercase, strict=False))
     heads = ["pair", "turns", "agree (%)", "kappa [95%]"]
     heads += ["both right", "both wrong", "right by first", "right by second"]

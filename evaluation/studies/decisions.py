@@ -48,16 +48,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Turns:
-    """Decisions as columns of one length.
-
-    Attributes:
-        session: Number of the session; turns of one are not independent.
-        points: What answering would bring, -1, 0 or 1.
-        free: Whether the gate decides.
-        direct: Answered without evidence.
-        egocentric: About a photo of smart glasses.
-        signals: Values by name, NaN where nothing is known.
-    """
+    """Decisions as columns of one length; ``session`` is its number, ``signals`` are NaN where nothing is known."""
 
     session: npt.NDArray[np.int64]
     points: FloatArray
@@ -122,12 +113,8 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
 def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] | None = None) -> list[Decision]:
     """The decisions of the run in a folder.
 
-    A candidate that was given has been judged already; one that was held back by the gate is judged now. Turns that the
-    deadline cut short are left out: they say nothing of the method.
-
-    Args:
-        judge: The judge of the run, for candidates that were held back.
-        accept: Short right answers by interaction_id, for the rule judge.
+    A candidate that was given has been judged already; one that was held back by the gate is judged now, by the judge of the run with its
+    accept forms. Turns that the deadline cut short are left out: they say nothing of the method.
 
     Raises:
         EvaluationError: The folder holds no judged run, or its traces hold no candidates.

@@ -35,12 +35,7 @@ _DIGITS = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """The first stage in which two traces differ.
-
-    Attributes:
-        stage: Its name; "(answer)" where all stages noted the same.
-        what: The notes that differ, or which trace alone has the stage.
-    """
+    """The first stage in which two traces differ ("(answer)" where all stages noted the same), and the notes that differ there."""
 
     stage: str
     what: str
@@ -66,14 +61,10 @@ def verdict(judged: JudgedTurn) -> str:
 
 
 def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference:
-    """The first stage of both traces with other notes; else the first that one trace alone has.
+    """The first stage of both lines of trace.jsonl with other notes; else the first that one trace alone has.
 
     Runs of different presets have different stages in every turn, which says little of one turn: what both have is
     compared first, in the order of the first trace. A stage that was skipped counts as one that noted nothing.
-
-    Args:
-        one: A line of trace.jsonl.
-        other: Another.
     """
     before, after = _stages(one), _stages(other)
     for name, notes in before.items():
@@ -111,11 +102,7 @@ def _rounded(value: Any) -> Any:
 
 
 def find_flips(one: Entry, other: Entry) -> list[Flip]:
-    """The turns of both whose verdicts differ; the losses first.
-
-    Raises:
-        EvaluationError: No turn is in both.
-    """
+    """The turns of both whose verdicts differ; the losses first. Raises EvaluationError where no turn is in both."""
     pairs = shared_turns(one.turns, other.turns)
     if not pairs:
         raise EvaluationError(f"{one.label} and {other.label} have no turn in common")
@@ -132,11 +119,7 @@ def find_flips(one: Entry, other: Entry) -> list[Flip]:
 
 
 def tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int | None = None) -> list[ResultTable]:
-    """The matrix of verdicts, the flips by the stage in which traces first differ, and every flip.
-
-    Args:
-        longest: Characters of a question or an answer; None for all.
-    """
+    """The matrix of verdicts, the flips by the stage in which traces first differ, and every flip; texts cut to ``longest`` characters."""
     pairs = shared_turns(one.turns, other.turns)
     counts = Counter((verdict(before), verdict(after)) for before, after in pairs)
     shown = [name for name in VERDICTS if any(name in pair for pair in counts)]

@@ -78,11 +78,7 @@ def usable(turns: Turns) -> list[str]:
 def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
     """Area under the ROC curve of right against wrong candidates, and of how many candidates that know the value.
 
-    Args:
-        values: Higher means more likely correct, NaN for unknown; shape (free turns,).
-
-    Returns:
-        NaN where the known ones are all right or all wrong.
+    ``values``: higher means more likely correct, NaN for unknown; shape (free turns,). NaN where the known ones are all right or all wrong.
     """
     known = np.isfinite(values)
     right = turns.right[known]
@@ -109,11 +105,8 @@ def best_threshold(probability: FloatArray, points: FloatArray) -> float:
 class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-learn is untyped
     """A logistic regression in which no signal speaks against what it means: one that would is left out (weight 0).
 
-    With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand.
-
-    Args:
-        signs: 1 for a signal that is higher for correct answers, -1 for one that is lower, one for each column.
-        C: Inverse strength of the L2 penalty.
+    With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand: ``signs`` has 1 for a
+    column that is higher for correct answers, -1 for one that is lower. ``C`` is the inverse strength of the L2 penalty.
     """
 
     def __init__(self, signs: tuple[float, ...] = (), C: float = 1.0) -> None:  # noqa: N803 - scikit-learn's name
@@ -135,11 +128,8 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
 
 @dataclass(frozen=True)
 class Fit:
-    """A regression with the strength and the thresholds that cross-validation over the same sessions chose.
-
-    Attributes:
-        threshold: For all candidates.
-        of_each: For those about photos of smart glasses, and for the others.
+    """A regression with the strength and the thresholds that cross-validation over the same sessions chose: ``threshold`` for all
+    candidates, ``of_each`` for those about photos of smart glasses and for the others.
     """
 
     model: Pipeline

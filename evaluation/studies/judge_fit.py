@@ -40,8 +40,7 @@ def best_cut(probability: FloatArray, right: BoolArray) -> float:
     """The cut with the highest kappa, halfway between two answers' P(yes); of equals the one in the widest gap.
 
     Args:
-        probability: P(yes) of each answer, shape (answers,).
-        right: Its label, same shape.
+        probability: P(yes) of each answer, shape (answers,); ``right``: its label, same shape.
 
     Raises:
         EvaluationError: Not both labels are there.

@@ -84,11 +84,7 @@ def add_entry_options(parser: argparse.ArgumentParser, *, eval_model: bool = Tru
 
 
 def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Console) -> Entries:
-    """The answers named on a command line, judged.
-
-    Args:
-        specs: ``PATH`` or ``LABEL=PATH`` each: a file of answers, or a run's folder.
-        options: Those of ``add_entry_options``.
+    """The answers named on a command line, judged: each ``PATH`` or ``LABEL=PATH``, a file of answers or a run's folder.
 
     Raises:
         EvaluationError: Something named is not there or malformed, or two entries have one label.
@@ -136,11 +132,7 @@ def find_saved(spec: str) -> Saved:
 
 
 def load_labels(options: argparse.Namespace) -> list[CragDataset]:
-    """The data sets of ``--dataset`` that are there, single-turn and multi-turn.
-
-    Raises:
-        EvaluationError: Neither is there.
-    """
+    """The data sets of ``--dataset`` that are there, single-turn and multi-turn. Raises EvaluationError where neither is there."""
     from evaluation.data import crag_dataset
 
     found, reasons = [], []
@@ -214,11 +206,7 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
 
 
 def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: Sequence[CragDataset] = ()) -> Entry:
-    """Judge the answers of one entry.
-
-    Raises:
-        JudgeError: The judge is not available.
-    """
+    """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
     accept = {key: forms for each in sets for key, forms in each.accept.items()}
     facts = {key: known for each in sets for key, known in each.facts.items()}
     rules, workers = RULES[options.rules], options.num_workers

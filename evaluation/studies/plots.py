@@ -45,9 +45,7 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
 def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
     """Three panels: reliability, risk against coverage, and the AUROC of the signals by name (``areas``).
 
-    Args:
-        probability: Of being right, of each candidate; held out where the gate was fitted on the same run.
-        right: Whether it is.
+    ``probability``: of being right (``right``), of each candidate; held out where the gate was fitted on the same run.
     """
     from sklearn.calibration import calibration_curve
 

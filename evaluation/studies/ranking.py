@@ -63,11 +63,7 @@ class Board:
 def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
     """A leaderboard of the questions (sessions of one turn) and one of the dialogs.
 
-    Args:
-        against: Label of the entry that the others are tested against; None for the best of each task.
-
-    Raises:
-        EvaluationError: There is no entry of that label.
+    ``against`` labels the entry that the others are tested against (EvaluationError: there is none); None: the best of each task.
     """
     labels = [entry.label for entry in entries]
     if against is not None and against not in labels:

@@ -30,13 +30,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of finished text.
-
-    Attributes:
-        notes: What the runs were made with.
-        words: Whether its cells are words, not figures.
-        short: Headings for a terminal, where they are others.
-    """
+    """A table of finished text; ``words``: of words, not of figures; ``short``: other headings for a terminal."""
 
     title: str
     headings: Sequence[str]

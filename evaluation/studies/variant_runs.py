@@ -36,11 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def tasks_of(options: argparse.Namespace) -> list[str]:
-    """The data sets asked for, by the names that local_evaluation.py has for them.
-
-    Raises:
-        EvaluationError: There is no such task.
-    """
+    """The data sets asked for, by the names that local_evaluation.py has for them. Raises EvaluationError where there is no such task."""
     names = [name.strip() for name in options.tasks.split(",") if name.strip()]
     unknown = [name for name in names if name not in TASKS]
     if unknown or not names:
@@ -113,10 +109,6 @@ def compare(
     stem: str,
 ) -> int:
     """Run the variants, print their tables, and write them with a plot as ``STEM.md``, ``.csv`` and ``.png`` in ``options.out``.
-
-    Args:
-        variants: What to run; may raise EvaluationError.
-        tables: The tables of the results on the tasks asked for.
 
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
