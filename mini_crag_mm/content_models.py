@@ -312,12 +312,10 @@ def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_En
         return []
     entries = []
     for number, item in enumerate(raw):
-        label = (
-            (item.get("id") or item.get("title") or f"entry {number}") if isinstance(item, dict) else f"entry {number}"
-        )
         if not isinstance(item, dict):
-            problems.append(f"{origin}: {label}: must be a mapping, not {type(item).__name__}")
+            problems.append(f"{origin}: entry {number}: must be a mapping, not {type(item).__name__}")
             continue
+        label = item.get("id") or item.get("title") or f"entry {number}"
         try:
             entries.append(model.model_validate({**item, "origin": origin}))
         except ValidationError as error:
@@ -361,7 +359,7 @@ def load_content(root: Path, report: Callable[[str], None] | None = None) -> Con
     )
     if problems and report is None:
         raise ContentError(problems)
-    for problem in problems:
-        assert report is not None
-        report(problem)
+    if report is not None:
+        for problem in problems:
+            report(problem)
     return content

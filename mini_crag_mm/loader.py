@@ -163,9 +163,8 @@ class PreparedSet:
 
     def sessions(self, kind: DatasetType) -> CragDataset:
         """The single-turn or the multi-turn data set. Raises EvaluationError where the set is not prepared."""
-        from evaluation.data.crag_dataset import (
-            load,  # it imports Hugging Face's libraries, which take their cache at import
-        )
+        # Only now: it imports Hugging Face's libraries, which take their cache at import.
+        from evaluation.data.crag_dataset import load
 
         return load(kind, self.split, path=self.folder, cache=self.cache)
 

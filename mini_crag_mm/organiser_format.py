@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -61,30 +60,22 @@ TRUNCATED_BELOW = 0.9  # share of the asked thing that is inside the frame
 OCCLUDED_FROM = 0.2  # share of the asked thing that others hide
 
 
-@dataclass(frozen=True)
 class BuiltDatasets:
-    """Where `build_datasets` put things."""
+    """Where `build_datasets` put things.
 
-    root: Path
+    Attributes:
+        image_cache: Images that rows give by URL, under the name `cache_name(url)`.
+        accept: interaction_id -> list of short right answers (empty: nothing answers it).
+        content_ids: interaction_id -> what the turn was made from; see `turn_facts`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.image_cache = root, root / "image_cache"
+        self.accept, self.content_ids = root / "accept.json", root / "content_ids.json"
 
     def folder(self, task: Task, revision: Revision) -> Path:
         """The folder to give to `datasets.load_dataset`."""
         return self.root / f"crag-mm-{task}-public" / revision
-
-    @property
-    def image_cache(self) -> Path:
-        """Images that rows give by URL, under the name `cache_name(url)`."""
-        return self.root / "image_cache"
-
-    @property
-    def accept(self) -> Path:
-        """interaction_id -> list of short right answers (empty: nothing answers it)."""
-        return self.root / "accept.json"
-
-    @property
-    def content_ids(self) -> Path:
-        """interaction_id -> what the turn was made from; see `turn_facts`."""
-        return self.root / "content_ids.json"
 
 
 def session_id(content_id: str) -> str:
@@ -203,13 +194,8 @@ def _rows(
         answers = [
             {"interaction_id": interaction_id(content_id), "ans_full": turn.answer} for content_id, turn in _turns(item)
         ]
-        yield {
-            "session_id": session_id(item.id),
-            "image": image,
-            "image_url": image_url,
-            "turns": turns,
-            "answers": answers,
-        }
+        shown = {"session_id": session_id(item.id), "image": image, "image_url": image_url}
+        yield {**shown, "turns": turns, "answers": answers}
 
 
 def _features(revision: Revision) -> Any:
@@ -240,10 +226,8 @@ def _in_revision(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
     if revision == "v0.1.1":
         turns = [{name: value for name, value in turn.items() if name != "image_quality"} for turn in row["turns"]]
         return {**row, "turns": turns}
-    return {
-        **row,
-        **{key: {name: [one[name] for one in row[key]] for name in row[key][0]} for key in ("turns", "answers")},
-    }
+    columns = {key: {name: [one[name] for one in row[key]] for name in row[key][0]} for key in ("turns", "answers")}
+    return {**row, **columns}
 
 
 def _write_parquet(rows: list[dict[str, Any]], revision: Revision, target: Path) -> None:

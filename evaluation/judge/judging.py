@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from tqdm import tqdm
 
+from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
@@ -27,17 +28,6 @@ class Judge(Protocol):
 
     def judge(self, item: JudgeItem) -> Verdict:
         """Whether the response is right; JudgeError where the judge is not available."""
-        ...
-
-
-@runtime_checkable
-class BatchJudge(Protocol):
-    """A judge that decides several items in one call of its model."""
-
-    batch: int
-
-    def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
-        """A verdict of each item, in their order; at most ``batch`` items. JudgeError where the judge is not available."""
         ...
 
 
@@ -106,7 +96,7 @@ def judge_turns(
 def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: bool) -> dict[int, Verdict]:
     verdicts: dict[int, Verdict] = {}
     with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
-        if isinstance(judge, BatchJudge):
+        if isinstance(judge, LocalJudge):
             places = list(items)
             for start in range(0, len(places), judge.batch):
                 some = places[start : start + judge.batch]

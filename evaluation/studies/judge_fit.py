@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -82,17 +81,13 @@ def tally(found: Agreement) -> Tally:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A fitted cut and what judge, rule and hand said of the answers that it was not fitted on."""
-
-    cut: FittedCut
-    held: list[AnsweredTurn]
-    verdicts: dict[str, Mapping[Key, bool]]
-
-
-def fit(model: YesModel, labels: Path, console: Console, *, progress: bool = False) -> Fit:
+def fit(
+    model: YesModel, labels: Path, console: Console, *, progress: bool = False
+) -> tuple[FittedCut, Saved, dict[str, Mapping[Key, bool]]]:
     """Ask the model about every labelled answer and fit its cut.
+
+    Returns:
+        The cut, the answers that it was not fitted on, and what judge, rule and hand said of those.
 
     Raises:
         EvaluationError: The labels cannot be read, or there are not enough of them on either side.
@@ -134,7 +129,7 @@ def fit(model: YesModel, labels: Path, console: Console, *, progress: bool = Fal
         rule.name: {turn.key: rule.judge(item_of(turn)).correct for turn in held},
         "by hand": {turn.key: by_hand[turn.key] for turn in held},
     }
-    return Fit(made, held, verdicts)
+    return made, Saved("held out", (), tuple(held)), verdicts
 
 
 def item_of(turn: AnsweredTurn) -> JudgeItem:
@@ -150,9 +145,8 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None,
 
 def _run(options: argparse.Namespace, console: Console, model: YesModel | None) -> None:
     chosen = model or LocalModel(options.profile, options.cache)
-    fitted = fit(chosen, options.labels, console, progress=not options.no_progress)
-    made, said = fitted.cut, fitted.verdicts
-    for shown in tables(Saved("held out", (), tuple(fitted.held)), said, pairs_of(said)):
+    made, held, said = fit(chosen, options.labels, console, progress=not options.no_progress)
+    for shown in tables(held, said, pairs_of(said)):
         shown.show(console)
     asked = f"cut {made.cut} by {made.model}; AUROC {made.auroc} over all answers that it was asked about"
     for line in (asked, f"fitted: {made.fitted}", f"held out: {made.held_out}"):
