@@ -49,7 +49,8 @@ def _measure(options: argparse.Namespace) -> int:
         settings, models = launch.settings, placed_models(launch)
         memory = memory_of(with_configs(launch))
         records = recorded(launch, options)
-        dialogs = dialog_lengths(options)
+        sets = (PreparedSet(options.split, options.cache).sessions(kind) for kind in KINDS)
+        dialogs = [len(session.turns) for data in sets for session in data.sessions[: options.sessions]]
         asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
         for size in BATCHES:
             times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
@@ -75,12 +76,6 @@ def _measure(options: argparse.Namespace) -> int:
         limits = f"{MAX_LIMIT:.0f} s a turn (best: {MEAN_LIMIT:.0f} s on average, {DIALOG_LIMIT:.0f} s a dialog)"
         console.print(f"over {limits}: {', '.join(slow)}", style="red")
     return int(bool(slow))
-
-
-def dialog_lengths(options: argparse.Namespace) -> list[int]:
-    """How many turns each session has, in the order of the records."""
-    sets = (PreparedSet(options.split, options.cache).sessions(kind) for kind in KINDS)
-    return [len(session.turns) for data in sets for session in data.sessions[: options.sessions]]
 
 
 def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequence[float]]:

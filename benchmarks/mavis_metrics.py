@@ -44,7 +44,11 @@ def _measure(options: argparse.Namespace) -> int:
         for folder in options.runs
         for which in options.sentences
     ]
-    grader = _grader(options.grader)
+    grader: Grader = RuleGrader()
+    if options.grader != "rule":
+        from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
+
+        grader = ModelGrader(options.grader)
     features = smollm2_features(options.cache) if options.features == "smollm2" else None
     rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
     if options.json is not None:
@@ -111,14 +115,6 @@ def smollm2_features(cache: Path) -> Features:
         return np.concatenate(rows)
 
     return features
-
-
-def _grader(name: str) -> Grader:
-    if name == "rule":
-        return RuleGrader()
-    from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
-
-    return ModelGrader(name)
 
 
 def _cell(name: str, value: float | None) -> str:

@@ -61,11 +61,6 @@ def text_parameters(model: Architecture) -> int:
     return model.parameters - model.vision_parameters - model.lookup_parameters
 
 
-def text_weight_bytes(model: Architecture, dtype: str) -> float:
-    """Bytes of those weights; layers in 8 bits are taken to be none of the picture encoder."""
-    return (text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
-
-
 def text_seconds(model: Architecture, machine: Machine, dtype: str, tokens: float) -> float:
     """Seconds of arithmetic for tokens of text."""
     plain = machine.computed(2.0 * (text_parameters(model) - model.eight_bit) * tokens, dtype)
@@ -104,5 +99,7 @@ def decode_seconds(
     kept = tokens + batch * steps / 2  # the cache grows by a token a step: half of them on average
     if model.vision is not None:
         kept += pictures * model.vision.cached * model.vision.readers
-    step = machine.read_from_memory(text_weight_bytes(model, dtype) + kept * model.decoder.kv_bytes(dtype))
+    # Layers in 8 bits are taken to be none of the picture encoder.
+    weights = (text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
+    step = machine.read_from_memory(weights + kept * model.decoder.kv_bytes(dtype))
     return steps * (max(step, text_seconds(model, machine, dtype, batch)) + overhead)

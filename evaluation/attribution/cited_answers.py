@@ -41,7 +41,11 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
         cite = _cited(matched[turn.key].record) if turn.key in matched else None
         if cite is not None and (sentences := _sentences(cite, which)):
             known = tuple((accept or {}).get(turn.interaction_id, ()))
-            answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, _documents(cite), known))
+            documents = tuple(
+                Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
+                for item in cite["documents"]
+            )
+            answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, documents, known))
     if not answers:
         raise EvaluationError(f"{run} holds no cited answer; run with --preset mavis or --set finalise.cite=true")
     return CitedRun(run.name, tuple(answers), len(turns))
@@ -61,10 +65,3 @@ def _sentences(cite: Mapping[str, Any], which: Which) -> tuple[Sentence, ...]:
         if which == "generated" or item["given"]
     )
     return tuple(dict.fromkeys(sentences))
-
-
-def _documents(cite: Mapping[str, Any]) -> tuple[Document, ...]:
-    return tuple(
-        Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
-        for item in cite["documents"]
-    )

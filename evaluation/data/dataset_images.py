@@ -76,15 +76,10 @@ def fit_ego(image: Image.Image) -> Image.Image:
     return ImageOps.contain(image, EGO_SIZE, Image.Resampling.LANCZOS)
 
 
-def stretch_ego(image: Image.Image) -> Image.Image:
-    """Resize an egocentric image to 960x1280 whatever its aspect, with Pillow's default filter (research release)."""
-    return image.resize(EGO_SIZE)
-
-
 EGO_IMAGES: Mapping[EgoImage, Callable[[Image.Image], Image.Image]] = {
     "as it is": lambda image: image,
     "fitted": fit_ego,
-    "stretched": stretch_ego,
+    "stretched": lambda image: image.resize(EGO_SIZE),  # with Pillow's default filter (research release)
 }
 
 

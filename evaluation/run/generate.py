@@ -85,7 +85,9 @@ def generate(
         repair(run_log)
     else:
         answers = {}
-        _set_aside(responses)
+        if responses.exists() and responses.stat().st_size > 0:
+            responses.replace(responses.with_name("response.previous.jsonl"))
+            log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", responses)
         run_log.unlink(missing_ok=True)
 
     failures = 0
@@ -168,9 +170,3 @@ def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
             )
         answers[key] = response
     return answers
-
-
-def _set_aside(path: Path) -> None:
-    if path.exists() and path.stat().st_size > 0:
-        path.replace(path.with_name("response.previous.jsonl"))
-        log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", path)

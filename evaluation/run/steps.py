@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 def answer_sessions(
     launched: LaunchedAgent,
     dataset: CragDataset,
-    sessions: Sequence[Session],
     output_dir: Path,
     console: Console,
     *,
@@ -41,7 +40,7 @@ def answer_sessions(
     resume: bool = False,
     progress: bool = True,
 ) -> Generation:
-    """Let an agent answer sessions of a data set into ``output_dir``, and write its traces there.
+    """Let an agent answer the sessions of a data set into ``output_dir``, and write its traces there.
 
     ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added. See ``generate`` and
     ``truncation.load_truncator`` for the rest.
@@ -66,18 +65,9 @@ def answer_sessions(
         launched.warm_up()
 
     made = generate(
-        launched.agent,
-        sessions,
-        dataset,
-        truncator,
-        output_dir,
-        conversations=conversations,
-        rules=rules,
-        resume=resume,
-        progress=progress,
-        warm_up=begin,
-        replies=launched.replies,
-    )
+        launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
+        resume=resume, progress=progress, warm_up=begin, replies=launched.replies,
+    )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})
     if made.failures:
@@ -121,24 +111,13 @@ def judge_answers(
         JudgeError: The judge is not available.
     """
     source = answers_dir or output_dir
+    known: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
-        turns if dataset is None else with_labels(turns, dataset.sessions),
-        judging.judge,
-        accept=dataset.accept if dataset is not None else None,
-        facts=dataset.facts if dataset is not None else None,
-        rules=judging.rules,
-        workers=judging.workers,
-        progress=judging.progress,
-    )
-    costs = read_run_log(source)
-    part = ReportPart(
-        name=name,
-        turns=judged,
-        photos=photos_of(dataset.sessions, dataset) if dataset is not None else {},
-        traces=read_traces(source / TRACE),
-        costs=costs,
-        rules=judging.rules,
-    )
+        turns if dataset is None else with_labels(turns, dataset.sessions), judging.judge, **known,
+        rules=judging.rules, workers=judging.workers, progress=judging.progress,
+    )  # fmt: skip
+    costs, photos = read_run_log(source), photos_of(dataset.sessions, dataset) if dataset is not None else {}
+    part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules)
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
     if part.latency is not None:
         about["latency"] = asdict(part.latency)

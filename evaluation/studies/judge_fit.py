@@ -18,7 +18,7 @@ from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
 from evaluation.run.launching import LocalModel
-from evaluation.studies.agreement import Agreement, agreement, pairs_of, tables
+from evaluation.studies.agreement import agreement, pairs_of, tables
 from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.hand_labels import read_labels
 from evaluation.studies.judged_entries import Saved
@@ -72,15 +72,6 @@ def asked(
     return sure, said
 
 
-def tally(found: Agreement) -> Tally:
-    """An agreement of a judge with the hand, in the fields of a fitted cut."""
-    (both_wrong, by_hand), (by_judge, both_right) = found.confusion
-    return Tally(
-        answers=found.turns, kappa=found.kappa, both_right=both_right, both_wrong=both_wrong,
-        right_by_judge=by_judge, right_by_hand=by_hand,
-    )  # fmt: skip
-
-
 def fit(
     model: YesModel, labels: Path, console: Console, *, progress: bool = False
 ) -> tuple[FittedCut, Saved, dict[str, Mapping[Key, bool]]]:
@@ -111,7 +102,11 @@ def fit(
         found = agreement("judge", "hand", verdicts, by_hand)
         if found is None:
             raise EvaluationError(f"{labels} holds no label of {part}")
-        return tally(found)
+        (both_wrong, hand_alone), (judge_alone, both_right) = found.confusion
+        return Tally(
+            answers=found.turns, kappa=found.kappa, both_right=both_right, both_wrong=both_wrong,
+            right_by_judge=judge_alone, right_by_hand=hand_alone,
+        )  # fmt: skip
 
     made = FittedCut(
         profile=model.profile,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.records import EvaluationError
 from evaluation.scores.scoring import score
 from evaluation.scores.slices import SLICES, Group, group_sizes, groups_of, mean_points, points_interval, weighted_total
 from evaluation.studies.figures import Result, figures_of
@@ -69,20 +69,15 @@ def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
     if against is not None and against not in labels:
         raise EvaluationError(f"--against takes one of {', '.join(labels)}, not {against!r}")
     made = []
-    for task in ("single-turn", "multi-turn"):
+    for task in ("single-turn", "multi-turn"):  # by whether it is the only turn of its session
         results = [
             Result(Variant(entry.label, ""), task, figures_of(turns, entry.folders), turns, about=entry.about)
             for entry in entries
-            if (turns := [judged for judged in entry.turns if task_of(judged) == task])
+            if (turns := [turn for turn in entry.turns if (turn.turn.total_turn_count > 1) == (task == "multi-turn")])
         ]
         if results:
             made.append(_board(task, results, against))
     return made
-
-
-def task_of(judged: JudgedTurn) -> str:
-    """``single-turn`` for the only turn of its session, else ``multi-turn``."""
-    return "single-turn" if judged.turn.total_turn_count <= 1 else "multi-turn"
 
 
 def _board(task: str, results: Sequence[Result], against: str | None) -> Board:
