@@ -18,9 +18,8 @@ from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
 from evaluation.run.launching import LocalModel
-from evaluation.studies.agreement import agreement, pairs_of, tables
+from evaluation.studies.agreement import agreement, pairs_of, read_labels, tables
 from evaluation.studies.decisions import BoolArray, FloatArray
-from evaluation.studies.hand_labels import read_labels
 from evaluation.studies.judged_entries import Saved
 
 FITTED_SPLIT = "validation"

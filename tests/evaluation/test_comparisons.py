@@ -19,10 +19,9 @@ from agents.models.chat.reply_cache import ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
-from evaluation.scores.overlap import mean_overlap, overlap
 from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare, variant_runs
-from evaluation.studies.figures import Result, figures_of
+from evaluation.studies.figures import Result, figures_of, mean_overlap, overlap
 from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
 from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset

@@ -19,8 +19,8 @@ from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, JudgeI
 from evaluation.scores.slices import group_sizes, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
+from evaluation.studies.leaderboard import boards
 from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
-from evaluation.studies.ranking import boards
 from tests.evaluation.worlds import judged
 
 REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")

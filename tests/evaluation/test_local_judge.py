@@ -24,7 +24,7 @@ from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import EvaluationError, JudgeError, JudgeItem
 from evaluation.run.launching import LocalModel
 from evaluation.studies import judge_fit, judged_entries, leaderboard
-from evaluation.studies.hand_labels import read_labels
+from evaluation.studies.agreement import read_labels
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.test_leaderboard import answers, save
 
