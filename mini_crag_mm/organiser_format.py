@@ -191,9 +191,8 @@ def _rows(
             }
             for content_id, turn in _turns(item)
         ]
-        answers = [
-            {"interaction_id": interaction_id(content_id), "ans_full": turn.answer} for content_id, turn in _turns(item)
-        ]
+        asked = _turns(item)
+        answers = [{"interaction_id": interaction_id(name), "ans_full": turn.answer} for name, turn in asked]
         shown = {"session_id": session_id(item.id), "image": image, "image_url": image_url}
         yield {**shown, "turns": turns, "answers": answers}
 

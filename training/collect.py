@@ -125,10 +125,8 @@ def read_record(
     places = {place: next(iter(keys)) for place, keys in found.items() if len(keys) == 1}
     record = Record(run, repair(run / RECORD), judged, places, accept or {})
     turns = [line for line in record.lines if line["kind"] == "turn"]
-    tested = {
-        line["query"] for line in turns if test and test.holds(record.key(line) or (), line["query"], line["photo"])
-    }
-    if tested:
+    held = (line for line in turns if test and test.holds(record.key(line) or (), line["query"], line["photo"]))
+    if tested := {line["query"] for line in held}:
         raise TrainingDataError(
             f"{run} holds {len(tested)} questions of public_test about the same pictures (such as {min(tested)!r}); "
             "nothing of the test split may be trained on"

@@ -63,10 +63,8 @@ def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], sp
             history: list[Message] = []
             for turn in session.turns:
                 if turn.domain:
-                    question = resolve(turn.query, tuple(history)).question
-                    examples.append(
-                        DomainExample(session.session_id, turn.interaction_id, question, turn.domain, image)
-                    )
+                    ids, asked = (session.session_id, turn.interaction_id), resolve(turn.query, tuple(history))
+                    examples.append(DomainExample(*ids, asked.question, turn.domain, image))
                 history.append({"role": "user", "content": turn.query})
                 history.append({"role": "assistant", "content": turn.ground_truth})
     return examples

@@ -84,9 +84,8 @@ class CrossAttentionTrainer(PromptTrainer):
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: Any = None, **more: Any
     ) -> Any:
         if not self._sight:
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, **more
-            )
+            given = (model, input_ids, attention_mask, logits_to_keep, batch_size)
+            return super()._get_per_token_logps_and_entropies(*given, **more)
         more["pixel_values"] = None  # they are in ``_sight``
         parts = []
         for start in range(0, len(input_ids), batch_size or len(input_ids)):
@@ -249,9 +248,8 @@ def run(arguments: argparse.Namespace) -> None:
         if not (run.resume and (into.out / ADAPTER).is_dir()):
             log = train_stage(stage, arguments.model, adapter, into, judge, vllm=arguments.vllm)
             rewards = [row["reward"] for row in log if "reward" in row]
-            about["stages"].append(
-                {"name": stage.name, "questions": len(stage.examples), "steps": len(rewards), "rewards": rewards}
-            )
+            size = {"questions": len(stage.examples), "steps": len(rewards)}
+            about["stages"].append({"name": stage.name, **size, "rewards": rewards})
         adapter = into.out / ADAPTER
     assert adapter is not None  # there is a stage
     shutil.copytree(adapter, run.out / ADAPTER, dirs_exist_ok=True)
@@ -261,10 +259,9 @@ def run(arguments: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = training_parser("grpo", __doc__, "curriculum")
-    parser.add_argument(
-        "--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy"
-    )
-    parser.add_argument("--vllm", action="store_true", help="let vLLM sample the replies (GPU)")
+    add = parser.add_argument
+    add("--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy")
+    add("--vllm", action="store_true", help="let vLLM sample the replies (GPU)")
     return run_command(run, parser, arguments)
 
 

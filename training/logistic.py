@@ -40,10 +40,8 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
     Raises:
         TrainingDataError: There are fewer than two classes.
     """
-    if len(set(labels)) < 2:
-        raise TrainingDataError(
-            f"two classes are needed; the examples have only: {', '.join(sorted(set(labels))) or 'none'}"
-        )
+    if len(known := sorted(set(labels))) < 2:
+        raise TrainingDataError(f"two classes are needed; the examples have only: {', '.join(known) or 'none'}")
     scaler, model = _regression(strength, standardise).fit(features, labels).named_steps.values()
     return LinearHead(
         classes=tuple(str(name) for name in model.classes_),

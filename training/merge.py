@@ -105,9 +105,8 @@ def convert(
         if finished.returncode or not part.is_file():
             part.unlink(missing_ok=True)
             said = (finished.stderr or finished.stdout).strip().splitlines()
-            raise TrainingDataError(
-                f"{checkpoint} cannot be converted: {said[-1] if said else 'the converter says nothing'}"
-            )
+            why = said[-1] if said else "the converter says nothing"
+            raise TrainingDataError(f"{checkpoint} cannot be converted: {why}")
         part.replace(target)
     return list(made)
 

@@ -58,19 +58,15 @@ class Grader(Protocol):
 
     def facts(self, truth: str) -> tuple[str, ...]:
         """The atomic facts of a ground truth."""
-        ...
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
         """c(g_j, A): how thoroughly the answer says a fact of the ground truth."""
-        ...
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
         """r(a_i, Q, I): how far a sentence speaks to the question."""
-        ...
 
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
         """s(a_i, C): how far documents, taken together, support a sentence."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -151,9 +147,8 @@ def of_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalitySc
         for sentence in answer.sentences
         for document in answer.cited(sentence, modality)
     ]
-    used = {
-        document.number for sentence in answer.sentences for document in answer.cited(sentence, modality) if document
-    }
+    cited = (document for sentence in answer.sentences for document in answer.cited(sentence, modality))
+    used = {document.number for document in cited if document is not None}
     retrieved = sum(document.modality == modality for document in answer.documents)
     return ModalityScores(retrieved, len(used), fmean(grades) if grades else None)
 

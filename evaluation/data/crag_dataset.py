@@ -113,9 +113,8 @@ class CragDataset:
         self._cells = None
         if "image" in table.column_names:
             cells = table.select_columns(["image"])
-            if isinstance(
-                table.features["image"], datasets.Image
-            ):  # not decoded: a broken image costs its session alone
+            if isinstance(table.features["image"], datasets.Image):
+                # Not decoded: a broken image costs its session alone.
                 cells = cells.cast_column("image", datasets.Image(decode=False))
             self._cells = cells
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)

@@ -41,7 +41,6 @@ class ImageSource(Protocol):
 
     def image(self, session: Session) -> LoadedImage:
         """The image of a session, or None with a note."""
-        ...
 
 
 def cache_name(url: str) -> str:

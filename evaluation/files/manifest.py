@@ -37,9 +37,8 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
         changed = [name for name, value in about.items() if earlier.get(name, value) != value]
         if changed:
             other = "; ".join(f"{name}: {earlier[name]} then, {about[name]} now" for name in changed)
-            raise EvaluationError(
-                f"the answers in {output_dir} were made with other settings ({other}); resume with those"
-            )
+            what = f"the answers in {output_dir} were made with other settings"
+            raise EvaluationError(f"{what} ({other}); resume with those")
         about = {**earlier, **about}
     write_json(output_dir / MANIFEST, about)
 
@@ -61,9 +60,8 @@ def commit() -> str:
     """The repository's commit, with ``-dirty`` where files were changed since; "" where that is not known."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
-        return subprocess.check_output(
-            command, cwd=_REPOSITORY, stderr=subprocess.DEVNULL, text=True, timeout=30
-        ).strip()
+        quiet = subprocess.DEVNULL
+        return subprocess.check_output(command, cwd=_REPOSITORY, stderr=quiet, text=True, timeout=30).strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 

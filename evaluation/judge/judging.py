@@ -28,7 +28,6 @@ class Judge(Protocol):
 
     def judge(self, item: JudgeItem) -> Verdict:
         """Whether the response is right; JudgeError where the judge is not available."""
-        ...
 
 
 LOCAL = "local"
@@ -172,6 +171,5 @@ def choose_judge(
 
     spending = Spending(price or price_of(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
-    return OpenAIJudge(
-        eval_model, style=style, base_url=base_url, cache=cache / "judge", organiser=organiser, spending=spending
-    )
+    kept = cache / "judge"
+    return OpenAIJudge(eval_model, style=style, base_url=base_url, cache=kept, organiser=organiser, spending=spending)

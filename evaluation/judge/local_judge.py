@@ -34,11 +34,9 @@ class YesModel(Protocol):
     @property
     def name(self) -> str:
         """Of the model."""
-        ...
 
     def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
         """P(yes) of each item; None where the model said neither yes nor no."""
-        ...
 
 
 class Tally(BaseModel):

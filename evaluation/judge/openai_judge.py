@@ -152,9 +152,8 @@ class OpenAIJudge:
             self.spending.add_kept(cached.tokens)
             return cached
         if self._failures >= GIVE_UP_AFTER:
-            return Verdict(
-                False, f"not asked: the judge's server did not answer {GIVE_UP_AFTER} times in a row", failed=True
-            )
+            reason = f"not asked: the judge's server did not answer {GIVE_UP_AFTER} times in a row"
+            return Verdict(False, reason, failed=True)
         try:
             verdict = self._ask(request)
         except RequestError as error:

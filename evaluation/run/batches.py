@@ -39,9 +39,8 @@ def schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | N
         while waiting and len(open_dialogs) < batch_size:
             open_dialogs.append(Slot(waiting.popleft(), 0))
         batches.append(list(open_dialogs))
-        open_dialogs = [
-            Slot(slot.session, slot.turn + 1) for slot in open_dialogs if slot.turn + 1 < turn_counts[slot.session]
-        ]
+        following = (Slot(slot.session, slot.turn + 1) for slot in open_dialogs)
+        open_dialogs = [slot for slot in following if slot.turn < turn_counts[slot.session]]
     return batches
 
 

@@ -60,11 +60,9 @@ class Answering(Protocol):
 
     def get_batch_size(self) -> int:
         """How many turns an agent takes in one call."""
-        ...
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
         """Each call with its reply; the answers of one are known to ``make`` when the next one is taken."""
-        ...
 
 
 class OneAgent:

@@ -173,9 +173,8 @@ class Replicas:
                     under_way[self._replicas[number].ask.remote(call)] = number, call
                     free.remove(number)
             only_starting = all(call is None for _, call in under_way.values())
-            ready, _ = (
-                ray.wait([*under_way], timeout=START_SECONDS if only_starting else None) if under_way else ([], [])
-            )
+            patience = START_SECONDS if only_starting else None
+            ready, _ = ray.wait([*under_way], timeout=patience) if under_way else ([], [])
             if not ready:
                 raise EvaluationError("no replica is left; the answers made are kept, and --resume asks for the others")
             number, asked = under_way.pop(ready[0])
@@ -249,9 +248,8 @@ def replicated(
             _knock(options.ray_address)
         ray.init(**({"address": options.ray_address} if options.ray_address else here), logging_level=logging.WARNING)
     except (OSError, RuntimeError, ValueError) as error:
-        raise EvaluationError(
-            f"no Ray cluster at {options.ray_address or 'this machine'}: {first_line(error)}"
-        ) from error
+        place = options.ray_address or "this machine"
+        raise EvaluationError(f"no Ray cluster at {place}: {first_line(error)}") from error
     try:
         gpus = int(ray.cluster_resources().get("GPU", 0))
         if 0 < gpus < options.replicas:

@@ -144,9 +144,8 @@ def judge_answers(
         console.print(f"[red]{cut_short} turns went without some of their stages, because the time was up[/]")
     errors = [trace.error for trace in part.matched.values() if trace.error]
     if errors:
-        console.print(
-            f"{len(errors)} turns met an error inside the agent, such as: {errors[0]}", style="red", markup=False
-        )
+        said = f"{len(errors)} turns met an error inside the agent, such as: {errors[0]}"
+        console.print(said, style="red", markup=False)
     return part
 
 

@@ -49,9 +49,8 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
     made = []
     for task in tasks:
         found = results.of_task(task)
-        whole = {
-            result.variant.preset: result for result in found if not (result.variant.without or result.variant.settings)
-        }
+        unchanged = (each for each in found if not each.variant.without and not each.variant.settings)
+        whole = {result.variant.preset: result for result in unchanged}
 
         def change(result: Result, whole: dict[str, Result] = whole) -> str:
             base = whole.get(result.variant.preset)

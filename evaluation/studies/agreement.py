@@ -214,9 +214,7 @@ def tables(
         "exact answers and misses, which no judge is asked about, are left out; right by first: by the first alone",
     ]
     made = [ResultTable("Agreement of judges (Cohen's kappa)", heads, rows, notes)]
-    differing = [
-        turn for turn in saved.turns if {False, True} == {said.get(turn.key) for said in found.values()} - {None}
-    ]
+    differing = [turn for turn in saved.turns if {False, True} <= {said.get(turn.key) for said in found.values()}]
     if differing:
         words = {None: "", True: "right", False: "wrong"}
         longest = None if most is None else _LONGEST

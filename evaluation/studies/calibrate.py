@@ -99,9 +99,8 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     right = turns.right
     honest = held_out(turns, names, folds=options.folds, repeats=options.repeats)
     fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses)
-    at_half, at_fitted, at_both = (
-        truthfulness(turns, points) for points in (honest.at_half, honest.at_fitted, honest.at_both)
-    )
+    each = (honest.at_half, honest.at_fitted, honest.at_both)
+    at_half, at_fitted, at_both = (truthfulness(turns, points) for points in each)
     one = at_fitted.mean > at_half.mean
     gain = truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
     both = gain.low > 0  # a further parameter has to gain beyond chance

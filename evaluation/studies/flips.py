@@ -111,10 +111,8 @@ def find_flips(one: Entry, other: Entry) -> list[Flip]:
     for before, after in pairs:
         if verdict(before) != verdict(after):
             key = before.turn.key
-            traced = key in first and key in second
-            found.append(
-                Flip(before, after, first_difference(first[key].record, second[key].record) if traced else None)
-            )
+            traces = (first[key].record, second[key].record) if key in first and key in second else None
+            found.append(Flip(before, after, first_difference(*traces) if traces is not None else None))
     return sorted(found, key=lambda flip: flip.points)
 
 

@@ -70,9 +70,8 @@ def truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
 
 def usable(turns: Turns) -> list[str]:
     """The signals that tell candidates of this run apart at all."""
-    return [
-        name for name, values in turns.signals.items() if len(np.unique(values[turns.free & np.isfinite(values)])) > 1
-    ]
+    known = {name: values[turns.free & np.isfinite(values)] for name, values in turns.signals.items()}
+    return [name for name, values in known.items() if len(np.unique(values)) > 1]
 
 
 def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:

@@ -155,14 +155,13 @@ def _run(options: argparse.Namespace, console: Console, model: YesModel | None) 
 def _parser() -> argparse.ArgumentParser:
     about = "Fit the judge that needs no server, a profile's own chat model, to answers labelled by hand."
     parser = parser_of("evaluation.studies.judge_fit", about, _HOW)
-    parser.add_argument("--profile", default="embedded", metavar="NAME", help="whose chat model (default: embedded)")
-    parser.add_argument("--labels", type=Path, required=True, metavar="FILE", help="answers with labels, JSON lines")
-    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of the models and of their replies")
-    parser.add_argument(
-        "--out", type=Path, default=CUTS, metavar="DIR", help="folder of the cuts (default: where judges look)"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing")
-    parser.add_argument("--no-progress", action="store_true", help="no progress bar")
+    add = parser.add_argument
+    add("--profile", default="embedded", metavar="NAME", help="whose chat model (default: embedded)")
+    add("--labels", type=Path, required=True, metavar="FILE", help="answers with labels, JSON lines")
+    add("--cache", type=Path, default=Path(".cache"), help="folder of the models and of their replies")
+    add("--out", type=Path, default=CUTS, metavar="DIR", help="folder of the cuts (default: where judges look)")
+    add("--dry-run", action="store_true", help="write nothing")
+    add("--no-progress", action="store_true", help="no progress bar")
     return parser
 
 

@@ -100,9 +100,8 @@ def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Con
     rules = RULES[options.rules]
     if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
         return known
-    judge = choose_judge(
-        options.eval_model, cache=options.cache, rules=rules, local=local_judge, **judge_settings(options)
-    )
+    named = judge_settings(options)
+    judge = choose_judge(options.eval_model, cache=options.cache, rules=rules, local=local_judge, **named)
     entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
@@ -123,10 +122,8 @@ def find_saved(spec: str) -> Saved:
     if not files:
         raise EvaluationError(f"{path} holds no answers ({RESPONSES})")
     if not named:
-        place = (
-            path.resolve() if path.is_dir() else path.resolve().parent if path.name == RESPONSES else Path(path.stem)
-        )
-        label = place.name
+        folder = path if path.is_dir() else path.parent if path.name == RESPONSES else None
+        label = path.stem if folder is None else folder.resolve().name
     turns = [turn for file in files for turn in read_responses(file)]
     return Saved(label or str(path), tuple(files), tuple(turns))
 
@@ -136,11 +133,10 @@ def load_labels(options: argparse.Namespace) -> list[CragDataset]:
     from evaluation.data import crag_dataset
 
     found, reasons = [], []
+    place = (options.split, options.revision, options.dataset, options.cache)
     for kind in get_args(crag_dataset.DatasetType):
         try:
-            found.append(
-                crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache, online=False)
-            )
+            found.append(crag_dataset.load(kind, *place))
         except EvaluationError as error:
             reasons.append(str(error))
     if not found:
@@ -153,14 +149,12 @@ def with_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> lis
 
     Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
     """
-    known = {
-        turn.key: turn for each in reversed(saved) for turn in each.turns if turn.domain and not _number(turn.domain)
-    }
+    saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _number(turn.domain))
+    known = {turn.key: turn for turn in saying}
     asked = (answered(session, turn, "") for each in sets for session in each.sessions for turn in session.turns)
     known |= {turn.key: turn for turn in asked}
-    return [
-        replace(each, turns=tuple(_labelled(turn, known.get(turn.key, turn)) for turn in each.turns)) for each in saved
-    ]
+    made = [tuple(_labelled(turn, known.get(turn.key, turn)) for turn in each.turns) for each in saved]
+    return [replace(each, turns=turns) for each, turns in zip(saved, made, strict=True)]
 
 
 def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
@@ -170,9 +164,8 @@ def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
         for name in names
         if getattr(known, name) and (not getattr(turn, name) or _number(getattr(turn, name)))
     }
-    bare = not any(
-        getattr(turn, name) for name in names
-    )  # the file says nothing, so its "not egocentric" means nothing
+    # Where the file says nothing its "not egocentric" means nothing.
+    bare = not any(getattr(turn, name) for name in names)
     is_ego = known.is_ego if bare else turn.is_ego
     return replace(turn, **lacking, is_ego=is_ego, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
 
@@ -218,9 +211,8 @@ def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: 
 
 
 def _entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
-    folders = tuple(
-        file.parent for file in saved.files if file.name == RESPONSES
-    )  # beside another lies another run's log
+    # Beside another file lies another run's log.
+    folders = tuple(file.parent for file in saved.files if file.name == RESPONSES)
     about: dict[str, Any] = {}
     for folder in folders:
         about |= read_manifest(folder)

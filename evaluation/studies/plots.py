@@ -31,9 +31,8 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
             if interval is not None:
                 panel.plot([100 * side for side in interval], [row, row], color="tab:blue", linewidth=2, alpha=0.5)
             panel.plot([value], [row], "o", color="tab:blue")
-            panel.annotate(
-                f"{value:.1f}", (value, row), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8
-            )
+            above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+            panel.annotate(f"{value:.1f}", (value, row), **above)
         panel.axvline(0, color="grey", linewidth=0.8)
         panel.set_title(task)
         panel.set_xlabel("truthfulness (%), 95% interval")

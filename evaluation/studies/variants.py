@@ -110,9 +110,8 @@ def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
         if part.name == wanted:
             if not part.is_in(settings):
                 had = ", ".join(part.name for part in (*PARTS, *MORE_PARTS) if part.is_in(settings))
-                raise EvaluationError(
-                    f"preset {preset!r} has no {part.name}; it has: {had or 'none of the known parts'}"
-                )
+                lacks = f"preset {preset!r} has no {part.name}"
+                raise EvaluationError(f"{lacks}; it has: {had or 'none of the known parts'}")
             return part.left_out(preset, settings)
     return Variant(f"{preset} w/o {name}", preset, without=(name,))
 
