@@ -137,11 +137,6 @@ class SessionView:
     crops: list[tuple[str, str]]
     turns: list[TurnView]
 
-    @property
-    def is_ego(self) -> bool:
-        """Whether the photo is egocentric."""
-        return self.turns[0].judged.turn.is_ego
-
 
 def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
     """For each session how to get its photo, loaded only when the report comes to it."""
