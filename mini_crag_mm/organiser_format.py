@@ -33,7 +33,7 @@ from mini_crag_mm.content_models import (
     Split,
     Turn,
     load_content,
-    turn_id,
+    turns_of,
 )
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.loader import IMAGE_URL, SET, read_layout
@@ -97,13 +97,6 @@ def _items(content: Content, task: Task, split: Split) -> list[Question | Dialog
     items = content.questions if task == "single-turn" else content.dialogs
     # By session id, which is as good as shuffled: the first N rows are then a fair sample of all groups.
     return sorted((item for item in items.values() if item.split == split), key=lambda item: session_id(item.id))
-
-
-def _turns(item: Question | Dialog) -> list[tuple[str, Turn]]:
-    """The turns of an item with their content ids."""
-    if isinstance(item, Question):
-        return [(item.id, item)]
-    return [(turn_id(item.id, number), turn) for number, turn in enumerate(item.turns)]
 
 
 def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
@@ -189,9 +182,9 @@ def _rows(
                 "query": turn.query,
                 "image_quality": image_quality(scene, layouts[scene.id], turn.entity),
             }
-            for content_id, turn in _turns(item)
+            for content_id, turn in turns_of(item)
         ]
-        asked = _turns(item)
+        asked = turns_of(item)
         answers = [{"interaction_id": interaction_id(name), "ans_full": turn.answer} for name, turn in asked]
         shown = {"session_id": session_id(item.id), "image": image, "image_url": image_url}
         yield {**shown, "turns": turns, "answers": answers}
@@ -272,7 +265,7 @@ def _write_all(content: Content, paths: SetPaths, built: BuiltDatasets) -> None:
         scene = content.scenes[item.scene]
         if not scene.egocentric:
             shutil.copyfile(paths.scenes / f"{scene.id}.webp", built.image_cache / cache_name(scene_url(scene.id)))
-        for content_id, turn in _turns(item):
+        for content_id, turn in turns_of(item):
             accept[interaction_id(content_id)] = list(turn.accept) if turn.answerable else []
             entity = content.entities.get(turn.entity or "")
             facts[interaction_id(content_id)] = turn_facts(content_id, turn, scene, layouts[scene.id], entity)
