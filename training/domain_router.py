@@ -57,7 +57,7 @@ def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], sp
     for dataset_type in types:
         place = (arguments.revision, arguments.dataset, arguments.cache, arguments.online)
         dataset = load(dataset_type, split, *place)
-        for session in dataset:
+        for session in dataset.sessions:
             loaded = dataset.image(session).image
             image = to_rgb(loaded) if loaded is not None else None
             history: list[Message] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -118,12 +118,6 @@ class CragDataset:
                 cells = cells.cast_column("image", datasets.Image(decode=False))
             self._cells = cells
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
-
-    def __len__(self) -> int:
-        return len(self.sessions)
-
-    def __iter__(self) -> Iterator[Session]:
-        return iter(self.sessions)
 
     def image(self, session: Session) -> LoadedImage:
         """The image of a session as the evaluator passes it; None with a note on a miss."""
