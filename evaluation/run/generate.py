@@ -124,8 +124,7 @@ def _costs(lines: Sequence[AnsweredTurn], call: Call, reply: Reply, number: int)
     if reply.error is not None:
         log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, reply.error)
     size = len(lines)
-    times = {"seconds": round(reply.seconds / size, 4), "batch_seconds": round(reply.seconds, 4)}
-    replies = {"reply_hits": reply.hits, "reply_misses": reply.misses}
+    each, whole = round(reply.seconds / size, 4), round(reply.seconds, 4)
     for position, (line, answer, note) in enumerate(zip(lines, reply.answers, call.notes, strict=True)):
         error = reply.error
         if not isinstance(answer, str):
@@ -133,7 +132,10 @@ def _costs(lines: Sequence[AnsweredTurn], call: Call, reply: Reply, number: int)
             log.error("%s, %s: %s", *line.key, error)
             answer = I_DONT_KNOW
         answer = answer.encode("utf-8", errors="replace").decode()  # lone surrogates cannot be written
-        yield answer, RunLogLine(*line.key, number, position, size, error=error, image_note=note, **times, **replies)
+        yield answer, RunLogLine(
+            *line.key, batch=number, turn=position, batch_size=size, seconds=each, batch_seconds=whole,
+            error=error, image_note=note, reply_hits=reply.hits, reply_misses=reply.misses,
+        )  # fmt: skip
 
 
 def _call(sessions: Sequence[Session], images: ImageSource, answers: Mapping[Key, str], slots: Sequence[Slot]) -> Call:

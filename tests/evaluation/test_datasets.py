@@ -47,7 +47,7 @@ def test_both_revisions_give_the_same_sessions(tmp_path: Path, revision: str) ->
 @pytest.mark.parametrize("step", ["", "crag-mm-multi-turn-public", "crag-mm-multi-turn-public/v0.1.2"])
 def test_any_folder_on_the_way_to_the_files_will_do(tmp_path: Path, step: str) -> None:
     write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")
-    assert len(_open(tmp_path / step)) == 1
+    assert len(_open(tmp_path / step).sessions) == 1
 
 
 def test_what_is_not_there_is_said_clearly(tmp_path: Path) -> None:
