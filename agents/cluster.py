@@ -57,7 +57,7 @@ def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
             _knock(address)
         ray.init(**({"address": address} if address else here), logging_level=logging.WARNING)
     except (OSError, RuntimeError, ValueError) as error:
-        raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {first_line(error)}") from error
+        raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {_line(error)}") from error
     try:
         yield ray
     finally:
@@ -95,14 +95,9 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
             ).iter_rows():
                 yield pickle.loads(row["made"])
         except ray.exceptions.RayError as error:
-            raise ClusterError(first_line(error.__cause__ or error)) from error
+            raise ClusterError(_line(error.__cause__ or error)) from error
 
     return each
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its type: Ray's hold whole traces."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _knock(address: str) -> None:
@@ -110,3 +105,7 @@ def _knock(address: str) -> None:
     host, _, port = address.rpartition(":")
     if port.isdigit():
         socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]  # Ray's messages hold whole traces

@@ -31,7 +31,7 @@ from benchmarks.common import parser_of, run
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import AnsweredTurn, JudgedTurn, answered
+from evaluation.records import JudgedTurn, answered
 from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.result_tables import ResultTable, rate, with_interval
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
@@ -88,12 +88,9 @@ def holds(evidence: str, accept: Sequence[str]) -> bool:
 def compared(
     asked: Sequence[tuple[AskedTurn, Turn]], settings: Mapping[str, Settings], **parts: Any
 ) -> dict[str, list[Measured]]:
-    """What each variant makes of one batch of questions.
+    """What each variant makes of one batch of questions with fresh turns.
 
-    Args:
-        asked: Questions with fresh turns.
-        settings: Of each variant, by label; all have the same stages before the one that is compared.
-        parts: Models, search and prompts of ``agents.pipeline.Pipeline``.
+    The settings, by label, all have the same stages before the one that is compared; ``parts`` are those of ``agents.pipeline.Pipeline``.
     """
     from agents.pipeline import Pipeline
 
@@ -108,20 +105,15 @@ def compared(
     found = {}
     for label, made in settings.items():
         own = through([dataclasses.replace(turn, trace=[], _notes={}) for turn in turns], made, after)
-        replies = [
-            answered(question.session, question.turn, turn.answer)
-            for (question, _), turn in zip(asked, own, strict=True)
-        ]
         for turn in own:
             if turn.error is not None:
                 print(f"{label}: {turn.error}", file=sys.stderr)
-        found[label] = [
-            _measured(question, turn, reply) for (question, _), turn, reply in zip(asked, own, replies, strict=True)
-        ]
+        found[label] = [_measured(question, turn) for (question, _), turn in zip(asked, own, strict=True)]
     return found
 
 
-def _measured(question: AskedTurn, turn: Turn, reply: AnsweredTurn) -> Measured:
+def _measured(question: AskedTurn, turn: Turn) -> Measured:
+    reply = answered(question.session, question.turn, turn.answer)
     [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
     evidence = "\n".join(chunk.text for chunk in turn.shown)
     return Measured(
@@ -136,11 +128,8 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
     """One row a variant; F1, EM and evidence of each group, and the change of truthfulness against the first row."""
     first = next(iter(rows.values()), ())
     groups = {name: sources for name, sources in GROUPS.items() if any(item.source in sources for item in first)}
-    headings = [
-        "Scoring Strategy",
-        *(f"{group} {what}" for group in groups for what in ("F1", "EM", "evidence")),
-        "truthfulness, change",
-    ]
+    figures = (f"{group} {what}" for group in groups for what in ("F1", "EM", "evidence"))
+    headings = ("Scoring Strategy", *figures, "truthfulness, change")
     cells = []
     for label, items in rows.items():
         row = [label]
@@ -154,7 +143,7 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
         cells.append(tuple(row))
     counts = Counter(item.source for item in first)
     title = f"{sum(counts[name] for name in GROUPS[SINGLE])} questions of one source, {counts['both']} of several (%)"
-    return ResultTable(title, tuple(headings), tuple(headings), tuple(cells))
+    return ResultTable(title, headings, cells)
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -165,16 +154,10 @@ def _measure(options: argparse.Namespace) -> int:
     from agents.search.gateway import SearchGateway
     from agents.turn import Turn
 
-    launches = {
-        label: Launch.read(
-            PRESET,
-            options.profile,
-            without=() if overrides is not None else (STAGE,),
-            overrides=[*(overrides or ()), *options.set],
-            cache=options.cache,
-        )
-        for label, overrides in VARIANTS.items()
-    }
+    launches = {}
+    for label, overrides in VARIANTS.items():
+        without, changes = (STAGE,) if overrides is None else (), [*(overrides or ()), *options.set]
+        launches[label] = Launch.read(PRESET, options.profile, without=without, overrides=changes, cache=options.cache)
     settings = {label: launch.settings for label, launch in launches.items()}
     shared = next(iter(launches.values()))
     parts = {"models": shared.models(), "search": SearchGateway(search), "prompts": shared.prompts}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from rich.console import Console
 from rich.table import Table
 
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
 from agents.profiles import SettingsError
 from agents.search.hits import SearchError
+from evaluation import commands
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import DEFAULT_CACHE, index_image, read_kg
@@ -23,17 +24,12 @@ FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, Setting
 
 def parser_of(name: str, description: str | None, *, profile: bool = False) -> argparse.ArgumentParser:
     """A parser with the options of every benchmark: ``--split``, ``--cache`` and, where asked for, ``--profile``."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m benchmarks.{name}",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--split", choices=SPLITS, default="validation", help="tune on validation only (the default)")
-    parser.add_argument(
-        "--cache", type=Path, default=DEFAULT_CACHE, help="folder that mini_crag_mm.prepare filled (default: .cache)"
-    )
+    parser = commands.parser_of(f"benchmarks.{name}", description)
+    add = parser.add_argument
+    add("--split", choices=SPLITS, default="validation", help="tune on validation only (the default)")
+    add("--cache", type=Path, default=DEFAULT_CACHE, help="folder that mini_crag_mm.prepare filled (default: .cache)")
     if profile:
-        parser.add_argument("--profile", default="embedded", help="profile of the models (default: embedded)")
+        add("--profile", default="embedded", help="profile of the models (default: embedded)")
     return parser
 
 
@@ -42,11 +38,7 @@ def run(
 ) -> int:
     """The exit status of a benchmark: its own, or 2 where it ends in one of ``FAILURES``."""
     options = parser.parse_args(arguments)
-    try:
-        return measure(options)
-    except FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return commands.exit_status(lambda: measure(options), Console(stderr=True), FAILURES)
 
 
 def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:

@@ -38,6 +38,7 @@ from agents.search.hub import serve, served_tag, use_local_hub
 from agents.search.index_builder import build_image_index, build_web_index
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from benchmarks.common import run, table_of
+from evaluation.commands import parser_of
 
 Kind = Literal["pictures", "chunks"]
 
@@ -245,11 +246,7 @@ def measure(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0, or 2 for what cannot be measured."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.index_size",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("benchmarks.index_size", __doc__)
     parser.add_argument("--pictures", type=_size, default=100_000, help="vectors of the image index; 0: none")
     parser.add_argument("--chunks", type=_size, default=1_000_000, help="vectors of the web index; 0: none")
     parser.add_argument("--dimensions", type=int, metavar="N", help=f"of a vector (default: {DIMENSIONS})")

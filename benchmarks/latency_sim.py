@@ -2,11 +2,10 @@
 
     python -m benchmarks.latency_sim --presets best qa_dragon --profile gpu_fp8
 
-The calls that each turn of the
-mini data set makes under a preset's settings for the GPU are recorded once (``benchmarks/latency/recorded_calls.py``), kept in
-``--records``, and replayed in batches through a token-cost model (``benchmarks/latency/cost.py``; its figures and their
-sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the stand-in never says what would end a turn
-early: the figures are upper bounds of the model.
+The calls that each turn of the mini data set makes under a preset's settings for the GPU are recorded once
+(``benchmarks/latency/recorded_calls.py``), kept in ``--records``, and replayed in batches through a token-cost model
+(``benchmarks/latency/cost.py``; its figures and their sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the
+stand-in never says what would end a turn early: the figures are upper bounds of the model.
 """
 
 from __future__ import annotations
@@ -50,7 +49,8 @@ def _measure(options: argparse.Namespace) -> int:
         settings, models = launch.settings, placed_models(launch)
         memory = memory_of(with_configs(launch))
         records = recorded(launch, options)
-        dialogs = dialog_lengths(options)
+        sets = (PreparedSet(options.split, options.cache).sessions(kind) for kind in KINDS)
+        dialogs = [len(session.turns) for data in sets for session in data.sessions[: options.sessions]]
         asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
         for size in BATCHES:
             times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
@@ -66,16 +66,8 @@ def _measure(options: argparse.Namespace) -> int:
             numbers = (f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times)))
             rows.append((*first, str(size), *numbers, dialog))
     headings = (
-        "preset",
-        "GB",
-        "prompts at once",
-        "chat calls a turn",
-        "batch",
-        "mean",
-        "p50",
-        "p95",
-        "max",
-        "longest dialog",
+        *("preset", "GB", "prompts at once", "chat calls a turn", "batch"),
+        *("mean", "p50", "p95", "max", "longest dialog"),
     )
     console.print(table_of(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
@@ -86,18 +78,8 @@ def _measure(options: argparse.Namespace) -> int:
     return int(bool(slow))
 
 
-def dialog_lengths(options: argparse.Namespace) -> list[int]:
-    """How many turns each session has, in the order of the records."""
-    sets = (PreparedSet(options.split, options.cache).sessions(kind) for kind in KINDS)
-    return [len(session.turns) for data in sets for session in data.sessions[: options.sessions]]
-
-
 def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequence[float]]:
-    """Seconds of the turns of each session.
-
-    Raises:
-        ValueError: There are more or fewer turns than the sessions have.
-    """
+    """Seconds of the turns of each session. Raises ValueError where there are more or fewer turns than the sessions have."""
     if len(times) != sum(lengths):
         raise ValueError(f"{len(times)} turns were recorded, the sessions have {sum(lengths)}")
     rest = iter(times)
@@ -113,14 +95,10 @@ def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     if not path.is_file():
         mini = PreparedSet(options.split, options.cache)
         pipeline = mini.search()
-        asked = (
-            Turn(each.turn.query, each.image and to_rgb(each.image), each.history)
-            for each in mini.turns(options.sessions)
-        )
-        unfinished = path.with_suffix(".part")
+        turns = mini.turns(options.sessions)
+        asked = (Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in turns)
         models = Launch.read(profile="embedded", cache=options.cache).models()
-        write(record(asked, launch.settings, pipeline, models), unfinished)
-        unfinished.replace(path)
+        write(record(asked, launch.settings, pipeline, models), path)
     return read(path)
 
 

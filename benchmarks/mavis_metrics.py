@@ -18,13 +18,16 @@ from rich.console import Console
 
 from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
-from evaluation.attribution.fluency import mauve
 from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
+from evaluation.commands import parser_of
 from evaluation.data.crag_dataset import read_accept
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
+LEAST_TEXTS = 4
+"""With fewer texts on one side there is nothing to cluster."""
+
 _COLUMNS = (
     ("Inf. F1", "informativeness"), ("Complete", "completeness"), ("Relevant", "relevance"), ("Grd. F1", "groundedness"),
     ("Recall", "recall"), ("Precision", "precision"), ("MAUVE", "mauve"),
@@ -41,8 +44,12 @@ def _measure(options: argparse.Namespace) -> int:
         for folder in options.runs
         for which in options.sentences
     ]
-    grader = _grader(options.grader)
-    features = _features(options.features, options.cache)
+    grader: Grader = RuleGrader()
+    if options.grader != "rule":
+        from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
+
+        grader = ModelGrader(options.grader)
+    features = smollm2_features(options.cache) if options.features == "smollm2" else None
     rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
     if options.json is not None:
         options.json.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
@@ -66,6 +73,25 @@ def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict
     return {**row, "turns": cited.turns}
 
 
+def mauve(answers: npt.ArrayLike, truths: npt.ArrayLike, seed: int = 25) -> float | None:
+    """MAVIS, section 4.3: MAUVE between answers and ground truths, 0 to 1; None for too few of them.
+
+    The paper's features are those of GPT-2 over thousands of texts; here they come from the caller, and over a hundred texts the
+    value is a sanity check at most: compare runs over the same questions and features only.
+
+    Args:
+        answers: A feature vector of each answer, shape (answers, dimensions).
+        truths: The same of the ground truths, shape (truths, dimensions).
+        seed: Of the clustering; the default is the library's.
+    """
+    p, q = (np.asarray(features, dtype=np.float32) for features in (answers, truths))
+    if min(len(p), len(q)) < LEAST_TEXTS:
+        return None
+    from mauve import compute_mauve  # imports faiss: a second that other metrics need not pay
+
+    return float(compute_mauve(p_features=p, q_features=q, seed=seed, verbose=False).mauve)
+
+
 def smollm2_features(cache: Path) -> Features:
     """The last hidden state of SmolLM2-135M at the end of a text, as MAUVE takes them from GPT-2; shape (texts, 576)."""
     import torch
@@ -81,29 +107,14 @@ def smollm2_features(cache: Path) -> Features:
     def features(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         rows = []
         for start in range(0, len(texts), _BATCH):
-            inputs = tokenizer(
-                list(texts[start : start + _BATCH]), padding=True, truncation=True, max_length=512, return_tensors="pt"
-            )
+            some = list(texts[start : start + _BATCH])
+            inputs = tokenizer(some, padding=True, truncation=True, max_length=512, return_tensors="pt")
             with torch.inference_mode():
                 states = model(**inputs, output_hidden_states=True, logits_to_keep=1).hidden_states[-1]
             rows.append(states[:, -1].float().numpy())
         return np.concatenate(rows)
 
     return features
-
-
-def _features(name: str, cache: Path) -> Features | None:
-    if name == "none":
-        return None
-    return smollm2_features(cache)
-
-
-def _grader(name: str) -> Grader:
-    if name == "rule":
-        return RuleGrader()
-    from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
-
-    return ModelGrader(name)
 
 
 def _cell(name: str, value: float | None) -> str:
@@ -114,7 +125,7 @@ def _cell(name: str, value: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 2 for a run that cannot be read."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of("benchmarks.mavis_metrics", __doc__)
     which: tuple[Which, ...] = ("generated", "checked")
     parser.add_argument("--runs", nargs="+", type=Path, required=True, metavar="DIR", help="output folders of runs")
     parser.add_argument("--dataset", type=Path, help="data set folder, for its accept forms")

@@ -53,10 +53,8 @@ class Found:
     """What the search of one photograph gave.
 
     Attributes:
-        group: That of the query.
         rank: Place of the right entity, 0 for the first; None where the index does not hold it.
-        cosine: That of the first hit.
-        lead: How much the first hit's cosine is above the second's.
+        cosine: That of the first hit; ``lead``: how much it is above the second's.
     """
 
     group: str
@@ -66,14 +64,7 @@ class Found:
 
 
 def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder) -> list[Found]:
-    """Search the index with each photograph.
-
-    Args:
-        queries: At least one.
-        entities: Id of each row of the index, at least two.
-        index: Embeddings of length 1, shape (entities, d).
-        encoder: The model that made them.
-    """
+    """Search the index (shape (entities, d), embeddings of length 1 by the same encoder, at least two entities) with each photograph."""
     scores = encoder.encode([query.image for query in queries]) @ index.T
     found = []
     for query, row in zip(queries, scores, strict=True):

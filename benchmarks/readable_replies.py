@@ -26,6 +26,7 @@ from agents.models.base import ChatReply, ChatRequest
 from agents.prompts import Prompt
 from agents.stage import Context
 from benchmarks.common import parser_of, run, table_of
+from mini_crag_mm.files import write_lines
 from mini_crag_mm.loader import PreparedSet
 
 Reader = Callable[[ChatReply], Any]
@@ -172,13 +173,7 @@ class ReadContext(Context):
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
-    """Ask the first single-turn questions and read every reply.
-
-    Raises:
-        agents.profiles.SettingsError: There is no such preset or profile.
-        ModelError: A model cannot be loaded.
-        SearchError: An index is missing.
-    """
+    """Ask the first single-turn questions and read every reply; raises one of ``common.FAILURES`` where something is missing."""
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search(options.profile)
     from agents.models.chat.reply_cache import ReplyStore
@@ -196,12 +191,8 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
         seen.replies += 1
         seen.cut += reply.finish_reason == "length"
         value = read_by[name](reply)
-        seen.replies_read[reply.text] = {
-            "prompt": name,
-            "reply": reply.text,
-            "finish": reply.finish_reason,
-            "read": value,
-        }
+        finish = reply.finish_reason
+        seen.replies_read[reply.text] = {"prompt": name, "reply": reply.text, "finish": finish, "read": value}
         if value is not None:
             seen.readable += 1
         elif len(seen.examples) < options.examples:
@@ -231,29 +222,24 @@ def _measure(options: argparse.Namespace) -> int:
         options.out.write_text(json.dumps(counts, indent=2, ensure_ascii=False) + "\n")
     if options.replies is not None:
         lines = {line["prompt"] + text: line for each in found for text, line in each.replies_read.items()}
-        options.replies.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines.values()))
+        write_lines(options.replies, lines.values())
     return int(any(100 * each.share < options.least for each in found))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
     parser = parser_of("readable_replies", __doc__, profile=True)
-    parser.add_argument("--presets", default="all", metavar="A,B", help="presets to run (default: all)")
-    parser.add_argument("--num-conversations", type=int, default=20, metavar="N", help="questions (default: 20)")
-    parser.add_argument(
-        "--least", type=float, default=95.0, metavar="PERCENT", help="share that has to be readable (default: 95)"
-    )
-    parser.add_argument(
-        "--examples", type=int, default=3, metavar="N", help="unreadable replies shown of each prompt (default: 3)"
-    )
-    parser.add_argument(
-        "--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it"
-    )
-    parser.add_argument(
-        "--replies", type=Path, metavar="FILE", help="also write each different reply with what was read (JSON lines): candidates for "
-        "tests/agent/real_replies.jsonl"
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the counts and examples as JSON")
+    # fmt: off
+    add = parser.add_argument
+    add("--presets", default="all", metavar="A,B", help="presets to run (default: all)")
+    add("--num-conversations", type=int, default=20, metavar="N", help="questions (default: 20)")
+    add("--least", type=float, default=95.0, metavar="PERCENT", help="share that has to be readable (default: 95)")
+    add("--examples", type=int, default=3, metavar="N", help="unreadable replies shown of each prompt (default: 3)")
+    add("--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it")
+    add("--replies", type=Path, metavar="FILE",
+        help="also write each different reply with what was read (JSON lines): candidates for tests/agent/real_replies.jsonl")
+    add("--out", type=Path, metavar="FILE", help="also write the counts and examples as JSON")
+    # fmt: on
     return run(_measure, parser, arguments)
 
 

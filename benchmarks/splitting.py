@@ -20,7 +20,7 @@ from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity
 from benchmarks.common import parser_of, run, table_of
-from mini_crag_mm.content_models import Split, load_content
+from mini_crag_mm.content_models import WIKI_PREFIX, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg
 
 RANKS = (1, 3, 5, 10)
@@ -49,9 +49,8 @@ def questions(split: Split) -> list[Asked]:
             continue
         entity = entities[content.entities[question.entity].name]
         fused = f"{question.query} ({entity.name})"
-        pages = frozenset(
-            page.removeprefix("wiki:") if page.startswith("wiki:") else names[page] for page in question.pages
-        )
+        wiki = WIKI_PREFIX
+        pages = frozenset(page.removeprefix(wiki) if page.startswith(wiki) else names[page] for page in question.pages)
         found.append(Asked(((question.query,), (fused,), (fused, *hop_questions(question.query, entity))), pages))
     return found
 

@@ -27,7 +27,7 @@ MOVED_IMAGES: Mapping[str, str] = {
     "0df99a9a-6a5d-4ff4-b8e4-e3ee90209dfe": (
         "https://web.archive.org/web/20250521025904/https://upload.wikimedia.org/wikipedia/commons/1/13/"
         "BMW_5_SERIES_LWB_SEDAN_(G30)_China_(82).jpg"
-    ),
+    )
 }
 """Sessions whose ``image_url`` is dead, with the URL that the research release puts in its place."""
 

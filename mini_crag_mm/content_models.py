@@ -243,11 +243,9 @@ class Content:
 
     def turns(self) -> Iterator[tuple[str, Split, str, Turn]]:
         """All turns as (content id, split, scene id, turn); a dialog's N-th turn has the id DIALOG#N, from 0."""
-        for question in self.questions.values():
-            yield question.id, question.split, question.scene, question
-        for dialog in self.dialogs.values():
-            for number, turn in enumerate(dialog.turns):
-                yield turn_id(dialog.id, number), dialog.split, dialog.scene, turn
+        for item in self.asking():
+            for content_id, turn in turns_of(item):
+                yield content_id, item.split, item.scene, turn
 
     def asking(self) -> list[Question | Dialog]:
         """Single-turn questions and dialogs, whatever has a scene and asks about it."""
@@ -264,9 +262,11 @@ class Content:
         return claims
 
 
-def turn_id(dialog_id: str, number: int) -> str:
-    """Content id of the `number`-th turn (from 0) of a dialog."""
-    return f"{dialog_id}#{number}"
+def turns_of(item: Question | Dialog) -> list[tuple[str, Turn]]:
+    """The turns of an item with their content ids."""
+    if isinstance(item, Question):
+        return [(item.id, item)]
+    return [(f"{item.id}#{number}", turn) for number, turn in enumerate(item.turns)]
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -312,12 +312,10 @@ def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_En
         return []
     entries = []
     for number, item in enumerate(raw):
-        label = (
-            (item.get("id") or item.get("title") or f"entry {number}") if isinstance(item, dict) else f"entry {number}"
-        )
         if not isinstance(item, dict):
-            problems.append(f"{origin}: {label}: must be a mapping, not {type(item).__name__}")
+            problems.append(f"{origin}: entry {number}: must be a mapping, not {type(item).__name__}")
             continue
+        label = item.get("id") or item.get("title") or f"entry {number}"
         try:
             entries.append(model.model_validate({**item, "origin": origin}))
         except ValidationError as error:
@@ -361,7 +359,7 @@ def load_content(root: Path, report: Callable[[str], None] | None = None) -> Con
     )
     if problems and report is None:
         raise ContentError(problems)
-    for problem in problems:
-        assert report is not None
-        report(problem)
+    if report is not None:
+        for problem in problems:
+            report(problem)
     return content

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,60 +12,32 @@ from agents.search.folders import write_whole
 SET_ROOT = Path(__file__).resolve().parent
 
 
-@dataclass(frozen=True)
 class SetPaths:
-    """The files and folders below one root."""
+    """The files and folders below one root.
 
-    root: Path = SET_ROOT
+    Attributes:
+        content: The YAML, one sub-folder a group.
+        photos: The KG photographs, ENTITY.webp.
+        other_photos: The second photographs, ENTITY.webp, which only scenes show.
+        textures: The ground textures that backgrounds are made of.
+        scenes: The composed question photos, SCENE.webp.
+        layout: Positions of objects and texts in them.
+        wiki_pages: Pages taken from Wikipedia summaries, JSON lines.
+        own_pages: Pages written for the set, JSON lines.
+        attribution: Sources, authors and licences.
+    """
 
-    @property
-    def content(self) -> Path:
-        """Folder of the YAML, one sub-folder a group."""
-        return self.root / "content"
-
-    @property
-    def photos(self) -> Path:
-        """Folder of the KG photographs, ENTITY.webp."""
-        return self.root / "photos"
-
-    @property
-    def other_photos(self) -> Path:
-        """Folder of the second photographs, ENTITY.webp, which only scenes show."""
-        return self.root / "other_photos"
-
-    @property
-    def textures(self) -> Path:
-        """Folder of the ground textures that backgrounds are made of."""
-        return self.root / "textures"
-
-    @property
-    def scenes(self) -> Path:
-        """Folder of the composed question photos, SCENE.webp."""
-        return self.root / "scenes"
-
-    @property
-    def layout(self) -> Path:
-        """Positions of objects and texts in the composed scenes."""
-        return self.scenes / "layout.json"
-
-    @property
-    def wiki_pages(self) -> Path:
-        """Pages taken from Wikipedia summaries, JSON lines."""
-        return self.root / "pages" / "wiki.jsonl"
-
-    @property
-    def own_pages(self) -> Path:
-        """Pages written for the set, JSON lines."""
-        return self.root / "pages" / "own.jsonl"
+    def __init__(self, root: Path = SET_ROOT) -> None:
+        self.root = root
+        self.content, self.photos, self.other_photos = root / "content", root / "photos", root / "other_photos"
+        self.textures, self.scenes = root / "textures", root / "scenes"
+        self.layout = self.scenes / "layout.json"
+        self.wiki_pages, self.own_pages = root / "pages" / "wiki.jsonl", root / "pages" / "own.jsonl"
+        self.attribution = root / "ATTRIBUTION.md"
 
     def kg(self, split: str) -> Path:
         """The image KG of one split, JSON lines."""
         return self.root / "kg" / f"{split}.jsonl"
-
-    @property
-    def attribution(self) -> Path:
-        """Sources, authors and licences."""
-        return self.root / "ATTRIBUTION.md"
 
 
 def write_text(target: Path, text: str) -> None:
@@ -74,7 +45,7 @@ def write_text(target: Path, text: str) -> None:
     write_whole(target, text.encode("utf-8"))
 
 
-def write_lines(target: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+def write_lines(target: Path, rows: Iterable[Any]) -> Path:
     """Write JSON lines, whole or not at all; returns `target`."""
     write_text(target, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return target

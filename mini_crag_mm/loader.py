@@ -162,23 +162,14 @@ class PreparedSet:
         return self.cache / "datasets"
 
     def sessions(self, kind: DatasetType) -> CragDataset:
-        """The single-turn or the multi-turn data set.
-
-        Raises:
-            EvaluationError: The set is not prepared.
-        """
-        from evaluation.data.crag_dataset import (
-            load,  # it imports Hugging Face's libraries, which take their cache at import
-        )
+        """The single-turn or the multi-turn data set. Raises EvaluationError where the set is not prepared."""
+        # Only now: it imports Hugging Face's libraries, which take their cache at import.
+        from evaluation.data.crag_dataset import load
 
         return load(kind, self.split, path=self.folder, cache=self.cache)
 
     def turns(self, sessions: int | None = None, kinds: Sequence[DatasetType] = KINDS) -> Iterator[AskedTurn]:
-        """All turns of the first ``sessions`` of each data set (None: of all).
-
-        Raises:
-            EvaluationError: The set is not prepared.
-        """
+        """All turns of the first ``sessions`` of each data set (None: of all). Raises EvaluationError where the set is not prepared."""
         for kind in kinds:
             data = self.sessions(kind)
             for session in data.sessions[:sessions]:

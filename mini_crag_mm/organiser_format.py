@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -34,7 +33,7 @@ from mini_crag_mm.content_models import (
     Split,
     Turn,
     load_content,
-    turn_id,
+    turns_of,
 )
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.loader import IMAGE_URL, SET, read_layout
@@ -61,30 +60,22 @@ TRUNCATED_BELOW = 0.9  # share of the asked thing that is inside the frame
 OCCLUDED_FROM = 0.2  # share of the asked thing that others hide
 
 
-@dataclass(frozen=True)
 class BuiltDatasets:
-    """Where `build_datasets` put things."""
+    """Where `build_datasets` put things.
 
-    root: Path
+    Attributes:
+        image_cache: Images that rows give by URL, under the name `cache_name(url)`.
+        accept: interaction_id -> list of short right answers (empty: nothing answers it).
+        content_ids: interaction_id -> what the turn was made from; see `turn_facts`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.image_cache = root, root / "image_cache"
+        self.accept, self.content_ids = root / "accept.json", root / "content_ids.json"
 
     def folder(self, task: Task, revision: Revision) -> Path:
         """The folder to give to `datasets.load_dataset`."""
         return self.root / f"crag-mm-{task}-public" / revision
-
-    @property
-    def image_cache(self) -> Path:
-        """Images that rows give by URL, under the name `cache_name(url)`."""
-        return self.root / "image_cache"
-
-    @property
-    def accept(self) -> Path:
-        """interaction_id -> list of short right answers (empty: nothing answers it)."""
-        return self.root / "accept.json"
-
-    @property
-    def content_ids(self) -> Path:
-        """interaction_id -> what the turn was made from; see `turn_facts`."""
-        return self.root / "content_ids.json"
 
 
 def session_id(content_id: str) -> str:
@@ -106,13 +97,6 @@ def _items(content: Content, task: Task, split: Split) -> list[Question | Dialog
     items = content.questions if task == "single-turn" else content.dialogs
     # By session id, which is as good as shuffled: the first N rows are then a fair sample of all groups.
     return sorted((item for item in items.values() if item.split == split), key=lambda item: session_id(item.id))
-
-
-def _turns(item: Question | Dialog) -> list[tuple[str, Turn]]:
-    """The turns of an item with their content ids."""
-    if isinstance(item, Question):
-        return [(item.id, item)]
-    return [(turn_id(item.id, number), turn) for number, turn in enumerate(item.turns)]
 
 
 def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
@@ -198,18 +182,12 @@ def _rows(
                 "query": turn.query,
                 "image_quality": image_quality(scene, layouts[scene.id], turn.entity),
             }
-            for content_id, turn in _turns(item)
+            for content_id, turn in turns_of(item)
         ]
-        answers = [
-            {"interaction_id": interaction_id(content_id), "ans_full": turn.answer} for content_id, turn in _turns(item)
-        ]
-        yield {
-            "session_id": session_id(item.id),
-            "image": image,
-            "image_url": image_url,
-            "turns": turns,
-            "answers": answers,
-        }
+        asked = turns_of(item)
+        answers = [{"interaction_id": interaction_id(name), "ans_full": turn.answer} for name, turn in asked]
+        shown = {"session_id": session_id(item.id), "image": image, "image_url": image_url}
+        yield {**shown, "turns": turns, "answers": answers}
 
 
 def _features(revision: Revision) -> Any:
@@ -240,10 +218,8 @@ def _in_revision(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
     if revision == "v0.1.1":
         turns = [{name: value for name, value in turn.items() if name != "image_quality"} for turn in row["turns"]]
         return {**row, "turns": turns}
-    return {
-        **row,
-        **{key: {name: [one[name] for one in row[key]] for name in row[key][0]} for key in ("turns", "answers")},
-    }
+    columns = {key: {name: [one[name] for one in row[key]] for name in row[key][0]} for key in ("turns", "answers")}
+    return {**row, **columns}
 
 
 def _write_parquet(rows: list[dict[str, Any]], revision: Revision, target: Path) -> None:
@@ -289,7 +265,7 @@ def _write_all(content: Content, paths: SetPaths, built: BuiltDatasets) -> None:
         scene = content.scenes[item.scene]
         if not scene.egocentric:
             shutil.copyfile(paths.scenes / f"{scene.id}.webp", built.image_cache / cache_name(scene_url(scene.id)))
-        for content_id, turn in _turns(item):
+        for content_id, turn in turns_of(item):
             accept[interaction_id(content_id)] = list(turn.accept) if turn.answerable else []
             entity = content.entities.get(turn.entity or "")
             facts[interaction_id(content_id)] = turn_facts(content_id, turn, scene, layouts[scene.id], entity)

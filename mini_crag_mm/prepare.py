@@ -7,7 +7,6 @@ Run again, it does only what is missing; a killed run goes on where it was.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import io
 import sys
@@ -21,6 +20,7 @@ from tqdm import tqdm
 from agents.models import vision
 from agents.search.folders import write_whole
 from agents.search.web_cache import cache_name
+from evaluation.commands import parser_of
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.files import write_lines, write_text
 from mini_crag_mm.loader import DEFAULT_CACHE, SET, WebPage, index_image, read_kg, read_pages
@@ -42,9 +42,7 @@ def kg_images(split: Split, cache: Path) -> Path:
         name = f"{Path(row['image']).stem}.png"
         encoded = io.BytesIO()
         index_image(row).save(encoded, format="PNG")
-        write_whole(
-            folder / name, encoded.getvalue()
-        )  # written each time: a photograph may have changed under its name
+        write_whole(folder / name, encoded.getvalue())  # each time: a photograph may have changed under its name
         rows.append({**row, "image": name})
     return write_lines(folder / "kg.jsonl", rows)
 
@@ -70,25 +68,14 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
     kg = kg_images(split, cache)
     files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split))]
     if background:
-        files.append(
-            write_lines(cache / "pages" / f"background{background}.jsonl", sampled(background_pages(), background))
-        )
-    common: dict[str, Any] = {"hub": cache / "hub", "progress": progress}
+        others = cache / "pages" / f"background{background}.jsonl"
+        files.append(write_lines(others, sampled(background_pages(), background)))
     with EmbeddingCache(cache / "embeddings") as embeddings:
-        images = build_image_index(
-            read_images(kg, kg.parent),
-            ImageIndexEncoder.load(EFFICIENTNET),
-            dataset_id=IMAGE_ID.format(tag=tag),
-            cache=embeddings,
-            **common,
-        )
-        web = build_web_index(
-            read_page_files(files),
-            TextIndexEncoder.load(MINILM),
-            dataset_id=WEB_ID.format(tag=tag),
-            cache=embeddings,
-            **common,
-        )
+        common: dict[str, Any] = {"hub": cache / "hub", "progress": progress, "cache": embeddings}
+        photographs, encoder = read_images(kg, kg.parent), ImageIndexEncoder.load(EFFICIENTNET)
+        images = build_image_index(photographs, encoder, dataset_id=IMAGE_ID.format(tag=tag), **common)
+        pages, reader = read_page_files(files), TextIndexEncoder.load(MINILM)
+        web = build_web_index(pages, reader, dataset_id=WEB_ID.format(tag=tag), **common)
     tqdm.write(f"{split}: {images.manifest.count} pictures and {web.manifest.count} page chunks are indexed")
 
 
@@ -106,21 +93,15 @@ def fingerprint(datasets: Path) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Prepare the splits that are asked for; 0 when everything stands."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mini_crag_mm.prepare", description="Build what the mini CRAG-MM needs, once."
-    )
-    parser.add_argument("--split", choices=(*SPLITS, "all"), default="public_test", help="splits to index")
-    parser.add_argument(
-        "--cache", type=Path, default=DEFAULT_CACHE, help="where everything is kept (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--background",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)",
-    )
-    parser.add_argument("--no-progress", action="store_true", help="no progress bars")
+    parser = parser_of("mini_crag_mm.prepare", "Build what the mini CRAG-MM needs, once.")
+    # fmt: off
+    add = parser.add_argument
+    add("--split", choices=(*SPLITS, "all"), default="public_test", help="splits to index")
+    add("--cache", type=Path, default=DEFAULT_CACHE, help="where everything is kept (default: %(default)s)")
+    add("--background", type=int, default=2000, metavar="N",
+        help="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)")
+    add("--no-progress", action="store_true", help="no progress bars")
+    # fmt: on
     options = parser.parse_args(arguments)
     started = time.perf_counter()
 

@@ -22,12 +22,7 @@ VISION = ("q_proj", "k_proj", "v_proj", "o_proj", "qkv", "proj", "fc1", "fc2")
 
 @dataclass(frozen=True)
 class Trainable:
-    """A model to be trained.
-
-    Attributes:
-        checkpoint: The model with tokenizer and processor; the adapters are in it.
-        model: The same model as PEFT wraps it, which saves the adapters alone.
-    """
+    """A model to be trained: the checkpoint with its adapters, and the same as PEFT wraps it, which saves the adapters alone."""
 
     checkpoint: Checkpoint
     model: Any

@@ -74,11 +74,7 @@ class Example:
         return tuple(name for message in self.messages for name in message.images)
 
     def load_messages(self) -> tuple[ChatMessage, ...]:
-        """The messages with their images loaded.
-
-        Raises:
-            TrainingDataError: An image is missing or broken.
-        """
+        """The messages with their images loaded. Raises TrainingDataError where an image is missing or broken."""
         return tuple(
             ChatMessage(message.role, message.content, tuple(self._open(name) for name in message.images))
             for message in self.messages
@@ -114,11 +110,10 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> list[Row]:
-    """Read what ``write_rows`` wrote.
+    """Read what ``write_rows`` wrote; rows are called ``what`` in messages.
 
     Args:
         made: The row of a JSON object; TypeError, KeyError or ValueError where it is malformed.
-        what: The rows are called so in messages.
 
     Raises:
         TrainingDataError: The file is missing, or a line is malformed; names the line.

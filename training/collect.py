@@ -29,7 +29,7 @@ from evaluation.files.run_log import RUN_LOG
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.plain_text import content, plain, tokens
 from evaluation.judge.rule_judge import KEY_SHARE
-from evaluation.records import AnsweredTurn, JudgedTurn
+from evaluation.records import AnsweredTurn, JudgedTurn, Key
 from evaluation.scores.scoring import is_miss
 from training.chat_examples import (
     HELD_OUT,
@@ -53,18 +53,12 @@ ANSWERING = frozenset({"answer", "entry_answer", "parametric_answer"})
 
 _RELEVANCE_PROMPT = Path(__file__).parent / "prompts" / "relevance.j2"
 
-Key = tuple[str, str]
-"""Session and interaction."""
-
 
 @dataclass(frozen=True)
 class Record:
-    """What a recorded run left.
+    """What a recorded run left: the lines of chat.jsonl, and the judged turns.
 
     Attributes:
-        folder: Of the run.
-        lines: Of chat.jsonl.
-        judged: The judged turns.
         places: The turn by batch, place in it and question.
         accept: Short right answers by interaction id.
     """
@@ -112,11 +106,7 @@ class Record:
 def read_record(
     run: Path, test: TestContent | None = None, accept: Mapping[str, Sequence[str]] | None = None
 ) -> Record:
-    """The record of a run that may be trained on.
-
-    Args:
-        test: Content of the test split, to be kept out.
-        accept: Short right answers by interaction id, for the judge.
+    """The record of a run that may be trained on; nothing of the test split may be in it.
 
     Raises:
         TrainingDataError: The run is not recorded, or holds something of the test split.
@@ -135,10 +125,8 @@ def read_record(
     places = {place: next(iter(keys)) for place, keys in found.items() if len(keys) == 1}
     record = Record(run, repair(run / RECORD), judged, places, accept or {})
     turns = [line for line in record.lines if line["kind"] == "turn"]
-    tested = {
-        line["query"] for line in turns if test and test.holds(record.key(line) or (), line["query"], line["photo"])
-    }
-    if tested:
+    held = (line for line in turns if test and test.holds(record.key(line) or (), line["query"], line["photo"]))
+    if tested := {line["query"] for line in held}:
         raise TrainingDataError(
             f"{run} holds {len(tested)} questions of public_test about the same pictures (such as {min(tested)!r}); "
             "nothing of the test split may be trained on"
@@ -293,11 +281,7 @@ def read_runs(arguments: argparse.Namespace) -> tuple[list[Record], Judge, dict[
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Collect, write and describe.
-
-    Raises:
-        TrainingDataError, EvaluationError: A run cannot be used; the message says why.
-    """
+    """Collect, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
     records, judge, about = read_runs(arguments)
     asked = [example for record in records for example in examples_of(record, judge)]
     if not asked:

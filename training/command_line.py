@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from agents.launch import DEFAULT_CACHE
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles import SettingsError
+from evaluation import commands
+from evaluation.files.manifest import write_json
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.recipes import Recipe, load_recipe, recipe_names
@@ -43,7 +45,6 @@ class Run:
     """One training: its recipe, and what the command line says of it.
 
     Attributes:
-        out: Folder of the result.
         steps: Most optimiser steps; -1 for as many as the epochs hold.
         resume: Whether to go on from the last checkpoint in ``out``, where there is one.
     """
@@ -56,17 +57,8 @@ class Run:
 
 
 def parser_of(name: str, description: str | None, *shared: str, **changes: Any) -> argparse.ArgumentParser:
-    """The parser of ``python -m training.NAME``.
-
-    Args:
-        shared: Names of the options that it has from ``_OPTIONS``.
-        changes: Other defaults of theirs, by the option's name in the result.
-    """
-    parser = argparse.ArgumentParser(
-        prog=f"python -m training.{name}",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """The parser of ``python -m training.NAME`` with options of ``_OPTIONS``, some with other defaults (``changes``)."""
+    parser = commands.parser_of(f"training.{name}", description)
     for option in shared:
         parser.add_argument(option, **_OPTIONS[option])
     parser.set_defaults(**changes)
@@ -76,14 +68,11 @@ def parser_of(name: str, description: str | None, *shared: str, **changes: Any) 
 def training_parser(name: str, description: str | None, recipe: str) -> argparse.ArgumentParser:
     """A parser with the options that all trainings of a language model share; ``recipe`` is the default."""
     parser = parser_of(name, description, "--set", "--out", "--device", "--resume", "--eval-model", "--cache")
-    parser.add_argument("--data", type=Path, required=True, help="folder that training.collect wrote")
-    parser.add_argument("--model", required=True, help="checkpoint folder, or an id of the local Hugging Face cache")
-    parser.add_argument(
-        "--recipe", default=recipe, help=f"{', '.join(recipe_names())} or a TOML file (default: {recipe})"
-    )
-    parser.add_argument(
-        "--max-steps", type=int, default=-1, metavar="N", help="optimiser steps; default: all of the epochs"
-    )
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="folder that training.collect wrote")
+    add("--model", required=True, help="checkpoint folder, or an id of the local Hugging Face cache")
+    add("--recipe", default=recipe, help=f"{', '.join(recipe_names())} or a TOML file (default: {recipe})")
+    add("--max-steps", type=int, default=-1, metavar="N", help="optimiser steps; default: all of the epochs")
     return parser
 
 
@@ -100,19 +89,13 @@ def read_data(arguments: argparse.Namespace) -> tuple[Run, list[Example], list[E
 
 def write_about(out: Path, about: dict[str, Any]) -> None:
     """Write what was done into the output folder, and print it."""
-    out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(about, indent=2, ensure_ascii=False)
-    (out / ABOUT).write_text(text + "\n", encoding="utf-8")
-    print(text)
+    write_json(out / ABOUT, about)
+    print((out / ABOUT).read_text(encoding="utf-8"), end="")
 
 
 def run_command(
     run: Callable[[argparse.Namespace], None], parser: argparse.ArgumentParser, arguments: Sequence[str] | None
 ) -> int:
     """The exit status of a command: 0, or 2 with one line on standard error where data, judge or model cannot be used."""
-    try:
-        run(parser.parse_args(arguments))
-    except FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    options = parser.parse_args(arguments)
+    return commands.exit_status(lambda: run(options), Console(stderr=True), FAILURES)

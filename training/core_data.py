@@ -20,8 +20,9 @@ from agents.methods.knowledge_conflict import preferred, prki
 from agents.profiles import PROMPTS
 from agents.prompts import PromptLibrary
 from evaluation.judge.judging import Judge
+from evaluation.records import Key
 from training.chat_examples import Example, Message, TrainingDataError
-from training.collect import Key, Record, answer_in, examples_of, read_runs, runs_parser, write_collection
+from training.collect import Record, answer_in, examples_of, read_runs, runs_parser, write_collection
 from training.command_line import run_command, write_about
 
 OBJECTIVES = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")
@@ -44,10 +45,8 @@ def modality(
 ) -> tuple[Literal["v", "t"], int] | None:
     """Whether picture or text points to the right entry, and that entry's place (eq. 10); None where both or neither do.
 
-    Args:
-        visual: Likeness of each entry's picture to the photo.
-        textual: Relevance of each entry's text to the question.
-        holding: Whether each entry holds the answer.
+    ``visual`` is the likeness of each entry's picture to the photo, ``textual`` the relevance of its text to the question, ``holding``
+    whether it holds the answer.
     """
     by_picture, by_text = preferred(visual), preferred(textual)
     if by_picture is None or by_text is None or by_picture == by_text or holding[by_picture] == holding[by_text]:
@@ -95,11 +94,7 @@ def _entry_messages(line: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Mine, write and describe.
-
-    Raises:
-        TrainingDataError, EvaluationError: A run cannot be used; the message says why.
-    """
+    """Mine, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
     records, judge, about = read_runs(arguments)
     examples = [row for record in records for row in mine(record, judge)]
     if not examples:

@@ -98,11 +98,7 @@ class CoreEncoder:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Both phases one after the other on the same adapters; a phase without examples is left out.
-
-    Raises:
-        TrainingDataError, ModelError: There is no example at all, or something is missing; the message says what.
-    """
+    """Both phases one after the other on the same adapters; a phase without examples is left out, and TrainingDataError raised for both."""
     run, examples, held_out = read_data(arguments)
     trainable = load_trainable(arguments.model, run.recipe, run.device)
     encoder = CoreEncoder(trainable)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,12 +30,7 @@ HEAD = "head.json"
 
 
 class DomainModel(torch.nn.Module):
-    """The features of ``Blip2QFormer`` with gradients, and a linear head on them.
-
-    Args:
-        model: ``Blip2ForImageTextRetrieval``.
-        classes: Domains.
-    """
+    """The features of ``Blip2QFormer`` with gradients, and a linear head on them; ``model`` is a ``Blip2ForImageTextRetrieval``."""
 
     def __init__(self, model: Any, classes: int) -> None:
         super().__init__()
@@ -101,28 +95,12 @@ class DomainCollator:
         return {**words, "pixel_values": values, "seen": seen, "labels": labels}
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """How the router is trained.
-
-    Attributes:
-        data: Name of the data, for the head's file.
-        held_out: Share of the sessions, by the hash of their ids.
-        learning_rate: Of the Q-Former; the head, which begins at nothing, has a hundred times as much.
-        batch: Questions in one step.
-    """
-
-    data: str
-    held_out: float = 0.2
-    epochs: float = 5.0
-    learning_rate: float = 1e-5
-    batch: int = 16
-    device: str = "cpu"
-    resume: bool = False
-
-
-def fine_tune(examples: Sequence[DomainExample], source: str | Path, out: Path, tuning: Tuning) -> LinearHead:
+def fine_tune(examples: Sequence[DomainExample], data: str, tuning: argparse.Namespace) -> LinearHead:
     """Train, write checkpoint and head, and measure both on the sessions that were held out.
+
+    Args:
+        data: Name of the data, for the head's file.
+        tuning: Options of ``options``.
 
     Returns:
         The head; its ``accuracy`` holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
@@ -131,6 +109,7 @@ def fine_tune(examples: Sequence[DomainExample], source: str | Path, out: Path, 
         TrainingDataError: There are too few sessions or domains, or the memory of the device is full.
         ModelError: The checkpoint cannot be loaded.
     """
+    source, out = tuning.model, tuning.out
     train = [row for row in examples if not is_held_out(row.session_id, tuning.held_out)]
     other = [row for row in examples if is_held_out(row.session_id, tuning.held_out)]
     classes = tuple(sorted({row.domain for row in train}))
@@ -145,7 +124,7 @@ def fine_tune(examples: Sequence[DomainExample], source: str | Path, out: Path, 
     processor.tokenizer.padding_side = "right"  # the [CLS] token must come first
     model = DomainModel(blip, len(classes))
     body = [parameter for parameter in blip.parameters() if parameter.requires_grad]
-    rate, own = tuning.learning_rate, list(model.head.parameters())
+    rate, own = tuning.learning_rate, list(model.head.parameters())  # the head begins at nothing
     optimiser = torch.optim.AdamW([{"params": body, "lr": rate}, {"params": own, "lr": 100 * rate}])
     most = min(extractor.max_tokens, int(blip.config.qformer_config.max_position_embeddings))
     loop = Trainer(
@@ -181,34 +160,20 @@ def fine_tune(examples: Sequence[DomainExample], source: str | Path, out: Path, 
     )
     guesses = head.predict(features_of(Blip2QFormer(path=folder, batch_size=tuning.batch), known))
     accuracy = rates("held_out", guesses, [row.domain for row in known])
-    head = described(head, folder.name, train, tuning.data, accuracy)
+    head = described(head, folder.name, train, data, accuracy)
     head.save(out / HEAD)
     return head
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, train and write.
-
-    Raises:
-        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
-    """
+    """Read, train and write. Raises TrainingDataError, EvaluationError, ModelError where something is missing; the message says what."""
     data = trained_on(arguments)
-    examples = read_domains(arguments, TYPES, arguments.split)
-    tuning = Tuning(
-        data,
-        held_out=arguments.held_out,
-        epochs=arguments.epochs,
-        learning_rate=arguments.learning_rate,
-        batch=arguments.batch,
-        device=arguments.device,
-        resume=arguments.resume,
-    )
-    head = fine_tune(examples, arguments.model, arguments.out, tuning)
+    head = fine_tune(read_domains(arguments, TYPES, arguments.split), data, arguments)
     print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+def options() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     shared = (
         "--dataset",
         "--split",
@@ -221,13 +186,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--online",
     )
     parser = parser_of("domain_blip2", __doc__, *shared, held_out=0.2)
-    parser.add_argument(
-        "--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval"
+    add = parser.add_argument
+    add("--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval")
+    add("--epochs", type=float, default=5.0, help="default: 5")
+    add(
+        "--learning-rate",
+        type=float,
+        default=1e-5,
+        help="of the Q-Former; the head has a hundred times as much (default: 1e-5)",
     )
-    parser.add_argument("--epochs", type=float, default=5.0, help="default: 5")
-    parser.add_argument("--learning-rate", type=float, default=1e-5, help="of the Q-Former (default: 1e-5)")
-    parser.add_argument("--batch", type=int, default=16, help="questions in one step (default: 16)")
-    return run_command(run, parser, arguments)
+    add("--batch", type=int, default=16, help="questions in one step (default: 16)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line."""
+    return run_command(run, options(), arguments)
 
 
 if __name__ == "__main__":

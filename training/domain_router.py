@@ -57,27 +57,21 @@ def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], sp
     for dataset_type in types:
         place = (arguments.revision, arguments.dataset, arguments.cache, arguments.online)
         dataset = load(dataset_type, split, *place)
-        for session in dataset:
+        for session in dataset.sessions:
             loaded = dataset.image(session).image
             image = to_rgb(loaded) if loaded is not None else None
             history: list[Message] = []
             for turn in session.turns:
                 if turn.domain:
-                    question = resolve(turn.query, tuple(history)).question
-                    examples.append(
-                        DomainExample(session.session_id, turn.interaction_id, question, turn.domain, image)
-                    )
+                    ids, asked = (session.session_id, turn.interaction_id), resolve(turn.query, tuple(history))
+                    examples.append(DomainExample(*ids, asked.question, turn.domain, image))
                 history.append({"role": "user", "content": turn.query})
                 history.append({"role": "assistant", "content": turn.ground_truth})
     return examples
 
 
 def trained_on(arguments: argparse.Namespace) -> str:
-    """The name of the data in a head's file.
-
-    Raises:
-        TrainingDataError: The split is the test split.
-    """
+    """The name of the data in a head's file. Raises TrainingDataError where the split is the test split."""
     if arguments.split == TEST_SPLIT:
         raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
     name = arguments.dataset.name if arguments.dataset is not None else "crag-mm"
@@ -112,11 +106,7 @@ def described(
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, fit, measure, write and report.
-
-    Raises:
-        EvaluationError, ModelError, SettingsError, TrainingDataError: Something is missing; the message says what.
-    """
+    """Read, fit, measure, write and report; raises one of ``command_line.FAILURES`` where something is missing."""
     types = TYPES if arguments.dataset_type == "both" else (arguments.dataset_type,)
     data = f"{trained_on(arguments)} ({', '.join(types)})"
     spec = load_profile(arguments.profile).models.get("domain_classifier", {})

@@ -74,11 +74,7 @@ def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
 
 
 def read_samples(path: Path) -> list[Sampled]:
-    """Read what ``write_samples`` wrote.
-
-    Raises:
-        TrainingDataError: The file is missing or malformed.
-    """
+    """Read what ``write_samples`` wrote. Raises TrainingDataError where the file is missing or malformed."""
     names = ("key", "replies", "verdicts")
     return read_rows(path, lambda row: Sampled(*(tuple(row[name]) for name in names)), "sampled replies")
 
@@ -129,11 +125,7 @@ def fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> l
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Sample, judge, train and write.
-
-    Raises:
-        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
-    """
+    """Sample, judge, train and write; raises one of ``command_line.FAILURES`` where something is missing."""
     import datasets
 
     run, examples, held_out = read_data(arguments)

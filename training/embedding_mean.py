@@ -7,24 +7,22 @@ No question photo is looked at. Indices that were built with another mean have t
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 import numpy as np
 
 from agents.models.vision.object_embedding import MEAN_FILE, ObjectEmbedding
+from evaluation.commands import parser_of
 from mini_crag_mm.content_models import SPLITS
 from mini_crag_mm.loader import index_image, read_kg
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the mean beside the model that uses it."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.embedding_mean", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = parser_of("training.embedding_mean", __doc__)
     parser.add_argument(
-        "--split", choices=SPLITS, default="validation", help="split whose graph is read (default: %(default)s)"
+        "--split", choices=SPLITS, default="validation", help="whose graph is read (default: validation)"
     )
     options = parser.parse_args(arguments)
     photographs = [index_image(row) for row in read_kg(options.split)]

@@ -37,11 +37,7 @@ def quiet_options(out: Path, device: str) -> dict[str, Any]:
 
 
 def common_options(run: Run, *, evaluate: bool) -> dict[str, Any]:
-    """The recipe as options of transformers' ``TrainingArguments`` and of trl's ``DPOConfig`` and ``GRPOConfig``.
-
-    Args:
-        evaluate: Whether there is a held-out side.
-    """
+    """The recipe as options of transformers' ``TrainingArguments`` and of trl's ``DPOConfig`` and ``GRPOConfig``."""
     table = run.recipe.training
     return {
         **quiet_options(run.out, run.device),
@@ -64,11 +60,10 @@ def common_options(run: Run, *, evaluate: bool) -> dict[str, Any]:
 def run_trainer(
     trainer: Trainer, out: Path, title: str, *, resume: bool, measures: Sequence[str] = ("loss", "eval_loss")
 ) -> list[dict[str, Any]]:
-    """Train and write the curves into ``out``; what a trainer prints goes to standard error.
+    """Train and write the curves into ``out``, the ``measures`` of the log over the steps; what a trainer prints goes to standard error.
 
     Args:
         resume: Whether to go on from the last checkpoint in ``out``, where there is one.
-        measures: Of the log, to be drawn over the steps.
 
     Returns:
         The log: steps with ``loss`` and ``learning_rate``, and with ``eval_loss``.
@@ -107,7 +102,6 @@ def fit(
 
     Args:
         encode: From an item to the model's input with its labels.
-        trainer: A Trainer with a loss of its own.
 
     Returns:
         ``steps``, and ``held_out_loss`` before and after; None for it where nothing is held out.

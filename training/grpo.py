@@ -60,10 +60,8 @@ class PromptTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not typed for 
 class CrossAttentionTrainer(PromptTrainer):
     """The trainer for Mllama, whose pictures trl has no place for: to trl its prompts are text alone.
 
-    What the model needs of the pictures (``SIGHT``) is put beside the tokens wherever the model is asked.
-
-    Args:
-        sight: From the places of examples to their ``SIGHT``; {} for a model or questions without pictures.
+    What the model needs of the pictures (``SIGHT``) is put beside the tokens wherever the model is asked; ``sight`` makes it of the places
+    of examples, {} for a model or questions without pictures.
     """
 
     def __init__(self, sight: Callable[[Sequence[int]], dict[str, torch.Tensor]], **options: Any) -> None:
@@ -86,9 +84,8 @@ class CrossAttentionTrainer(PromptTrainer):
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: Any = None, **more: Any
     ) -> Any:
         if not self._sight:
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, **more
-            )
+            given = (model, input_ids, attention_mask, logits_to_keep, batch_size)
+            return super()._get_per_token_logps_and_entropies(*given, **more)
         more["pixel_values"] = None  # they are in ``_sight``
         parts = []
         for start in range(0, len(input_ids), batch_size or len(input_ids)):
@@ -116,11 +113,7 @@ def reward_of(examples: Sequence[Example], judge: Judge) -> Reward:
 def split_by_difficulty(
     examples: Sequence[Example], right: set[tuple[str, str]] | None
 ) -> tuple[list[Example], list[Example]]:
-    """Easy and hard questions.
-
-    Args:
-        right: Session and interaction of the turns that a strong model answered right; None: the model's own replies decide.
-    """
+    """Easy and hard questions; ``right``: turns that a strong model answered right, None: the model's own replies decide."""
     easy: list[Example] = []
     hard: list[Example] = []
     for row in questions(examples):
@@ -169,11 +162,7 @@ def crosses(checkpoint: Checkpoint) -> bool:
 
 
 def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: Any) -> GRPOTrainer:
-    """The trainer that suits a model, over the requests of some examples.
-
-    Args:
-        options: Of trl's ``GRPOTrainer``.
-    """
+    """The trainer that suits a model, over the requests of some examples; ``options`` are those of trl's ``GRPOTrainer``."""
     options |= {"train_dataset": prompts_of(examples, checkpoint)}
     if not crosses(checkpoint):
         return PromptTrainer(**options, processing_class=checkpoint.processor or checkpoint.tokenizer)
@@ -232,11 +221,7 @@ def train_stage(
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Make the curriculum, train its stages and write.
-
-    Raises:
-        TrainingDataError, EvaluationError: Something is missing; the message says what.
-    """
+    """Make the curriculum, train its stages and write; raises one of ``command_line.FAILURES`` where something is missing."""
     run, examples, _ = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     right = None
@@ -263,9 +248,8 @@ def run(arguments: argparse.Namespace) -> None:
         if not (run.resume and (into.out / ADAPTER).is_dir()):
             log = train_stage(stage, arguments.model, adapter, into, judge, vllm=arguments.vllm)
             rewards = [row["reward"] for row in log if "reward" in row]
-            about["stages"].append(
-                {"name": stage.name, "questions": len(stage.examples), "steps": len(rewards), "rewards": rewards}
-            )
+            size = {"questions": len(stage.examples), "steps": len(rewards)}
+            about["stages"].append({"name": stage.name, **size, "rewards": rewards})
         adapter = into.out / ADAPTER
     assert adapter is not None  # there is a stage
     shutil.copytree(adapter, run.out / ADAPTER, dirs_exist_ok=True)
@@ -275,10 +259,9 @@ def run(arguments: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = training_parser("grpo", __doc__, "curriculum")
-    parser.add_argument(
-        "--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy"
-    )
-    parser.add_argument("--vllm", action="store_true", help="let vLLM sample the replies (GPU)")
+    add = parser.add_argument
+    add("--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy")
+    add("--vllm", action="store_true", help="let vLLM sample the replies (GPU)")
     return run_command(run, parser, arguments)
 
 

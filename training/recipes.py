@@ -92,10 +92,7 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
-    """A recipe by name, or by the path of a TOML file.
-
-    Args:
-        changes: Values replaced, as ``training.epochs=2`` with the value in TOML; a word needs no quotes.
+    """A recipe by name, or by the path of a TOML file, with values replaced: ``training.epochs=2`` in TOML; a word needs no quotes.
 
     Raises:
         TrainingDataError: There is no such recipe, or it is malformed.

@@ -38,12 +38,7 @@ _STRENGTH = 1.0  # inverse L2 regularisation
 
 @dataclass(frozen=True)
 class DraftedTurn:
-    """A turn of a run with its draft, as the trace has it.
-
-    Attributes:
-        answered: Its line of response.jsonl, with the draft's answer in the place of the agent's.
-        features: What the route stage saw.
-    """
+    """A turn of a run with its draft in the place of the agent's answer, and what the route stage saw."""
 
     answered: AnsweredTurn
     features: TraceFeatures
@@ -120,11 +115,7 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, judge, fit, write and report.
-
-    Raises:
-        EvaluationError, TrainingDataError: Something is missing; the message says what.
-    """
+    """Read, judge, fit, write and report. Raises EvaluationError, TrainingDataError where something is missing; the message says what."""
     runs = [path.parent for place in arguments.runs for path in sorted([*place.glob(TRACE), *place.glob(f"*/{TRACE}")])]
     if not runs:
         raise TrainingDataError(f"there is no {TRACE} in {' or '.join(map(str, arguments.runs))}")

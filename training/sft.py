@@ -93,11 +93,7 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, train, measure and write.
-
-    Raises:
-        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
-    """
+    """Read, train, measure and write; raises one of ``command_line.FAILURES`` where something is missing."""
     from agents.models.chat.transformers_chat import TransformersChat
     from training.fit import fit
 

@@ -33,22 +33,12 @@ class Machine:
 
     @classmethod
     def read(cls, path: Path = FIGURES) -> Machine:
-        """The figures of a file.
-
-        Raises:
-            OSError: There is none.
-            KeyError: It lacks a figure.
-        """
+        """The figures of a file. Raises OSError where there is none; KeyError where it lacks a figure."""
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         gpu = table["gpu"]
         return cls(
             bandwidth=gpu["bandwidth"],
-            rates={
-                "bfloat16": gpu["bfloat16"],
-                "float16": gpu["bfloat16"],
-                "float32": gpu["float32"],
-                EIGHT_BIT: gpu["float8"],
-            },
+            rates={**{name: gpu[name] for name in ("bfloat16", "float32", EIGHT_BIT)}, "float16": gpu["bfloat16"]},
             decode_efficiency=table["efficiency"]["decode"],
             prefill_efficiency=table["efficiency"]["prefill"],
             overhead=table["overhead"],
@@ -69,11 +59,6 @@ class Machine:
 def text_parameters(model: Architecture) -> int:
     """Parameters that each token of text is multiplied with."""
     return model.parameters - model.vision_parameters - model.lookup_parameters
-
-
-def text_weight_bytes(model: Architecture, dtype: str) -> float:
-    """Bytes of those weights; layers in 8 bits are taken to be none of the picture encoder."""
-    return (text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
 
 
 def text_seconds(model: Architecture, machine: Machine, dtype: str, tokens: float) -> float:
@@ -114,5 +99,7 @@ def decode_seconds(
     kept = tokens + batch * steps / 2  # the cache grows by a token a step: half of them on average
     if model.vision is not None:
         kept += pictures * model.vision.cached * model.vision.readers
-    step = machine.read_from_memory(text_weight_bytes(model, dtype) + kept * model.decoder.kv_bytes(dtype))
+    # Layers in 8 bits are taken to be none of the picture encoder.
+    weights = (text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
+    step = machine.read_from_memory(weights + kept * model.decoder.kv_bytes(dtype))
     return steps * (max(step, text_seconds(model, machine, dtype, batch)) + overhead)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.model_set import ModelSet
-from agents.models.base import ChatModel, ChatRequest
+from agents.models.base import ChatRequest
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,6 @@ class MeteredModels(ModelSet):
     def get(self, role: str) -> Any:
         """The metered model of a role (see ``ModelSet.get``)."""
         return Metered(self._models.get(role), role, self._log)
-
-    def chat(self, role: str = "chat") -> ChatModel:
-        """The metered chat model of a role."""
-        model: ChatModel = self.get(role)
-        return model
 
 
 def _chat(requests: Sequence[ChatRequest], _: tuple[Any, ...]) -> dict[str, int]:

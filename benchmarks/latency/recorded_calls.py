@@ -26,6 +26,7 @@ from agents.search.hits import ImageHit, Results
 from agents.settings import Settings
 from agents.turn import Turn
 from benchmarks.latency.meter import Call, CallLog, Metered, MeteredModels
+from mini_crag_mm.files import read_lines, write_lines
 
 CHAT_ROLES = ("chat", "small_chat")
 
@@ -144,25 +145,14 @@ def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: Mod
         yield log.take()
 
 
-def write(records: Iterable[Sequence[Call]], path: Path) -> int:
-    """Write records as JSON lines; returns how many."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    count = 0
-    with path.open("w", encoding="utf-8") as file:
-        for calls in records:
-            file.write(json.dumps([dataclasses.asdict(call) for call in calls]) + "\n")
-            count += 1
-    return count
+def write(records: Iterable[Sequence[Call]], path: Path) -> None:
+    """Write records as JSON lines, all of them or none."""
+    write_lines(path, ([dataclasses.asdict(call) for call in calls] for calls in records))
 
 
 def read(path: Path) -> list[list[Call]]:
-    """Records that ``write`` wrote.
-
-    Raises:
-        OSError: There is no such file.
-        ValueError: It holds something else.
-    """
+    """Records that ``write`` wrote. Raises OSError where there is no such file; ValueError where it holds something else."""
     try:
-        return [[Call(**call) for call in json.loads(line)] for line in path.read_text(encoding="utf-8").splitlines()]
+        return [[Call(**call) for call in calls] for calls in read_lines(path)]
     except TypeError as error:
         raise ValueError(f"{path} holds no calls: {error}") from error

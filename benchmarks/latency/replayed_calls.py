@@ -23,12 +23,7 @@ CONFIGS = Path(__file__).with_name("model_configs")
 
 @dataclass(frozen=True)
 class Placed:
-    """A model as the profile loads it.
-
-    Attributes:
-        at_once: Requests in one pass.
-        engine: Whether it is a vLLM engine.
-    """
+    """A model as the profile loads it, with ``at_once`` requests in one pass; ``engine``: it is a vLLM engine."""
 
     architecture: Architecture
     dtype: str
@@ -87,11 +82,7 @@ def together(one: Call, other: Call) -> Call:
 
 
 def seconds_of(call: Call, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0) -> float:
-    """Seconds of one call.
-
-    Args:
-        reply_share: Share of its limit that a reply takes; 1 is the worst case.
-    """
+    """Seconds of one call; ``reply_share`` is the share of its limit that a reply takes, 1 the worst case."""
     if call.role == "search":
         return _search(call, models, machine)
     model = models.get(call.role)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.files.run_log import read_run_log
-from evaluation.files.traces import TRACE, match_traces, to_view, trace_records
+from evaluation.files.traces import TRACE, match_traces, read_traces
 from evaluation.records import EvaluationError
 
 Which = Literal["generated", "checked"]
@@ -27,12 +27,7 @@ class CitedRun:
 
 
 def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | None = None) -> CitedRun:
-    """The long answers of a run.
-
-    Args:
-        run: Folder with response.jsonl and trace.jsonl.
-        which: See ``Which``.
-        accept: Short right answers by interaction_id.
+    """The long answers of a run, from response.jsonl and trace.jsonl in its folder; ``accept``: short right answers by interaction_id.
 
     Raises:
         EvaluationError: There are no answers or traces, or nothing in them was cited.
@@ -40,36 +35,27 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
     turns = read_responses(run / RESPONSES)
     if not (run / TRACE).is_file():
         raise EvaluationError(f"there is no trace {run / TRACE}")
-    records = trace_records(run / TRACE)
-    views = [to_view(record) for record in records]
-    record_of = {id(view): record for view, record in zip(views, records, strict=True)}
-    matched = match_traces(turns, views, read_run_log(run))
+    matched = match_traces(turns, read_traces(run / TRACE), read_run_log(run))
     answers = []
     for turn in turns:
-        view = matched.get((turn.session_id, turn.interaction_id))
-        cite = _stage(record_of[id(view)], "cite") if view is not None else None
-        if cite is None:
-            continue
-        sentences = _sentences(cite, which)
-        if sentences:
-            answers.append(
-                LongAnswer(
-                    turn.query,
-                    turn.ground_truth,
-                    sentences,
-                    _documents(cite),
-                    tuple((accept or {}).get(turn.interaction_id, ())),
-                )
+        cite = _cited(matched[turn.key].record) if turn.key in matched else None
+        if cite is not None and (sentences := _sentences(cite, which)):
+            known = tuple((accept or {}).get(turn.interaction_id, ()))
+            documents = tuple(
+                Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
+                for item in cite["documents"]
             )
+            answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, documents, known))
     if not answers:
         raise EvaluationError(f"{run} holds no cited answer; run with --preset mavis or --set finalise.cite=true")
     return CitedRun(run.name, tuple(answers), len(turns))
 
 
-def _stage(record: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+def _cited(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the stage ``cite`` noted."""
     stages = record.get("stages")
     found = (stage for stage in stages if isinstance(stage, dict)) if isinstance(stages, list) else ()
-    return next((stage for stage in found if stage.get("stage") == name and stage.get("documents") is not None), None)
+    return next((stage for stage in found if stage.get("stage") == "cite" and stage.get("documents") is not None), None)
 
 
 def _sentences(cite: Mapping[str, Any], which: Which) -> tuple[Sentence, ...]:
@@ -79,10 +65,3 @@ def _sentences(cite: Mapping[str, Any], which: Which) -> tuple[Sentence, ...]:
         if which == "generated" or item["given"]
     )
     return tuple(dict.fromkeys(sentences))
-
-
-def _documents(cite: Mapping[str, Any]) -> tuple[Document, ...]:
-    return tuple(
-        Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
-        for item in cite["documents"]
-    )

@@ -33,15 +33,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class LongAnswer:
-    """An answer A with what it is measured against.
-
-    Attributes:
-        question: Q.
-        truth: The ground-truth answer G.
-        sentences: a_1..a_n.
-        documents: All that were retrieved.
-        accept: Short right answers, where the data set gives some.
-    """
+    """An answer A (sentences a_1..a_n) with the question Q, the ground-truth answer G and all documents that were retrieved."""
 
     question: str
     truth: str
@@ -66,29 +58,22 @@ class Grader(Protocol):
 
     def facts(self, truth: str) -> tuple[str, ...]:
         """The atomic facts of a ground truth."""
-        ...
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
         """c(g_j, A): how thoroughly the answer says a fact of the ground truth."""
-        ...
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
         """r(a_i, Q, I): how far a sentence speaks to the question."""
-        ...
 
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
         """s(a_i, C): how far documents, taken together, support a sentence."""
-        ...
 
 
 @dataclass(frozen=True)
 class ModalityScores:
     """What an answer makes of the documents of one modality (section 5.6); None where there is nothing to average.
 
-    Attributes:
-        retrieved: Documents retrieved.
-        used: Those of them that are cited at least once.
-        groundedness: Mean support over the citations of this modality.
+    ``used`` are those of the retrieved that are cited at least once; ``groundedness`` is the mean support over the citations.
     """
 
     retrieved: int
@@ -162,9 +147,8 @@ def of_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalitySc
         for sentence in answer.sentences
         for document in answer.cited(sentence, modality)
     ]
-    used = {
-        document.number for sentence in answer.sentences for document in answer.cited(sentence, modality) if document
-    }
+    cited = (document for sentence in answer.sentences for document in answer.cited(sentence, modality))
+    used = {document.number for document in cited if document is not None}
     retrieved = sum(document.modality == modality for document in answer.documents)
     return ModalityScores(retrieved, len(used), fmean(grades) if grades else None)
 

@@ -21,16 +21,7 @@ _BARE = re.compile(r"^\W*(0\.5|0|1)(?:\.0)?\W*$")
 
 
 class ModelGrader:
-    """Asks a chat model for each grade; a reply that is no grade after 3 tries counts 0.
-
-    Args:
-        model: Model name, as the server knows it.
-        base_url: Server; ``OPENAI_BASE_URL`` or OpenAI's own where None.
-        api_key: ``OPENAI_API_KEY`` where None. A server of one's own often needs none.
-
-    Raises:
-        JudgeError: There is no key for OpenAI's own server.
-    """
+    """Asks a chat model for each grade; a reply that is no grade after 3 tries counts 0. See ``ModelServer`` for arguments and errors."""
 
     def __init__(self, model: str = GRADER, base_url: str | None = None, api_key: str | None = None) -> None:
         self._server = ModelServer(model, "--grader rule", base_url, api_key)
@@ -67,14 +58,8 @@ class ModelGrader:
 
     def _complete(self, name: str, values: str, attempt: int = 0) -> str:
         prompt = load_prompt(name)
-        return self._server.complete(
-            {
-                "model": self.name,
-                "messages": prompt.render(**json.loads(values)),
-                **prompt.settings,
-                "seed": attempt,
-            }
-        )
+        messages = prompt.render(**json.loads(values))
+        return self._server.ask({"model": self.name, "messages": messages, **prompt.settings, "seed": attempt}).text
 
 
 def _text(answer: LongAnswer) -> str:

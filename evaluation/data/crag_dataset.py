@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -43,10 +43,8 @@ def repository_name(dataset_type: DatasetType) -> str:
 
 
 def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSource:
-    """Find the parquet files under ``path``.
-
-    ``path`` is a folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any folder on the way
-    down to ``data``.
+    """Find the parquet files under ``path``: a folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any
+    folder on the way down to ``data``.
 
     Raises:
         EvaluationError: There is no such folder, revision or file.
@@ -81,7 +79,6 @@ class CragDataset:
     Args:
         table: The split as ``datasets`` loads it.
         name: How it is called in messages and in the scores.
-        images: Where images given by URL come from.
         accept: Short right answers by interaction_id (``accept.json``), for the rule judge.
         facts: What is known of turns by interaction_id (``content_ids.json``), for scores of groups.
         rules: Which sessions are skipped, and what becomes of egocentric images.
@@ -117,17 +114,10 @@ class CragDataset:
         if "image" in table.column_names:
             cells = table.select_columns(["image"])
             if isinstance(table.features["image"], datasets.Image):
-                cells = cells.cast_column(
-                    "image", datasets.Image(decode=False)
-                )  # a broken image costs its session alone
+                # Not decoded: a broken image costs its session alone.
+                cells = cells.cast_column("image", datasets.Image(decode=False))
             self._cells = cells
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
-
-    def __len__(self) -> int:
-        return len(self.sessions)
-
-    def __iter__(self) -> Iterator[Session]:
-        return iter(self.sessions)
 
     def image(self, session: Session) -> LoadedImage:
         """The image of a session as the evaluator passes it; None with a note on a miss."""
@@ -178,9 +168,8 @@ def load(
 
     source = find_local(path, dataset_type, revision)
     if split not in source.splits:
-        raise EvaluationError(
-            f"split {split} is not in {source.folders[0]}; there is {', '.join(sorted(source.splits))}"
-        )
+        known = ", ".join(sorted(source.splits))
+        raise EvaluationError(f"split {split} is not in {source.folders[0]}; there is {known}")
     files = [str(file) for file in source.splits[split]]
     datasets.disable_progress_bars()  # a bar for converting a file that is already here only clutters the terminal
     try:
@@ -218,25 +207,15 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
     Raises:
         EvaluationError: The file is not a JSON object of objects, or a fact is neither true, false nor null.
     """
-    file, content = _content_ids(folders)
+    file, content = _nearest(folders, "content_ids.json")
+    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
+        raise EvaluationError(f"{file} must map interaction ids to objects")
     names = [field.name for field in fields(TurnFacts)]
     for key, facts in content.items():
         wrong = [name for name in names if not isinstance(facts.get(name), bool | None)]
         if wrong:
             raise EvaluationError(f"{file}: {wrong[0]} of {key} must be true or false")
     return {key: TurnFacts(**{name: facts.get(name) for name in names}) for key, facts in content.items()}
-
-
-def _content_ids(folders: Sequence[Path]) -> tuple[Path | None, dict[str, dict[str, Any]]]:
-    """The nearest ``content_ids.json`` and what it says of each turn.
-
-    Raises:
-        EvaluationError: The file is not a JSON object of objects.
-    """
-    file, content = _nearest(folders, "content_ids.json")
-    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
-        raise EvaluationError(f"{file} must map interaction ids to objects")
-    return file, content
 
 
 def _nearest(folders: Sequence[Path], name: str) -> tuple[Path | None, Any]:

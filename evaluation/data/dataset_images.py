@@ -41,7 +41,6 @@ class ImageSource(Protocol):
 
     def image(self, session: Session) -> LoadedImage:
         """The image of a session, or None with a note."""
-        ...
 
 
 def cache_name(url: str) -> str:
@@ -51,11 +50,7 @@ def cache_name(url: str) -> str:
 
 
 def open_image(data: bytes) -> Image.Image:
-    """Decode an image file and turn it upright, as ``datasets.Image`` does.
-
-    Raises:
-        OSError: The bytes are no image, or a broken one.
-    """
+    """Decode an image file and turn it upright, as ``datasets.Image`` does; OSError where it is none, or a broken one."""
     try:
         image: Image.Image = Image.open(io.BytesIO(data))
         image.load()
@@ -80,26 +75,15 @@ def fit_ego(image: Image.Image) -> Image.Image:
     return ImageOps.contain(image, EGO_SIZE, Image.Resampling.LANCZOS)
 
 
-def stretch_ego(image: Image.Image) -> Image.Image:
-    """Resize an egocentric image to 960x1280 whatever its aspect, with Pillow's default filter (research release)."""
-    return image.resize(EGO_SIZE)
-
-
 EGO_IMAGES: Mapping[EgoImage, Callable[[Image.Image], Image.Image]] = {
     "as it is": lambda image: image,
     "fitted": fit_ego,
-    "stretched": stretch_ego,
+    "stretched": lambda image: image.resize(EGO_SIZE),  # with Pillow's default filter (research release)
 }
 
 
 class ImageCache:
-    """Images by URL: the cache folders first, then HTTP if online.
-
-    Args:
-        folders: Where to look, in order; what is downloaded is put into the last one.
-        online: Whether a missing image may be fetched.
-        attempts: How often a download is tried.
-    """
+    """Images by URL: the cache folders in order, then HTTP if online; what is downloaded is put into the last folder."""
 
     def __init__(self, folders: Sequence[Path], online: bool, attempts: int = 3) -> None:
         self.folders = tuple(folders)

@@ -35,10 +35,7 @@ def label_features(features: Mapping[str, Any] | None) -> dict[str, datasets.Cla
 def to_session(
     row: Mapping[str, Any], position: int, labels: Mapping[str, datasets.ClassLabel], rules: Rules = OURS
 ) -> Session:
-    """The typed session of a row (without its image).
-
-    Args:
-        rules: Which rows are egocentric, and addresses of images that have moved.
+    """The typed session of a row (without its image); the rules say which rows are egocentric, and where images have moved.
 
     Raises:
         EvaluationError: The row has no session_id or its turns lack a query or an interaction_id.

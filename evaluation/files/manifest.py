@@ -34,22 +34,18 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
     about = _plain(about)
     if resume:
         earlier = read_manifest(output_dir)
-        other = [
-            f"{name}: {earlier[name]} then, {value} now"
-            for name, value in about.items()
-            if earlier.get(name, value) != value
-        ]
-        if other:
-            raise EvaluationError(
-                f"the answers in {output_dir} were made with other settings ({'; '.join(other)}); resume with those"
-            )
+        changed = [name for name, value in about.items() if earlier.get(name, value) != value]
+        if changed:
+            other = "; ".join(f"{name}: {earlier[name]} then, {about[name]} now" for name in changed)
+            what = f"the answers in {output_dir} were made with other settings"
+            raise EvaluationError(f"{what} ({other}); resume with those")
         about = {**earlier, **about}
-    _write(output_dir, about)
+    write_json(output_dir / MANIFEST, about)
 
 
 def add_to_manifest(output_dir: Path, more: Mapping[str, Any]) -> None:
     """Note what is known only while a run is made and may change when it is resumed: nothing compares it."""
-    _write(output_dir, {**read_manifest(output_dir), **_plain(more)})
+    write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_plain(more)})
 
 
 def note_commit(output_dir: Path) -> None:
@@ -62,18 +58,12 @@ def note_commit(output_dir: Path) -> None:
 
 def commit() -> str:
     """The repository's commit, with ``-dirty`` where files were changed since; "" where that is not known."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
-        said = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude=*"],
-            cwd=_REPOSITORY,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
+        quiet = subprocess.DEVNULL
+        return subprocess.check_output(command, cwd=_REPOSITORY, stderr=quiet, text=True, timeout=30).strip()
     except (OSError, subprocess.SubprocessError):
         return ""
-    return said.stdout.strip()
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +71,7 @@ def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _write(output_dir: Path, about: Mapping[str, Any]) -> None:
-    output_dir.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-    (output_dir / MANIFEST).write_text(text, encoding="utf-8")
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file for people and programs, in a folder that is made where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

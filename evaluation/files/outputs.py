@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from evaluation.files.manifest import write_json
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
 from evaluation.rules import OURS, Rules
 from evaluation.scores.scoring import ego_subset, scores_dictionary
@@ -24,18 +25,10 @@ ORGANISER_COLUMNS = (
     "query", "ground_truth", "agent_response", "total_turn_count", "interaction_id_history",
     "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
 )  # fmt: skip
-COLUMNS = (
-    *ORGANISER_COLUMNS,
-    "is_hallucination",
-    "seconds",
-    "batch_seconds",
-    "error",
-    "image_note",
-    "same_photo",
-    "answerable",
-    "judge_failed",
-)
-"""The organiser's columns and, after them, ours."""
+OUR_COLUMNS = (
+    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "judge_failed",
+)  # fmt: skip
+COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
 
 
 def turn_table(
@@ -50,23 +43,10 @@ def turn_table(
     rows = []
     for judged in turns:
         cost = (costs or {}).get(judged.turn.key)
-        rows.append(
-            {
-                **judged.turn.to_dict(),
-                "is_exact_match": judged.exact,
-                "is_correct": judged.correct,
-                "is_miss": judged.miss,
-                "is_semantically_correct": judged.semantic,
-                "api_response": judged.reason,
-                "is_hallucination": judged.hallucination,
-                "seconds": cost.seconds if cost is not None else None,
-                "batch_seconds": cost.batch_seconds if cost is not None else None,
-                "error": cost.error if cost is not None else None,
-                "image_note": cost.image_note if cost is not None else None,
-                **asdict(judged.facts),
-                "judge_failed": judged.judge_failed,
-            }
-        )
+        verdicts = (judged.exact, judged.correct, judged.miss, judged.semantic, judged.reason, judged.hallucination)
+        spent = [getattr(cost, name, None) for name in ("seconds", "batch_seconds", "error", "image_note")]
+        facts = asdict(judged.facts).values()
+        rows.append((*judged.turn.to_dict().values(), *verdicts, *spent, *facts, judged.judge_failed))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -79,8 +59,7 @@ def _organiser_table(turns: Sequence[JudgedTurn], rules: Rules) -> pd.DataFrame:
             del reply["eval_result"]
         answered = judged.semantic is not None and judged.reason and not judged.judge_failed
         verdicts = (judged.exact, judged.correct, judged.miss, judged.exact or bool(judged.semantic))
-        cells = (*judged.turn.to_dict().values(), *verdicts, reply if answered else None)
-        rows.append(dict(zip(ORGANISER_COLUMNS, cells, strict=True)))
+        rows.append((*judged.turn.to_dict().values(), *verdicts, reply if answered else None))
     return pd.DataFrame(rows, columns=list(ORGANISER_COLUMNS))
 
 
@@ -91,22 +70,22 @@ def write_outputs(
     costs: Mapping[Key, RunLogLine] | None = None,
     rules: Rules = OURS,
 ) -> dict[str, Any]:
-    """Write both turn tables and the scores.
-
-    Args:
-        about: What the scores were made with; goes into scores_dictionary.json.
-        rules: Of the scores and the tables.
-
-    Returns:
-        The content of scores_dictionary.json.
-    """
+    """Write both turn tables and the scores with what they were made with (``about``); returns what scores_dictionary.json holds."""
     output_dir.mkdir(parents=True, exist_ok=True)
     turn_table(turns, costs, rules).to_csv(output_dir / ALL_TURNS, index=False)
     turn_table(ego_subset(turns), costs, rules).to_csv(output_dir / EGO_TURNS, index=False)
     scores = scores_dictionary(turns, about, rules)
-    text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
-    (output_dir / SCORES).write_text(text, encoding="utf-8")
+    write_json(output_dir / SCORES, scores)
     return scores
+
+
+def read_about(run: Path) -> dict[str, Any]:
+    """What the run in a folder was made and judged with; empty where that is not known."""
+    try:
+        about = json.loads((run / SCORES).read_text(encoding="utf-8"))["about"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
 def read_turn_table(run: Path) -> list[JudgedTurn]:
@@ -126,24 +105,14 @@ def read_turn_table(run: Path) -> list[JudgedTurn]:
 
 
 def _judged(row: Mapping[str, str]) -> JudgedTurn:
-    turn = AnsweredTurn(
-        session_id=row["session_id"],
-        interaction_id=row["interaction_id"],
-        turn_idx=int(row["turn_idx"]),
-        is_ego=row["is_ego"] == "True",
-        image_quality=row["image_quality"] or None,
-        query_category=row["query_category"],
-        domain=row["domain"],
-        dynamism=row["dynamism"],
-        query=row["query"],
-        ground_truth=row["ground_truth"],
-        agent_response=row["agent_response"],
-        total_turn_count=int(row["total_turn_count"]),
-        interaction_id_history=list(ast.literal_eval(row["interaction_id_history"] or "[]")),
-    )
+    values: dict[str, Any] = {field.name: row[field.name] for field in fields(AnsweredTurn)}
+    values |= {name: int(row[name]) for name in ("turn_idx", "total_turn_count")}
+    values["is_ego"] = row["is_ego"] == "True"
+    values["image_quality"] = row["image_quality"] or None
+    values["interaction_id_history"] = list(ast.literal_eval(row["interaction_id_history"] or "[]"))
     semantic = row["is_semantically_correct"]
     return JudgedTurn(
-        turn,
+        AnsweredTurn(**values),
         exact=row["is_exact_match"] == "True",
         miss=row["is_miss"] == "True",
         correct=row["is_correct"] == "True",

@@ -43,10 +43,7 @@ class JsonLinesWriter:
 
 
 def repair(path: Path) -> list[dict[str, Any]]:
-    """Read a JSON-lines file that may have been cut off while a line was written, and drop that line from it.
-
-    Returns:
-        The objects of the whole lines; empty where there is no file.
+    """Read a JSON-lines file that may have been cut off while a line was written, and drop that line from it; [] for no file.
 
     Raises:
         EvaluationError: A line before the last one is broken: the file was damaged, not cut off.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from evaluation.files.responses import repair
 from evaluation.records import AnsweredTurn, Key, RunLogLine
@@ -38,14 +37,12 @@ class Latency:
     """Times of a run in seconds.
 
     Attributes:
-        mean_turn: Mean over turns of the wall time of a call divided by the turns in it.
-        longest_turn: The longest of these.
+        mean_turn: Mean over turns of the wall time of a call divided by the turns in it; ``longest_turn``: the longest of these.
         late_batches: Calls that took more than 10 s times their number of turns.
         late_dialogs: Dialogs whose turns took more than 30 s together.
         reply_hits: Replies that a reply cache gave; None where no call had such a cache.
         reply_misses: Replies that the model was asked for beside a cache.
-        uncached_turns: Turns of calls that took no reply from a cache.
-        uncached_mean_turn: Their mean; None where there is none.
+        uncached_turns: Turns of calls that took no reply from a cache; ``uncached_mean_turn``: their mean, None for none.
     """
 
     turns: int
@@ -57,10 +54,6 @@ class Latency:
     reply_misses: int | None
     uncached_turns: int
     uncached_mean_turn: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return asdict(self)
 
 
 def latency(costs: Iterable[RunLogLine]) -> Latency | None:

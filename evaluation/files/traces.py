@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ class TraceView:
     Attributes:
         answers: Answers that stages had, by what they rest on; see ``_ANSWERS``.
         checks: What the verifiers and the last stage said, in words.
+        record: The line as it is.
     """
 
     query: str
@@ -95,6 +97,7 @@ class TraceView:
     conflicts: dict[str, bool] = field(default_factory=dict)
     answers: dict[str, str] = field(default_factory=dict)
     checks: dict[str, str] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def other_answers(self) -> dict[str, str]:
@@ -142,23 +145,15 @@ CONFLICTS = ("prki", "vtki")
 
 
 def read_traces(path: Path) -> list[TraceView]:
-    """The traces of a file, in its order; see ``trace_records``."""
-    return [to_view(record) for record in trace_records(path)]
-
-
-def trace_records(path: Path) -> list[dict[str, Any]]:
-    """The lines of a trace file as they are, in its order; broken lines are left out, a missing file holds none."""
-    if not path.is_file():
-        return []
-    records = []
-    for line in path.read_bytes().split(b"\n"):
-        try:
+    """The traces of a file, in its order; broken lines are left out, a missing file holds none."""
+    found = []
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+        record = None
+        with suppress(ValueError):  # the last line of a killed run
             record = json.loads(line)
-        except ValueError:
-            continue  # the last line of a killed run
         if isinstance(record, dict):
-            records.append(record)
-    return records
+            found.append(to_view(record))
+    return found
 
 
 def to_view(record: Mapping[str, Any]) -> TraceView:
@@ -194,6 +189,7 @@ def to_view(record: Mapping[str, Any]) -> TraceView:
             if stage.get("stage") == name and (value := stage.get(note)) is not None
         },
         final=next((_final(stage) for stage in reversed(stages) if stage.get("stage") == "finalise"), None),
+        record=record,
     )
 
 
@@ -289,18 +285,14 @@ def match_traces(
         by_query.setdefault(trace.query, []).append(trace)
     found: dict[Key, TraceView] = {}
     for turn in turns:
-        candidates = by_query.get(turn.query, [])
-        if not candidates:
-            continue
-        key = turn.key
-        cost = costs.get(key)
-
-        def fit(trace: TraceView, cost: RunLogLine | None = cost, turn: AnsweredTurn = turn) -> tuple[bool, bool]:
-            in_place = cost is not None and (trace.batch, trace.turn) == (cost.batch, cost.turn)
-            return in_place, trace.answer.startswith(turn.agent_response)
-
-        best = max(range(len(candidates)), key=lambda index: (*fit(candidates[index]), index))
-        found[key] = candidates.pop(best)
+        candidates, cost = by_query.get(turn.query), costs.get(turn.key)
+        if candidates:
+            place = (cost.batch, cost.turn) if cost is not None else None
+            fits = [
+                ((trace.batch, trace.turn) == place, trace.answer.startswith(turn.agent_response), index)
+                for index, trace in enumerate(candidates)
+            ]
+            found[turn.key] = candidates.pop(max(fits)[2])
     return found
 
 

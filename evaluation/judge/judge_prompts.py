@@ -21,39 +21,23 @@ _SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """A judge's prompt.
-
-    Attributes:
-        sections: Role and text of each message, with placeholders.
-        settings: How the reply is to be generated, in parameters of the API.
-    """
+    """Role and text of each message, with placeholders, and how the reply is to be generated, in parameters of the API."""
 
     sections: tuple[tuple[str, str], ...]
     settings: Mapping[str, Any]
     words = "our words"
 
     def render(self, **values: object) -> list[dict[str, str]]:
-        """Chat messages; the values are filled in after the template was cut into sections.
-
-        Raises:
-            jinja2.UndefinedError: A value that the template uses is missing.
-        """
+        """Chat messages; the values are filled in after the template was cut into sections (jinja2.UndefinedError: one is missing)."""
         environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         return [
-            {
-                "role": role,
-                "content": environment.from_string(body).render(**values).strip(),
-            }
+            {"role": role, "content": environment.from_string(body).render(**values).strip()}
             for role, body in self.sections
         ]
 
 
 def load_prompt(name: str, folder: Path = PROMPTS) -> JudgePrompt:
-    """The template ``name`` (without ``.j2``).
-
-    Raises:
-        FileNotFoundError: There is no such template.
-    """
+    """The template ``name`` (without ``.j2``); FileNotFoundError where there is none."""
     post = frontmatter.loads((folder / f"{name}.j2").read_text(encoding="utf-8"))
     pieces = _SECTION.split(post.content + "\n")
     sections = tuple(zip(pieces[1::2], pieces[2::2], strict=True))

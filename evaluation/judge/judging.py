@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from tqdm import tqdm
 
+from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
@@ -25,27 +27,7 @@ class Judge(Protocol):
     parallel: bool
 
     def judge(self, item: JudgeItem) -> Verdict:
-        """Whether the response is right.
-
-        Raises:
-            JudgeError: The judge is not available.
-        """
-        ...
-
-
-@runtime_checkable
-class BatchJudge(Protocol):
-    """A judge that decides several items in one call of its model."""
-
-    batch: int
-
-    def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
-        """A verdict of each item, in their order; at most ``batch`` items.
-
-        Raises:
-            JudgeError: The judge is not available.
-        """
-        ...
+        """Whether the response is right; JudgeError where the judge is not available."""
 
 
 LOCAL = "local"
@@ -83,37 +65,29 @@ def judge_turns(
     Args:
         accept: Short right answers by interaction_id.
         facts: What is known of turns by interaction_id, for scores of groups.
-        rules: What a miss is, and whether one can be correct.
         workers: Threads, for a judge that waits for a server.
 
     Raises:
         JudgeError: The judge is not available.
     """
+    judged = []
+    for turn in turns:
+        exact = is_exact(turn.agent_response, turn.ground_truth)
+        miss = is_miss(turn.agent_response, rules.miss_rule)
+        known = (facts or {}).get(turn.interaction_id, TurnFacts())
+        correct = exact and (rules.known_miss_is_correct or not miss)
+        reason = "miss" if miss else "exact" if exact else ""
+        judged.append(JudgedTurn(turn, exact, miss, correct, reason=reason, facts=known))
     items = {
         position: JudgeItem(
             turn.query, turn.ground_truth, turn.agent_response, tuple((accept or {}).get(turn.interaction_id, ()))
         )
         for position, turn in enumerate(turns)
-        if not is_miss(turn.agent_response, rules.miss_rule) and not is_exact(turn.agent_response, turn.ground_truth)
+        if not judged[position].reason
     }
-    verdicts = _ask(judge, items, workers if judge.parallel else 1, progress)
-    judged = []
-    for position, turn in enumerate(turns):
-        exact = is_exact(turn.agent_response, turn.ground_truth)
-        miss = is_miss(turn.agent_response, rules.miss_rule)
-        verdict = verdicts.get(position)
-        judged.append(
-            JudgedTurn(
-                turn=turn,
-                exact=exact,
-                miss=miss,
-                correct=(exact and (rules.known_miss_is_correct or not miss))
-                or (verdict is not None and verdict.correct),
-                semantic=None if verdict is None else verdict.correct,
-                reason="miss" if miss else "exact" if exact else verdict.reason if verdict is not None else "",
-                judge_failed=verdict is not None and verdict.failed,
-                facts=(facts or {}).get(turn.interaction_id, TurnFacts()),
-            )
+    for position, said in _ask(judge, items, workers if judge.parallel else 1, progress).items():
+        judged[position] = replace(
+            judged[position], correct=said.correct, semantic=said.correct, reason=said.reason, judge_failed=said.failed
         )
     return judged
 
@@ -121,7 +95,7 @@ def judge_turns(
 def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: bool) -> dict[int, Verdict]:
     verdicts: dict[int, Verdict] = {}
     with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
-        if isinstance(judge, BatchJudge):
+        if isinstance(judge, LocalJudge):
             places = list(items)
             for start in range(0, len(places), judge.batch):
                 some = places[start : start + judge.batch]
@@ -170,12 +144,11 @@ def choose_judge(
         eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "None" for
             the rule judge or for none at all, as the rules have it; None for the model of the rules where OPENAI_API_KEY is set
             and the rule judge elsewhere.
-        cache: Folder under which judgements are kept.
         style: The form of its reply; that of the organiser's words, else of the rules, where None.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
-        local: Makes the judges called ``local``; None where there are none.
         price: Of the model; that of prices.toml where None.
+        local: Makes the judges called ``local``; None where there are none.
 
     Raises:
         JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; or the
@@ -198,6 +171,5 @@ def choose_judge(
 
     spending = Spending(price or price_of(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
-    return OpenAIJudge(
-        eval_model, style=style, base_url=base_url, cache=cache / "judge", organiser=organiser, spending=spending
-    )
+    kept = cache / "judge"
+    return OpenAIJudge(eval_model, style=style, base_url=base_url, cache=kept, organiser=organiser, spending=spending)

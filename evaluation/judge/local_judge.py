@@ -34,19 +34,13 @@ class YesModel(Protocol):
     @property
     def name(self) -> str:
         """Of the model."""
-        ...
 
     def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
         """P(yes) of each item; None where the model said neither yes nor no."""
-        ...
 
 
 class Tally(BaseModel):
-    """A judge against labels by hand.
-
-    Attributes:
-        kappa: Cohen's; None where it cannot be said.
-    """
+    """A judge against labels by hand; ``kappa`` is Cohen's, None where it cannot be said."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,13 +64,11 @@ class FittedCut(BaseModel):
     """What ``evaluation.studies.judge_fit`` writes.
 
     Attributes:
-        model: Name of the chat model.
-        prompt: Digest of its prompt.
+        prompt: Digest of the prompt.
         cut: An answer is right from this P(yes) on.
         auroc: Of P(yes) over the answers that the model was asked about; None where it cannot be said.
         labels: File of the labels.
-        fitted: The judge on the answers that the cut was fitted on.
-        held_out: The judge on the others.
+        fitted: The judge on the answers that the cut was fitted on; ``held_out``: on the others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -92,11 +84,7 @@ class FittedCut(BaseModel):
 
 
 def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
-    """The cut of a profile.
-
-    Raises:
-        JudgeError: None was fitted, or its file is malformed.
-    """
+    """The cut of a profile. Raises JudgeError where none was fitted, or its file is malformed."""
     path = folder / f"{profile}.json"
     try:
         return FittedCut.model_validate_json(path.read_bytes())

@@ -13,6 +13,7 @@ import openai
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from agents.secrets import remember, scrubbed
+from evaluation.commands import first_line
 from evaluation.judge.spending import Spending
 from evaluation.records import JudgeError
 
@@ -22,9 +23,6 @@ SERVER_TRIES = 6
 TIMEOUT_SECONDS = 60.0
 LONGEST_PAUSE = 60.0
 _PASSING = (openai.RateLimitError, openai.APITimeoutError, openai.APIConnectionError, openai.InternalServerError)
-
-_FINAL = (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError)
-"""What no other request will mend."""
 
 Wait = Callable[[RetryCallState], float]
 
@@ -49,12 +47,11 @@ class ModelServer:
     """Asks one model.
 
     Args:
-        model: Model name, as the server knows it.
         without: What to do without a key, for the error message.
         base_url: Server; ``OPENAI_BASE_URL`` or OpenAI's own where None.
         api_key: ``OPENAI_API_KEY`` where None. A server of one's own often needs none.
         wait: Pause before a server is tried again, in tenacity's terms; a ``Retry-After`` of the server is respected.
-        spending: Counts what is asked; nothing is counted where None.
+        spending: Counts what is asked.
 
     Raises:
         JudgeError: There is no key for OpenAI's own server.
@@ -81,10 +78,6 @@ class ModelServer:
         self._spending = spending or Spending()
         self._refused: set[str] = set()
 
-    def complete(self, request: dict[str, Any]) -> str:
-        """The text of ``ask``."""
-        return self.ask(request).text
-
     def ask(self, request: dict[str, Any]) -> Reply:
         """The reply to a request of the chat completions API.
 
@@ -104,14 +97,9 @@ class ModelServer:
         try:
             return retrying(self._ask_once, request)
         except openai.OpenAIError as error:
-            kind = (
-                JudgeError
-                if isinstance(error, _FINAL)
-                else NoAnswerError
-                if isinstance(error, _PASSING)
-                else RequestError
-            )
-            raise kind(f"{_complaint(error, self.model)}: {_first_line(error)}") from None
+            what, kind = _complaint(error, self.model)
+            said = scrubbed(first_line(error))[:300]  # without the key, which some servers repeat
+            raise kind(f"{what}: {said}") from None
 
     def _ask_once(self, request: dict[str, Any]) -> Reply:
         while True:
@@ -152,18 +140,14 @@ def _refused_parameter(error: openai.BadRequestError, request: Mapping[str, Any]
     return next((name for name in optional if re.search(rf"\b{name}\b", str(error))), None)
 
 
-def _complaint(error: openai.OpenAIError, model: str) -> str:
+def _complaint(error: openai.OpenAIError, model: str) -> tuple[str, type[JudgeError]]:
+    """What is wrong, and whether another request may get an answer."""
     if isinstance(error, openai.AuthenticationError):
-        return "the judge's server refuses the key (OPENAI_API_KEY)"
+        return "the judge's server refuses the key (OPENAI_API_KEY)", JudgeError
     if isinstance(error, openai.PermissionDeniedError):
-        return f"the key may not use {model}"
+        return f"the key may not use {model}", JudgeError
     if isinstance(error, openai.NotFoundError):
-        return f"the judge's server has no model {model}"
+        return f"the judge's server has no model {model}", JudgeError
     if isinstance(error, _PASSING):
-        return f"the judge's server did not answer after {SERVER_TRIES} tries"
-    return "the judge's server"
-
-
-def _first_line(error: Exception) -> str:
-    """The complaint's first line, without the key, which some servers repeat."""
-    return scrubbed((str(error).strip().splitlines() or [type(error).__name__])[0])[:300]
+        return f"the judge's server did not answer after {SERVER_TRIES} tries", NoAnswerError
+    return "the judge's server", RequestError

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 import threading
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,6 @@ from evaluation.judge.judge_prompts import CHALLENGE_JUDGE, load_prompt
 from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, NoAnswerError, RequestError, Wait
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.judge.spending import Spending, price_of
-from evaluation.judge.verdict_cache import VerdictCache
 from evaluation.records import JudgeError, JudgeItem, Verdict
 from evaluation.rules import Reply
 
@@ -51,18 +54,42 @@ def explained_verdict(reply: str) -> bool | None:
     return True if "Result: CORRECT" in reply or "CORRECT" in last else None
 
 
+class VerdictCache:
+    """Verdicts by the content of the request that led to them; safe to use from several threads and processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, request: Mapping[str, Any]) -> Verdict | None:
+        """The verdict of a request, or None where it was not judged yet or its file is not readable."""
+        try:
+            saved = json.loads(self._path(request).read_text(encoding="utf-8"))
+            read, written = saved.get("tokens", (0, 0))
+            return Verdict(bool(saved["correct"]), str(saved["reason"]), tokens=(int(read), int(written)))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, request: Mapping[str, Any], verdict: Verdict) -> None:
+        """Keep a verdict."""
+        path = self._path(request)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+        part.write_text(json.dumps(asdict(verdict), ensure_ascii=False), encoding="utf-8")
+        part.replace(path)  # a reader sees the whole file or none
+
+    def _path(self, request: Mapping[str, Any]) -> Path:
+        """By the SHA-256 of the request: model, style, messages and sampling settings."""
+        key = hashlib.sha256(json.dumps(request, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        return self._folder / key[:2] / f"{key}.json"
+
+
 class OpenAIJudge:
-    """Asks a chat model; verdicts are cached by the content of the request.
+    """Asks a chat model; verdicts are cached by the content of the request. See ``ModelServer`` for what is not named here.
 
     Args:
-        model: Model name, as the server knows it.
         style: ``structured`` or ``explained``; by the model's name where None.
-        base_url: See ``ModelServer``.
-        api_key: See ``ModelServer``.
         cache: Folder for the judgements; None keeps none.
         organiser: Checkout of the organiser's code, whose words are used in place of ours.
-        spending: What the judge may cost and has cost; without a limit where None.
-        wait: See ``ModelServer``.
 
     Raises:
         JudgeError: There is no key for OpenAI's own server, or the checkout has no such words, or in the other style.
@@ -125,9 +152,8 @@ class OpenAIJudge:
             self.spending.add_kept(cached.tokens)
             return cached
         if self._failures >= GIVE_UP_AFTER:
-            return Verdict(
-                False, f"not asked: the judge's server did not answer {GIVE_UP_AFTER} times in a row", failed=True
-            )
+            reason = f"not asked: the judge's server did not answer {GIVE_UP_AFTER} times in a row"
+            return Verdict(False, reason, failed=True)
         try:
             verdict = self._ask(request)
         except RequestError as error:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +39,6 @@ class OrganiserPrompt:
     """The organiser's words.
 
     Attributes:
-        system: The system message.
         user: The user message in pieces; a piece of ``_WANTED`` in brackets stands for what is judged.
         style: The form of reply that they ask for.
         words: Where they are from, for reports: file within the checkout, and the first digits of their SHA-256.
@@ -55,28 +55,13 @@ class OrganiserPrompt:
         return dict(EXPLAINED_SETTINGS) if self.style == "explained" else {}
 
     def render(self, **values: object) -> list[dict[str, str]]:
-        """Chat messages.
-
-        Args:
-            values: query, ground_truth and response.
-        """
+        """Chat messages of query, ground_truth and response."""
         user = "".join(text if kind == "text" else str(values[text]) for kind, text in self.user)
         return [{"role": "system", "content": self.system}, {"role": "user", "content": user}]
 
 
-@dataclass
-class _Names:
-    """What a file, or all of them, call things."""
-
-    values: dict[str, ast.expr] = field(default_factory=dict)
-    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
-
-    def read(self, tree: ast.AST) -> None:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                self.functions.setdefault(node.name, node)
-            for name, value in _assigned(node):
-                self.values.setdefault(name, value)
+_Names = ChainMap[str, ast.AST]
+"""What the function, the file and all files call things, in this order; a function is called NAME()."""
 
 
 def read_organiser(checkout: Path) -> OrganiserPrompt:
@@ -88,15 +73,10 @@ def read_organiser(checkout: Path) -> OrganiserPrompt:
     if not checkout.is_dir():
         raise JudgeError(f"--organiser {checkout}: there is no such folder")
     trees = dict(_parsed(checkout))
-    everywhere = _Names()
-    for tree in trees.values():
-        everywhere.read(tree)
+    names = {file: _named(tree) for file, tree in trees.items()}
     for file, tree in trees.items():
-        here = _Names()
-        here.read(tree)
-        names = [here, everywhere]
         for system, user in _messages(tree):
-            text = _text(system, names, {})
+            text = _text(system, ChainMap({}, names[file], *names.values()))
             style = _style(text)
             if text is not None and style is not None:
                 digest = hashlib.sha256(repr((text, user)).encode()).hexdigest()[:8]
@@ -117,6 +97,17 @@ def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
                 yield file, ast.parse(file.read_bytes())
         except (OSError, SyntaxError, ValueError):
             continue  # a broken file of theirs is not where the judge is
+
+
+def _named(tree: ast.AST) -> dict[str, ast.AST]:
+    """What a file calls things; of several the first."""
+    found: dict[str, ast.AST] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault(f"{node.name}()", node)
+        for name, value in _assigned(node):
+            found.setdefault(name, value)
+    return found
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -167,41 +158,37 @@ def _pieces(text: ast.JoinedStr) -> tuple[tuple[Literal["text", "value"], str], 
     return tuple(made) if {name for kind, name in made if kind == "value"} == _WANTED else None
 
 
-def _text(node: ast.expr, names: list[_Names], local: Mapping[str, ast.expr], depth: int = 0) -> str | None:
+def _text(node: ast.AST, names: _Names, depth: int = 0) -> str | None:
     """The text of an expression made of literals, names of literals, sums of them, and functions that return them; else None."""
     if depth > _DEEPEST:
         return None
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        sides = [_text(side, names, local, depth + 1) for side in (node.left, node.right)]
+        sides = [_text(side, names, depth + 1) for side in (node.left, node.right)]
         return None if None in sides else "".join(map(str, sides))
     if isinstance(node, ast.Name | ast.Attribute):
-        name = node.id if isinstance(node, ast.Name) else node.attr
-        scopes = [local, *(scope.values for scope in names)]
-        found = next((scope[name] for scope in scopes if name in scope), None)
-        return None if found is None or found is node else _text(found, names, local, depth + 1)
-    if isinstance(node, ast.Call):
-        return _returned(node, names, local, depth)
-    return None
+        found = names.get(node.id if isinstance(node, ast.Name) else node.attr)
+        return None if found is None or found is node else _text(found, names, depth + 1)
+    return _returned(node, names, depth) if isinstance(node, ast.Call) else None
 
 
-def _returned(node: ast.Call, names: list[_Names], local: Mapping[str, ast.expr], depth: int) -> str | None:
+def _returned(node: ast.Call, names: _Names, depth: int) -> str | None:
     function = node.func
     if not isinstance(function, ast.Name | ast.Attribute) or node.args or node.keywords:
         return None
     name = function.id if isinstance(function, ast.Name) else function.attr
     if name == "strip" and isinstance(function, ast.Attribute):
-        text = _text(function.value, names, local, depth + 1)
+        text = _text(function.value, names, depth + 1)
         return None if text is None else text.strip()
-    found = next((scope.functions[name] for scope in names if name in scope.functions), None)
+    found = names.get(f"{name}()")
     if found is None:
         return None
-    inside = {name: value for statement in ast.walk(found) for name, value in _assigned(statement)}
+    inside: dict[str, ast.AST] = dict(pair for statement in ast.walk(found) for pair in _assigned(statement))
     returns = [statement.value for statement in ast.walk(found) if isinstance(statement, ast.Return)]
     if len(returns) != 1 or returns[0] is None:
         return None
-    return _text(returns[0], names, inside, depth + 1)
+    return _text(returns[0], ChainMap(inside, *names.maps[1:]), depth + 1)
 
 
 def _style(system: str | None) -> Literal["structured", "explained"] | None:

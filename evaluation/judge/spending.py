@@ -41,11 +41,7 @@ def price_of(model: str) -> Price | None:
 
 
 def price(text: str) -> Price:
-    """``READ,WRITTEN`` of a command line.
-
-    Raises:
-        argparse.ArgumentTypeError: Something else, or a negative number.
-    """
+    """``READ,WRITTEN`` of a command line; argparse.ArgumentTypeError for something else, or a negative number."""
     try:
         read, written = (float(word) for word in text.split(","))
         if read >= 0 and written >= 0:
@@ -62,11 +58,7 @@ def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 
 
 def limit(text: str) -> float:
-    """US dollars of a command line.
-
-    Raises:
-        argparse.ArgumentTypeError: No positive number.
-    """
+    """US dollars of a command line; argparse.ArgumentTypeError for no positive number."""
     try:
         dollars = float(text)
     except ValueError:
@@ -80,7 +72,6 @@ class Spending:
     """Counts tokens and dollars; safe to use from several threads.
 
     Args:
-        price: Price of the model; None where it is not known.
         most: US dollars that may be spent by this object; None for any. Requests that are under way when they are spent are still paid.
 
     Raises:
@@ -100,11 +91,7 @@ class Spending:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Called before a request.
-
-        Raises:
-            JudgeError: All that may be spent is spent.
-        """
+        """Called before a request; JudgeError where all that may be spent is spent."""
         if self.most is not None and self.dollars >= self.most:
             raise JudgeError(
                 f"the judge has cost ${self.dollars:.4f}, and --max-cost is ${self.most:g}; every judgement is kept: "

@@ -46,9 +46,7 @@ def _overall(scores: Mapping[str, Any], title: str) -> Table:
         cells = []
         for name in ("all", "ego"):
             value = scores[name][key]
-            interval = scores["intervals_95"][name].get(key)
-            cells.append(percent(value) if rate else str(value))
-            cells.append(f"{percent(interval[0])} .. {percent(interval[1])}" if interval else "")
+            cells += [percent(value) if rate else str(value), _between(scores["intervals_95"][name].get(key))]
         table.add_row(label, *cells)
     return table
 
@@ -70,8 +68,7 @@ def _groups(
         truthfulness = percent(values["truthfulness_score"]) if values["total"] > 1 else "-"
         cells = [escape(group), str(values["total"]), *rates, truthfulness]
         if intervals is not None:
-            interval = intervals[group].get("truthfulness_score")
-            cells.append(f"{percent(interval[0])} .. {percent(interval[1])}" if interval else "")
+            cells.append(_between(intervals[group].get("truthfulness_score")))
         table.add_row(*cells)
     return table
 
@@ -79,6 +76,10 @@ def _groups(
 def percent(rate: float) -> str:
     """A rate as a percentage with one decimal."""
     return f"{100 * rate:.1f}%"
+
+
+def _between(interval: Sequence[float] | None) -> str:
+    return f"{percent(interval[0])} .. {percent(interval[1])}" if interval else ""
 
 
 def print_latency(console: Console, times: Latency) -> None:

@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from evaluation.data.dataset_images import ImageSource
@@ -38,15 +38,12 @@ Photo = Callable[[], Image.Image | None]
 
 @dataclass(frozen=True)
 class ReportPart:
-    """The judged turns of one data set (the single-turn set, the multi-turn set).
+    """The judged turns of one data set (the single-turn set, the multi-turn set), under its name.
 
     Attributes:
-        name: Heading.
-        turns: Judged turns.
         photos: By session_id how to get the photo; sessions without one show none.
         traces: The agent's traces, as ``traces.read_traces`` gives them.
         costs: Run log by turn.
-        rules: The rules of the scores.
     """
 
     name: str
@@ -140,11 +137,6 @@ class SessionView:
     crops: list[tuple[str, str]]
     turns: list[TurnView]
 
-    @property
-    def is_ego(self) -> bool:
-        """Whether the photo is egocentric."""
-        return self.turns[0].judged.turn.is_ego
-
 
 def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
     """For each session how to get its photo, loaded only when the report comes to it."""
@@ -155,28 +147,13 @@ def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Pho
     return {session.session_id: photo(session) for session in sessions}
 
 
-def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any], title: str = "CRAG-MM run") -> Path:
-    """Write the report.
-
-    Args:
-        about: What the run was made with, shown under the title (preset, judge, tokenizer, ...).
-
-    Returns:
-        ``path``.
-    """
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = percent
-    environment.filters["bar"] = _bar
-    environment.globals["filter_values"] = lambda judged: {name: of(judged) for name, of in _FILTERS.items()}
+def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any]) -> Path:
+    """Write the report; ``about`` is what the run was made with, shown under the title. Returns ``path``."""
     turns = [judged for part in parts for judged in part.turns]
-    html = environment.get_template("report.html.j2").render(
-        title=title,
+    return write_html(
+        path,
+        "report.html.j2",
+        title="CRAG-MM run",
         about={name: value for name, value in about.items() if value not in (None, "", [])},
         parts=[
             (part, [_session(part, dialog) for dialog in by_session(part.turns).values()])
@@ -184,10 +161,23 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
             if part.turns
         ],
         filters=_filters(turns),
+        filter_values=lambda judged: {name: of(judged) for name, of in _FILTERS.items()},
         total=len(turns),
     )
+
+
+def write_html(path: Path, template: str, **values: Any) -> Path:
+    """Fill in a template of ``templates/``, in a folder that is made where it is missing; returns ``path``."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "bar": _bar}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    path.write_text(environment.get_template(template).render(**values), encoding="utf-8")
     return path
 
 

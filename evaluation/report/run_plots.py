@@ -9,9 +9,8 @@ import numpy as np
 
 from evaluation.files.traces import TraceView
 from evaluation.records import JudgedTurn, Key, RunLogLine
-from evaluation.scores.risk import risk_coverage
-from evaluation.scores.scoring import Scores, score
-from evaluation.scores.slices import SLICES, Group, groups_of
+from evaluation.scores.scoring import Scores, grouped, risk_coverage, score
+from evaluation.scores.slices import SLICES, Group, group_of
 
 _SURE = {
     "probability": "gate",
@@ -27,7 +26,7 @@ _FEWEST = 5
 
 @dataclass(frozen=True)
 class SliceRow:
-    """A group of turns of a slice; truthfulness and interval as ``groups_of`` has them, rates in ``scores``."""
+    """A group of turns of a slice; truthfulness and interval in ``group``, rates in ``scores``."""
 
     name: str
     group: Group
@@ -54,15 +53,12 @@ class StageTime:
 
 def slice_rows(turns: Sequence[JudgedTurn]) -> dict[str, list[SliceRow]]:
     """The groups of each slice that tells turns apart, by the slice's name."""
-    made = {}
-    for name, key in SLICES.items():
-        groups = groups_of(turns, key)
-        if len(groups) > 1:
-            made[name] = [
-                SliceRow(group, found, score([turn for turn in turns if key(turn) == group]))
-                for group, found in groups.items()
-            ]
-    return made
+    slices = {name: sorted(grouped(turns, key).items()) for name, key in SLICES.items()}
+    return {
+        name: [SliceRow(group, group_of(found), score(found)) for group, found in groups]
+        for name, groups in slices.items()
+        if len(groups) > 1
+    }
 
 
 def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TraceView]) -> list[RiskCurve]:

@@ -36,12 +36,13 @@ def thumbnail(image: Image.Image, boxes: Sequence[BoxView] = ()) -> Image.Image:
     across, down = small.width / upright.width, small.height / upright.height
     written: set[str] = set()
     for number, box in enumerate(boxes):
-        corners = (box.left * across, box.top * down, box.right * across - 1, box.bottom * down - 1)
+        left, top = box.left * across, box.top * down
         colour = COLOURS[number % len(COLOURS)]
-        draw.rectangle(_ordered(corners), outline=colour, width=2)
+        right, bottom = max(left, box.right * across - 1), max(top, box.bottom * down - 1)
+        draw.rectangle((left, top, right, bottom), outline=colour, width=2)
         said = f"{number + 1}" if box.label in {"", *written} else f"{number + 1} {box.label}"
         written.add(box.label)
-        left, top = max(0.0, corners[0]), max(0.0, corners[1])
+        left, top = max(0.0, left), max(0.0, top)
         ground = draw.textbbox((left + 4, top + 1), said, font=_font())
         draw.rectangle((left, top, ground[2] + 3, ground[3] + 3), fill=colour)
         draw.text((left + 4, top + 1), said, fill="white", font=_font())
@@ -77,8 +78,3 @@ def _rgb(image: Image.Image) -> Image.Image:
         ground = Image.new("RGBA", layer.size, "white")
         return Image.alpha_composite(ground, layer).convert("RGB")
     return image.convert("RGB")
-
-
-def _ordered(corners: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    left, top, right, bottom = corners
-    return left, top, max(left, right), max(top, bottom)

@@ -25,8 +25,6 @@ def schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | N
     replaced by the next session. The order depends on the arguments alone, so that a resumed run follows the same one.
 
     Args:
-        turn_counts: Number of turns of each session.
-        batch_size: The agent's ``get_batch_size()``.
         conversations: Sessions asked, from the first; None: all.
 
     Raises:
@@ -41,26 +39,20 @@ def schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | N
         while waiting and len(open_dialogs) < batch_size:
             open_dialogs.append(Slot(waiting.popleft(), 0))
         batches.append(list(open_dialogs))
-        open_dialogs = [
-            Slot(slot.session, slot.turn + 1) for slot in open_dialogs if slot.turn + 1 < turn_counts[slot.session]
-        ]
+        following = (Slot(slot.session, slot.turn + 1) for slot in open_dialogs)
+        open_dialogs = [slot for slot in following if slot.turn < turn_counts[slot.session]]
     return batches
 
 
 def queue_schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | None = None) -> list[list[Slot]]:
     """The batches of both releases of the organiser.
 
-    Sessions wait in a queue. A batch takes the first ``batch_size`` of them; each that has a turn left after that goes back to the
-    head of the queue, one after the other, so that the next batch asks them in the reverse order. A session without turns takes a
-    place in a batch and is gone. The run ends after the batch with which more than ``conversations`` sessions have been begun,
-    whatever is left of their dialogs.
+    Sessions wait in a queue. A batch takes the first ``batch_size`` of them (brought into 1 to 16); each that has a turn left after that
+    goes back to the head of the queue, one after the other, so that the next batch asks them in the reverse order. A session without turns
+    takes a place in a batch and is gone. The run ends after the batch with which more than ``conversations`` sessions have been begun,
+    whatever is left of their dialogs; None: it does not.
 
     Source: ``CRAGTurnBatchIterator`` and ``generate_agent_responses`` of facebookresearch/CRAG-MM, commit 36b6b4b.
-
-    Args:
-        turn_counts: Number of turns of each session.
-        batch_size: The agent's ``get_batch_size()``, which is brought into 1 to 16.
-        conversations: Sessions asked for; None: all.
     """
     size = min(max(batch_size, 1), MAX_BATCH_SIZE)
     queue = deque(Slot(session, 0) for session in range(len(turn_counts)))

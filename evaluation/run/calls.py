@@ -23,11 +23,7 @@ ReplyCounts = Callable[[], tuple[int, int]]
 
 @dataclass(frozen=True)
 class Call:
-    """A batch of questions; every list has an entry for each slot.
-
-    Attributes:
-        notes: Why there is no image, or None.
-    """
+    """A batch of questions; every list has an entry for each slot, ``notes`` why there is no image, or None."""
 
     slots: Sequence[Slot]
     queries: list[str]
@@ -64,11 +60,9 @@ class Answering(Protocol):
 
     def get_batch_size(self) -> int:
         """How many turns an agent takes in one call."""
-        ...
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
         """Each call with its reply; the answers of one are known to ``make`` when the next one is taken."""
-        ...
 
 
 class OneAgent:

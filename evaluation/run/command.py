@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agents.secrets import keep_out_of_logs
-from evaluation.records import EvaluationError
+from evaluation.commands import exit_status
 from evaluation.run.options import data_folders, parse
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset, DatasetType
     from evaluation.report.html_report import ReportPart
-    from evaluation.run.launching import BuildAgent, Launch, LaunchedAgent
+    from evaluation.run.launching import BuildAgent, LaunchedAgent
     from evaluation.run.steps import Judging
 
 INTERRUPTED = 130
@@ -30,24 +28,25 @@ def main(
 ) -> int:
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
 
-    Args:
-        build: Builds the agent instead of ``CragAgent.from_launch``, with the same arguments.
+    ``build`` takes the place and the arguments of ``CragAgent.from_launch``.
     """
-    options = parse(arguments)
-    keep_out_of_logs()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    console = console or Console()
+    return evaluate(parse(arguments), console or Console(), build)
+
+
+def evaluate(options: argparse.Namespace, console: Console, build: BuildAgent | None = None) -> int:
+    """What ``main`` does with the options that ``parse`` read."""
+
+    def run() -> int:
+        return _judge_saved(options, console) if options.mode == "evaluate" else _answer(options, console, build)
+
     try:
-        return _evaluate(options, console) if options.mode == "evaluate" else _answer(options, console, build)
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+        return exit_status(run, console)
     except KeyboardInterrupt:
         console.print("stopped")
         return INTERRUPTED
 
 
-def _evaluate(options: argparse.Namespace, console: Console) -> int:
+def _judge_saved(options: argparse.Namespace, console: Console) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
     from evaluation.files.responses import RESPONSES, read_responses
@@ -71,26 +70,22 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     from evaluation.run import launching
 
     launch, about = launching.prepare(options)
-    from evaluation.run import steps  # it imports Hugging Face's libraries, which now know where their cache is
+    # Only now: they import Hugging Face's libraries, which have been told where their cache is.
+    from evaluation.run import replicas, steps
 
     judging = _judging(options)
     asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
     parts = []
-    with _agent(options, launch, about, build) as launched:
+    if options.replicas is None:
+        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launched(options, launch, build))
+    else:
+        agent = replicas.replicated(options, about, build)
+    with agent as launched:
         for kind, dataset, folder in asked:
             made = steps.answer_sessions(
-                launched,
-                dataset,
-                dataset.sessions,
-                folder,
-                console,
-                about=about,
-                tokenizer=options.tokenizer,
-                conversations=options.num_conversations.of(kind),
-                rules=options.rules,
-                resume=options.resume,
-                progress=judging.progress,
-            )
+                launched, dataset, folder, console, about=about, tokenizer=options.tokenizer, rules=options.rules,
+                conversations=options.num_conversations.of(kind), resume=options.resume, progress=judging.progress,
+            )  # fmt: skip
             if made.interrupted:
                 return INTERRUPTED
             if options.mode == "both":
@@ -99,37 +94,15 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     return 0
 
 
-def _agent(
-    options: argparse.Namespace, launch: Launch, about: Mapping[str, Any], build: BuildAgent | None
-) -> AbstractContextManager[LaunchedAgent]:
-    from evaluation.run import launching
-
-    if options.replicas is None:
-        return nullcontext(launching.launched(options, launch, build))
-    from evaluation.run.replicas import replicated
-
-    return replicated(options, about, build)
-
-
 def _judging(options: argparse.Namespace) -> Judging:
     from evaluation.judge.judge_options import judge_settings
     from evaluation.judge.judging import choose_judge
     from evaluation.run.launching import local_judge
     from evaluation.run.steps import Judging
 
-    return Judging(
-        choose_judge(
-            options.eval_model,
-            cache=options.cache,
-            rules=options.rules,
-            local=local_judge,
-            **judge_settings(options),
-        ),
-        options.rules,
-        options.num_workers,
-        not options.no_progress,
-        options.display_conversations,
-    )
+    rules, named = options.rules, judge_settings(options)
+    judge = choose_judge(options.eval_model, cache=options.cache, rules=rules, local=local_judge, **named)
+    return Judging(judge, rules, options.num_workers, not options.no_progress, options.display_conversations)
 
 
 def _report(

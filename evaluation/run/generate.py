@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,15 +14,7 @@ from agents.base_agent import BaseAgent, Message
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, repair, rewrite
 from evaluation.files.run_log import RUN_LOG
-from evaluation.records import (
-    I_DONT_KNOW,
-    AnsweredTurn,
-    EvaluationError,
-    QuestionTurn,
-    RunLogLine,
-    Session,
-    answered,
-)
+from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, answered
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, queue_schedule, schedule
 from evaluation.run.calls import Answering, Call, OneAgent, Reply, ReplyCounts
@@ -36,9 +28,7 @@ class Generation:
     """What a run made.
 
     Attributes:
-        turns: Every answered turn, in the order of asking.
-        total: How many turns there are to answer.
-        interrupted: Whether it was stopped by Ctrl-C.
+        turns: Every answered turn, in the order of asking; of ``total``.
         failures: Turns of this process that ended as "I don't know" because the agent failed.
     """
 
@@ -84,129 +74,92 @@ def generate(
         batches = order([len(session.turns) for session in sessions], answering.get_batch_size(), conversations)
     except ValueError as error:
         raise EvaluationError(f"the agent's get_batch_size(): {error}") from error
+    unanswered = {
+        slot: answered(sessions[slot.session], sessions[slot.session].turns[slot.turn], "")
+        for batch in batches
+        for slot in batch
+    }
     responses, run_log = output_dir / RESPONSES, output_dir / RUN_LOG
     if resume:
-        asked_for = [slot for batch in batches for slot in batch]
-        answers = _earlier_answers(
-            responses, {_key(sessions, slot): _at(sessions, slot)[1].query for slot in asked_for}
-        )
+        answers = _earlier_answers(responses, {line.key: line.query for line in unanswered.values()})
         repair(run_log)
     else:
         answers = {}
-        _set_aside(responses)
+        if responses.exists() and responses.stat().st_size > 0:
+            responses.replace(responses.with_name("response.previous.jsonl"))
+            log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", responses)
         run_log.unlink(missing_ok=True)
 
-    total = sum(map(len, batches))
     failures = 0
     interrupted = False
-    still = [[slot for slot in batch if _key(sessions, slot) not in answers] for batch in batches]
+    still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
-    bar = tqdm(total=total, initial=len(answers), desc="answers", unit="turn", disable=not progress)
+    bar = tqdm(total=len(unanswered), initial=len(answers), desc="answers", unit="turn", disable=not progress)
     with bar, JsonLinesWriter(responses) as out, JsonLinesWriter(run_log) as costs:
         try:
             if warm_up is not None and still:
                 warm_up()
             asked = answering.answer(still, partial(_call, sessions, images, answers))
             for number, (call, reply) in enumerate(asked):
-                for slot, (answer, cost) in zip(call.slots, _lines(sessions, call, reply, number), strict=True):
-                    session, turn = _at(sessions, slot)
-                    answer = truncator.truncate(answer)
+                lines = [unanswered[slot] for slot in call.slots]
+                for line, (answer, cost) in zip(lines, _costs(lines, call, reply, number), strict=True):
+                    line = replace(line, agent_response=truncator.truncate(answer))
                     costs.write(asdict(cost))
-                    out.write(answered(session, turn, answer).to_dict())
-                    answers[_key(sessions, slot)] = answer
+                    out.write(line.to_dict())
+                    answers[line.key] = line.agent_response
                     failures += cost.error is not None
                 costs.sync()
                 out.sync()
                 bar.update(len(call.slots))
         except KeyboardInterrupt:
             interrupted = True
-    turns = [
-        answered(*_at(sessions, slot), answers[_key(sessions, slot)])
-        for batch in batches
-        for slot in batch
-        if _key(sessions, slot) in answers
-    ]
-    if len(turns) == total and [turn.key for turn in turns] != list(answers):
+    turns = [replace(line, agent_response=answers[line.key]) for line in unanswered.values() if line.key in answers]
+    if len(turns) == len(unanswered) and [turn.key for turn in turns] != list(answers):
         rewrite(responses, [turn.to_dict() for turn in turns])
-    return Generation(turns, total, interrupted, failures)
+    return Generation(turns, len(unanswered), interrupted, failures)
 
 
-def _lines(sessions: Sequence[Session], call: Call, reply: Reply, number: int) -> list[tuple[str, RunLogLine]]:
-    """An answer and its cost for each slot of a call."""
+def _costs(lines: Sequence[AnsweredTurn], call: Call, reply: Reply, number: int) -> Iterator[tuple[str, RunLogLine]]:
+    """An answer and its cost for each turn of a call."""
     if reply.error is not None:
         log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, reply.error)
-    made = []
-    for position, (slot, answer, note) in enumerate(zip(call.slots, reply.answers, call.notes, strict=True)):
-        session, turn = _at(sessions, slot)
+    size = len(lines)
+    each, whole = round(reply.seconds / size, 4), round(reply.seconds, 4)
+    for position, (line, answer, note) in enumerate(zip(lines, reply.answers, call.notes, strict=True)):
         error = reply.error
         if not isinstance(answer, str):
             error = f"the agent returned {type(answer).__name__} instead of text"
-            log.error("%s, %s: %s", session.session_id, turn.interaction_id, error)
+            log.error("%s, %s: %s", *line.key, error)
             answer = I_DONT_KNOW
         answer = answer.encode("utf-8", errors="replace").decode()  # lone surrogates cannot be written
-        made.append(
-            (
-                answer,
-                RunLogLine(
-                    session_id=session.session_id,
-                    interaction_id=turn.interaction_id,
-                    batch=number,
-                    turn=position,
-                    batch_size=len(call.slots),
-                    seconds=round(reply.seconds / len(call.slots), 4),
-                    batch_seconds=round(reply.seconds, 4),
-                    error=error,
-                    image_note=note,
-                    reply_hits=reply.hits,
-                    reply_misses=reply.misses,
-                ),
-            )
-        )
-    return made
+        yield answer, RunLogLine(
+            *line.key, batch=number, turn=position, batch_size=size, seconds=each, batch_seconds=whole,
+            error=error, image_note=note, reply_hits=reply.hits, reply_misses=reply.misses,
+        )  # fmt: skip
 
 
-def _call(
-    sessions: Sequence[Session], images: ImageSource, answers: Mapping[tuple[str, str], str], slots: Sequence[Slot]
-) -> Call:
+def _call(sessions: Sequence[Session], images: ImageSource, answers: Mapping[Key, str], slots: Sequence[Slot]) -> Call:
     call = Call(slots, [], [], [], [])
     for slot in slots:
-        session, turn = _at(sessions, slot)
+        session = sessions[slot.session]
         loaded = images.image(session)
         if loaded.note:
             log.warning("%s", loaded.note)
-        call.queries.append(turn.query)
+        messages: list[Message] = []
+        for earlier in session.turns[: slot.turn]:
+            messages.append({"role": "user", "content": earlier.query})
+            messages.append({"role": "assistant", "content": answers[session.session_id, earlier.interaction_id]})
+        call.queries.append(session.turns[slot.turn].query)
         # A copy, so that an agent that changes its image does not change it for the next turn of the dialog.
         call.images.append(loaded.image.copy() if loaded.image is not None else None)
-        call.histories.append(_history(session, turn, answers))
+        call.histories.append(messages)
         call.notes.append(loaded.note)
     return call
 
 
-def _at(sessions: Sequence[Session], slot: Slot) -> tuple[Session, QuestionTurn]:
-    session = sessions[slot.session]
-    return session, session.turns[slot.turn]
-
-
-def _key(sessions: Sequence[Session], slot: Slot) -> tuple[str, str]:
-    session, turn = _at(sessions, slot)
-    return session.session_id, turn.interaction_id
-
-
-def _history(session: Session, turn: QuestionTurn, answers: Mapping[tuple[str, str], str]) -> list[Message]:
-    messages: list[Message] = []
-    for earlier in session.turns[: turn.index]:
-        messages.append({"role": "user", "content": earlier.query})
-        messages.append({"role": "assistant", "content": answers[session.session_id, earlier.interaction_id]})
-    return messages
-
-
-def _earlier_answers(path: Path, asked: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Answers of the run that was cut off, by (session_id, interaction_id).
-
-    Args:
-        asked: Query by (session_id, interaction_id).
-    """
-    answers: dict[tuple[str, str], str] = {}
+def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
+    """Answers of the run that was cut off; ``asked`` holds the query of each turn."""
+    answers: dict[Key, str] = {}
     for number, record in enumerate(repair(path), 1):
         key = (record.get("session_id", ""), record.get("interaction_id", ""))
         response = record.get("agent_response")
@@ -219,9 +172,3 @@ def _earlier_answers(path: Path, asked: Mapping[tuple[str, str], str]) -> dict[t
             )
         answers[key] = response
     return answers
-
-
-def _set_aside(path: Path) -> None:
-    if path.exists() and path.stat().st_size > 0:
-        path.replace(path.with_name("response.previous.jsonl"))
-        log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", path)

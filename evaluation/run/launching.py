@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agents.models.base import ChatModel
 
 __all__ = [
-    "PRESETS", "ROOT", "Launch", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "presets", "settings_table",
+    "PRESETS", "ROOT", "Launch", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "preset_names", "settings_table",
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
@@ -50,11 +50,7 @@ class LaunchedAgent:
 
 
 def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
-    """The agent of a command line.
-
-    Args:
-        launch: From ``prepare``.
-        build: Builds it instead of ``CragAgent.from_launch``.
+    """The agent of a command line; ``build`` takes the place of ``CragAgent.from_launch``.
 
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
@@ -83,14 +79,8 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
         EvaluationError: The preset, the profile, a stage to leave out or a setting is unknown.
     """
     with _as_evaluation_errors():
-        launch = Launch.read(
-            options.preset,
-            options.profile,
-            without=options.without,
-            overrides=options.set,
-            chat_model=options.model_name,
-            cache=options.cache,
-        )
+        changes = {"without": options.without, "overrides": options.set, "chat_model": options.model_name}
+        launch = Launch.read(options.preset, options.profile, **changes, cache=options.cache)
         launch.prepare()
     return launch, {
         "preset": options.preset,
@@ -110,10 +100,7 @@ _JUDGE_REPLIES = "judge_replies"
 
 
 class LocalModel:
-    """The chat model of a profile as a ``YesModel``; see there.
-
-    Args:
-        cache: Folder of the models and of their replies.
+    """The chat model of a profile as a ``YesModel``; see there. ``cache`` holds the models and their replies.
 
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
@@ -164,11 +151,6 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
         EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
     """
     return LocalJudge(LocalModel(profile, cache), load_cut(profile))
-
-
-def presets() -> list[str]:
-    """The presets that can be run."""
-    return preset_names()
 
 
 def settings_table(preset: str, profile: str) -> dict[str, Any]:

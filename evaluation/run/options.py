@@ -49,6 +49,7 @@ REPLIES = "replies"
 """Folder below ``--cache`` for ``--reply-cache`` without a folder of its own."""
 
 _BELOW_CACHE = Path()
+Group = argparse._ArgumentGroup
 
 
 @dataclass(frozen=True)
@@ -85,24 +86,40 @@ def conversations(text: str) -> Conversations:
     return Conversations(numbers[0], numbers[-1])
 
 
-def add_shared_options(what: argparse._ArgumentGroup, who: argparse._ArgumentGroup) -> None:
-    """Flags that mean the same to local_evaluation.py and to the commands that compare runs."""
-    what.add_argument(
-        "--num-conversations",
-        type=conversations,
-        default=Conversations(),
-        metavar="N[,M]",
-        help="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all",
-    )
-    who.add_argument(
-        "--reply-cache",
-        type=Path,
-        nargs="?",
-        const=_BELOW_CACHE,
-        metavar="DIR",
-        help="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; without DIR in "
-        f"{REPLIES}/ below --cache. Seconds a turn are reported for calls that took nothing from it",
-    )
+def add_run_options(what: Group, who: Group, judge: Group, *, limit_of: str = "this command") -> None:
+    """The flags that mean the same to local_evaluation.py and to the commands that compare runs; ``--max-cost`` is for ``limit_of``."""
+    # fmt: off
+    add = what.add_argument
+    add("--dataset", type=Path, metavar="PATH", help="local folder with the data set; None: the public one from the hub")
+    add("--split", default="validation", help="split of the data set: validation or public_test")
+    add("--revision", default=DEFAULT_REVISION, help="revision of the data set: v0.1.1 or v0.1.2")
+    add("--num-conversations", type=conversations, default=Conversations(), metavar="N[,M]",
+        help="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all")
+    add = who.add_argument
+    add("--profile", default="embedded", help="models and time limits, a file in profiles/")
+    add("--set", action="append", default=[], metavar="KEY=VALUE",
+        help="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated")
+    add("--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)")
+    add("--suppress-image-search-api", action="store_true", help="no image search")
+    add("--cache", type=Path, default=Path(".cache"), help="folder for indices, models, images and judgements")
+    add("--tokenizer", metavar="ID_OR_PATH",
+        help="tokenizer that cuts answers at 75 tokens, the first of which begins the text; None: Llama-3.2's, else "
+             "a stand-in")
+    add("--reply-cache", type=Path, nargs="?", const=_BELOW_CACHE, metavar="DIR",
+        help="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; "
+             f"without DIR in {REPLIES}/ below --cache. Seconds a turn are reported for calls that took nothing from it")
+    add = judge.add_argument
+    add("--rules", choices=list(RULES), default="ours",
+        help="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's "
+             "(docs/evaluation.md)")
+    add("--eval-model", metavar="MODEL",
+        help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
+             '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
+             '"None": the rule judge, or by the rules of a release exact answers alone; not given: gpt-4o-mini '
+             "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge")
+    add_judge_options(judge, limit_of=limit_of)
+    add("--num-workers", type=int, metavar="N", help="judgements asked for at the same time; None: 8, research release 1")
+    # fmt: on
 
 
 def reply_cache(options: argparse.Namespace) -> Path | None:
@@ -117,143 +134,75 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser; nothing heavy is imported for ``--help``."""
-    parser = argparse.ArgumentParser(
-        description="Run the CRAG-MM agent over a data set and score its answers.",
-        epilog=_EXAMPLES,
-        formatter_class=_Formatter,
-    )
-    what = parser.add_argument_group("what is asked")
-    what.add_argument(
-        "--dataset-type",
-        choices=["single-turn", "multi-turn", "both"],
-        default="single-turn",
-        help="which data set; both: one after the other, each in a folder of its own in --output-dir",
-    )
-    what.add_argument(
-        "--dataset", type=Path, metavar="PATH", help="local folder with the data set; None: the public one from the hub"
-    )
-    what.add_argument("--split", default="validation", help="split of the data set: validation or public_test")
-    what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data set: v0.1.1 or v0.1.2")
-
-    agent = parser.add_argument_group("who answers")
-    agent.add_argument("--preset", default="best", help="preset of the agent, a file in presets/")
-    agent.add_argument("--profile", default="embedded", help="models and time limits, a file in profiles/")
-    agent.add_argument(
-        "--model-name",
-        metavar="ID_OR_PATH",
-        help="weights, or model of a server, in place of those of the profile's chat model",
-    )
-    agent.add_argument(
+    about = "Run the CRAG-MM agent over a data set and score its answers."
+    parser = argparse.ArgumentParser(description=about, epilog=_EXAMPLES, formatter_class=_Formatter)
+    names = ("what is asked", "who answers", "who judges", "the run")
+    what, agent, judge, run = (parser.add_argument_group(name) for name in names)
+    # fmt: off
+    what.add_argument("--dataset-type", choices=["single-turn", "multi-turn", "both"], default="single-turn",
+                      help="which data set; both: one after the other, each in a folder of its own in --output-dir")
+    add = agent.add_argument
+    add("--preset", default="best", help="preset of the agent, a file in presets/")
+    add("--model-name", metavar="ID_OR_PATH",
+        help="weights, or model of a server, in place of those of the profile's chat model")
+    add(
         "--without",
         action="append",
         default=[],
         metavar="STAGE",
         help="leave a stage of the preset out; may be repeated",
     )
-    agent.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated",
-    )
-    agent.add_argument(
-        "--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)"
-    )
-    agent.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
-    agent.add_argument(
-        "--full-query-path",
-        type=Path,
-        metavar="FILE",
-        help="taken for the research release's sake and not read: its evaluator searches by these queries, our agent writes its own",
-    )
-    agent.add_argument(
-        "--cache", type=Path, default=Path(".cache"), help="folder for indices, models, images and judgements"
-    )
-    agent.add_argument(
-        "--tokenizer",
-        metavar="ID_OR_PATH",
-        help="tokenizer that cuts answers at 75 tokens, the first of which begins the text; None: Llama-3.2's, else a stand-in",
-    )
-
-    add_shared_options(what, agent)
-
-    judge = parser.add_argument_group("who judges")
-    judge.add_argument(
-        "--rules",
-        choices=list(RULES),
-        default="ours",
-        help="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's (docs/evaluation.md)",
-    )
-    judge.add_argument("--eval-model", metavar="MODEL", help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
-                       '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
-                       '"None": the rule judge, or by the rules of a release exact answers alone; not given: gpt-4o-mini '
-                       "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge")  # fmt: skip
-    add_judge_options(judge)
-    judge.add_argument(
-        "--num-workers",
-        type=int,
-        metavar="N",
-        help="judgements asked for at the same time; None: 8, research release 1",
-    )
-
-    run = parser.add_argument_group("the run")
-    run.add_argument(
-        "--mode", choices=["generate", "evaluate", "both"], default="both", help="answer, judge saved answers, or both"
-    )
-    run.add_argument(
-        "--input-file",
-        type=Path,
-        metavar="FILE",
-        help="saved answers for --mode evaluate; None: response.jsonl in --output-dir",
-    )
-    run.add_argument("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
-    run.add_argument(
+    add("--full-query-path", type=Path, metavar="FILE",
+        help="taken for the research release's sake and not read: its evaluator searches by these queries, "
+             "our agent writes its own")
+    add_run_options(what, agent, judge)
+    add = run.add_argument
+    add("--mode", choices=["generate", "evaluate", "both"], default="both", help="answer, judge saved answers, or both")
+    add("--input-file", type=Path, metavar="FILE",
+        help="saved answers for --mode evaluate; None: response.jsonl in --output-dir")
+    add("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
+    add(
         "--resume",
         action="store_true",
         help="continue the run in --output-dir; what the judge failed on is judged again",
     )
-    run.add_argument(
-        "--replicas",
-        type=int,
-        metavar="N",
-        help="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); None: one, in this process",
-    )
-    run.add_argument(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="Ray cluster on which --replicas run, or auto; None: one is started on this machine",
-    )
-    run.add_argument(
-        "--display-conversations",
-        type=int,
-        metavar="N",
-        help="print the first N dialogs; None: 0, by the rules of a release 10",
-    )
-    run.add_argument("--no_progress", "--no-progress", action="store_true", help="no progress bars")
-    run.add_argument("--no-report", action="store_true", help="write no report.html")
+    add("--replicas", type=int, metavar="N",
+        help="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); "
+             "None: one, in this process")
+    add("--ray-address", metavar="HOST:PORT",
+        help="Ray cluster on which --replicas run, or auto; None: one is started on this machine")
+    add("--display-conversations", type=int, metavar="N",
+        help="print the first N dialogs; None: 0, by the rules of a release 10")
+    add("--no_progress", "--no-progress", action="store_true", help="no progress bars")
+    add("--no-report", action="store_true", help="write no report.html")
+    # fmt: on
     return parser
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read and check the command line; exits with a message on bad combinations. ``rules`` is a ``Rules`` then."""
+def parse(arguments: Sequence[str] | None = None, **given: object) -> argparse.Namespace:
+    """Read and check the command line; exits with a message on bad combinations. ``rules`` is a ``Rules`` then.
+
+    Args:
+        given: Options of another command, by their names here, which stand above the command line.
+    """
     parser = build_parser()
     options = parser.parse_args(arguments)
+    vars(options).update(given)
     options.rules = RULES[options.rules]
     if options.num_workers is None:
         options.num_workers = options.rules.judge_workers
     if options.display_conversations is None:
         options.display_conversations = options.rules.displayed
-    if options.num_workers < 1:
-        parser.error("--num-workers must be at least 1")
-    if options.replicas is not None and options.replicas < 1:
-        parser.error("--replicas must be at least 1")
-    if options.ray_address is not None and options.replicas is None:
-        parser.error("--ray-address goes with --replicas")
-    if options.input_file is not None and options.mode != "evaluate":
-        parser.error("--input-file goes with --mode evaluate")
-    if options.input_file is not None and options.dataset_type == "both":
-        parser.error("--input-file goes with one data set; judge the two files one after the other")
+    wrong = {
+        "--num-workers must be at least 1": options.num_workers < 1,
+        "--replicas must be at least 1": options.replicas is not None and options.replicas < 1,
+        "--ray-address goes with --replicas": options.ray_address is not None and options.replicas is None,
+        "--input-file goes with --mode evaluate": options.input_file is not None and options.mode != "evaluate",
+        "--input-file goes with one data set; judge the two files one after the other": options.input_file is not None
+        and options.dataset_type == "both",
+    }
+    for message in (message for message, holds in wrong.items() if holds):
+        parser.error(message)
     return options
 
 

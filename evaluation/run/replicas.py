@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from agents.base_agent import BaseAgent
-from agents.cluster import ANSWER_SECONDS, ClusterError, cluster, first_line
+from agents.cluster import ANSWER_SECONDS, ClusterError, cluster
 from agents.secrets import keep_out_of_logs
+from evaluation.commands import first_line
 from evaluation.records import EvaluationError
-from evaluation.run.assignment import Assignment
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call, MakeCall, Reply, ask
 from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare
@@ -34,6 +36,49 @@ MOST_DEATHS = 3
 log = logging.getLogger(__name__)
 
 
+class Assignment:
+    """Dialogs given out to replicas: each stays with the replica that began it, and is given out again only where that one is lost.
+
+    A replica keeps up to ``batch_size`` dialogs open, as ``schedule`` does, but not more than its share of those that are left, so
+    that few dialogs are not all held by the first replica that asks. ``batches`` have the turns of a dialog in their order.
+    """
+
+    def __init__(self, batches: Sequence[Sequence[Slot]], batch_size: int, replicas: int) -> None:
+        self._left: dict[int, deque[Slot]] = {}
+        for batch in batches:
+            for slot in batch:
+                self._left.setdefault(slot.session, deque()).append(slot)
+        self._waiting = deque(self._left)
+        self._open: list[list[int]] = [[] for _ in range(replicas)]
+        self._batch_size = batch_size
+
+    @property
+    def finished(self) -> bool:
+        """Whether every turn has been answered."""
+        return not self._left
+
+    def next_batch(self, replica: int) -> list[Slot]:
+        """The next turn of each dialog of a replica, new dialogs among them; empty where there is nothing for it now."""
+        held = self._open[replica]
+        most = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
+        while self._waiting and len(held) < most:
+            held.append(self._waiting.popleft())
+        return [self._left[session][0] for session in held]
+
+    def answered(self, replica: int) -> None:
+        """The batch that the replica got last has been answered."""
+        for session in self._open[replica]:
+            self._left[session].popleft()
+            if not self._left[session]:
+                del self._left[session]
+        self._open[replica] = [session for session in self._open[replica] if session in self._left]
+
+    def lost(self, replica: int) -> None:
+        """The replica died: its dialogs wait behind all others, in case one of them is what it died of."""
+        self._waiting.extend(self._open[replica])
+        self._open[replica] = []
+
+
 class Replica:
     """What runs in a process of Ray: an agent, built by the same command line as that of one process."""
 
@@ -44,11 +89,7 @@ class Replica:
         self._traces: list[dict[str, Any]] = []
 
     def start(self) -> tuple[int, dict[str, Any]]:
-        """Build the agent. Returns its batch size and what it is made with.
-
-        Raises:
-            EvaluationError: See ``launching.launched``.
-        """
+        """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
         launch, about = prepare(self._options)
         self._launched = launched(self._options, launch, self._build)
         self._launched.trace_to(None, self._traces.extend)
@@ -72,7 +113,6 @@ class Replicas:
 
     Args:
         ray: The module, connected to a cluster.
-        count: How many replicas.
         start: Makes the handle of a new ``Replica``.
         about: What the replicas have to be made with.
 
@@ -132,9 +172,8 @@ class Replicas:
                     under_way[self._replicas[number].ask.remote(call)] = number, call
                     free.remove(number)
             only_starting = all(call is None for _, call in under_way.values())
-            ready, _ = (
-                ray.wait([*under_way], timeout=START_SECONDS if only_starting else None) if under_way else ([], [])
-            )
+            patience = START_SECONDS if only_starting else None
+            ready, _ = ray.wait([*under_way], timeout=patience) if under_way else ([], [])
             if not ready:
                 raise EvaluationError("no replica is left; the answers made are kept, and --resume asks for the others")
             number, asked = under_way.pop(ready[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 def answer_sessions(
     launched: LaunchedAgent,
     dataset: CragDataset,
-    sessions: Sequence[Session],
     output_dir: Path,
     console: Console,
     *,
@@ -41,13 +40,10 @@ def answer_sessions(
     resume: bool = False,
     progress: bool = True,
 ) -> Generation:
-    """Let an agent answer sessions of a data set into ``output_dir``, and write its traces there.
+    """Let an agent answer the sessions of a data set into ``output_dir``, and write its traces there.
 
-    Args:
-        about: What the run is made with; kept in run.json, where the data set and the tokenizer are added.
-        tokenizer: See ``truncation.load_truncator``.
-        conversations: See ``generate``.
-        rules: See ``generate``; the name is kept in run.json as well.
+    ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added. See ``generate`` and
+    ``truncation.load_truncator`` for the rest.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -69,18 +65,9 @@ def answer_sessions(
         launched.warm_up()
 
     made = generate(
-        launched.agent,
-        sessions,
-        dataset,
-        truncator,
-        output_dir,
-        conversations=conversations,
-        rules=rules,
-        resume=resume,
-        progress=progress,
-        warm_up=begin,
-        replies=launched.replies,
-    )
+        launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
+        resume=resume, progress=progress, warm_up=begin, replies=launched.replies,
+    )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})
     if made.failures:
@@ -95,12 +82,7 @@ def answer_sessions(
 
 @dataclass(frozen=True)
 class Judging:
-    """How answers are judged.
-
-    Attributes:
-        workers: Judgements asked for at the same time.
-        display: Dialogs printed.
-    """
+    """How answers are judged: ``workers`` judgements at the same time; and how many dialogs are printed (``display``)."""
 
     judge: Judge
     rules: Rules = OURS
@@ -119,41 +101,26 @@ def judge_answers(
     *,
     answers_dir: Path | None = None,
 ) -> ReportPart:
-    """Judge answers, write the tables and scores into ``output_dir`` and print them.
+    """Judge answers, write the tables and scores into ``output_dir`` and print them; returns the judged turns, ready for a report.
 
     Args:
-        dataset: Where accept forms, facts and labels of turns and photos come from; none is used where it is None.
-        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); ``output_dir``
-            where None.
-
-    Returns:
-        The judged turns, ready for a report.
+        dataset: Where accept forms, facts and labels of turns and photos come from.
+        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl), where it is another one.
 
     Raises:
         JudgeError: The judge is not available.
     """
     source = answers_dir or output_dir
+    known: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
-        turns if dataset is None else with_labels(turns, dataset.sessions),
-        judging.judge,
-        accept=dataset.accept if dataset is not None else None,
-        facts=dataset.facts if dataset is not None else None,
-        rules=judging.rules,
-        workers=judging.workers,
-        progress=judging.progress,
-    )
-    costs = read_run_log(source)
-    part = ReportPart(
-        name=name,
-        turns=judged,
-        photos=photos_of(dataset.sessions, dataset) if dataset is not None else {},
-        traces=read_traces(source / TRACE),
-        costs=costs,
-        rules=judging.rules,
-    )
+        turns if dataset is None else with_labels(turns, dataset.sessions), judging.judge, **known,
+        rules=judging.rules, workers=judging.workers, progress=judging.progress,
+    )  # fmt: skip
+    costs, photos = read_run_log(source), photos_of(dataset.sessions, dataset) if dataset is not None else {}
+    part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules)
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
     if part.latency is not None:
-        about["latency"] = part.latency.to_dict()
+        about["latency"] = asdict(part.latency)
     failed = sum(turn.judge_failed for turn in judged)
     if failed:
         about["judge_failures"] = failed
@@ -177,9 +144,8 @@ def judge_answers(
         console.print(f"[red]{cut_short} turns went without some of their stages, because the time was up[/]")
     errors = [trace.error for trace in part.matched.values() if trace.error]
     if errors:
-        console.print(
-            f"{len(errors)} turns met an error inside the agent, such as: {errors[0]}", style="red", markup=False
-        )
+        said = f"{len(errors)} turns met an error inside the agent, such as: {errors[0]}"
+        console.print(said, style="red", markup=False)
     return part
 
 

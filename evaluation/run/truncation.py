@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluation.commands import first_line
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
 
 LLAMA_TOKENIZER = "meta-llama/Llama-3.2-1B-Instruct"
@@ -87,10 +88,7 @@ def approximate_ends(text: str) -> list[int]:
 
 
 def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) -> Truncator:
-    """A truncator on a fast tokenizer of the ``transformers`` library.
-
-    Args:
-        source: Hub id or local folder.
+    """A truncator on a fast tokenizer of the ``transformers`` library, by hub id or local folder.
 
     Raises:
         EvaluationError: There is no fast tokenizer at ``source``.
@@ -100,7 +98,7 @@ def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) 
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(source))
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise EvaluationError(f"no tokenizer at {source}: {_first_line(error)}") from error
+        raise EvaluationError(f"no tokenizer at {source}: {first_line(error)}") from error
     if not tokenizer.is_fast:
         raise EvaluationError(f"the tokenizer at {source} gives no offsets; a fast one (tokenizer.json) is needed")
     backend = tokenizer.backend_tokenizer
@@ -118,10 +116,7 @@ def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) 
 
 
 def load_truncator(source: str | None = None) -> Truncator:
-    """The tokenizer asked for; else Llama-3.2's; else the stand-in package's; else the rule.
-
-    Args:
-        source: Hub id or folder of a tokenizer, or None for the best one available.
+    """The tokenizer asked for (``source``, hub id or folder); else Llama-3.2's; else the stand-in package's; else the rule.
 
     Raises:
         EvaluationError: ``source`` is given and holds no tokenizer.
@@ -140,7 +135,3 @@ def load_truncator(source: str | None = None) -> Truncator:
         except EvaluationError as error:
             log.info("%s", error)
     return Truncator(f"rule: 4 letters or 3 digits a token (stand-in for {LLAMA_TOKENIZER})", False, approximate_ends)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from statistics import fmean
 from typing import Any
 
@@ -19,10 +20,14 @@ import numpy.typing as npt
 from evaluation.records import AnsweredTurn, JudgedTurn, TurnFacts
 from evaluation.rules import OURS, MissRule, Rules
 
+Slice = Callable[[JudgedTurn], str | None]
+"""The group of a turn; None where nothing is known."""
+
 FAILURES_TO_STOP = 2
 """After this many turns in a row that are not correct, the rest of a dialog counts as missing (challenge rules)."""
 
 Interval = tuple[float, float]
+Floats = npt.NDArray[np.float64]
 RESAMPLES = 2000
 INTERVAL = (2.5, 97.5)
 _NOT_PLAIN = re.compile(r"[^a-z0-9\s]")
@@ -113,12 +118,19 @@ def ego_subset(turns: Iterable[JudgedTurn]) -> list[JudgedTurn]:
 
 def by_session(turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
     """Turns by session, in the order of the dialog."""
-    sessions: dict[str, list[JudgedTurn]] = {}
-    for turn in turns:
-        sessions.setdefault(turn.turn.session_id, []).append(turn)
+    sessions = grouped(turns, lambda judged: judged.turn.session_id)
     for dialog in sessions.values():
         dialog.sort(key=lambda turn: turn.turn.turn_idx)
     return sessions
+
+
+def grouped(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, list[JudgedTurn]]:
+    """Turns by group, in the order of their first turns; those of which nothing is known are left out."""
+    groups: dict[str, list[JudgedTurn]] = {}
+    for turn in turns:
+        if (name := key(turn)) is not None:
+            groups.setdefault(name, []).append(turn)
+    return groups
 
 
 def stop_early(dialog: Sequence[JudgedTurn]) -> list[JudgedTurn]:
@@ -165,35 +177,27 @@ def group_scores(
     turns: Sequence[JudgedTurn], key: Callable[[AnsweredTurn], str], rules: Rules = OURS
 ) -> dict[str, Scores]:
     """Scores of each group (domain, category, ...), by name in alphabetical order; no release has any."""
-    groups: dict[str, list[JudgedTurn]] = {}
-    for turn in counted(turns, rules):
-        groups.setdefault(key(turn.turn) or "(none)", []).append(turn)
+    groups = grouped(counted(turns, rules), lambda judged: key(judged.turn) or "(none)")
     return {name: _tally(groups[name], rules) for name in sorted(groups)}
 
 
 @dataclass(frozen=True)
 class Split:
-    """Two groups of turns by a fact that the data set states.
-
-    Attributes:
-        key: The groups' name in scores_dictionary.json.
-        fact: The fact.
-        yes: The group's name where it holds.
-        no: The group's name where it does not.
-    """
+    """Two groups of turns by a fact that the data set states: ``yes`` where it holds, ``no``; ``key`` in scores_dictionary.json."""
 
     key: str
     fact: Callable[[TurnFacts], bool | None]
     yes: str
     no: str
 
+    def group(self, judged: JudgedTurn) -> str | None:
+        """The name of a turn's group; None where the data set does not say."""
+        fact = self.fact(judged.facts)
+        return None if fact is None else self.yes if fact else self.no
+
     def groups(self, turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
-        """The turns of both groups by name; without turns of which the data set says nothing, empty where it never does."""
-        found: dict[str, list[JudgedTurn]] = {}
-        for turn in turns:
-            fact = self.fact(turn.facts)
-            if fact is not None:
-                found.setdefault(self.yes if fact else self.no, []).append(turn)
+        """The turns of both groups by name; empty where the data set says nothing of any."""
+        found = grouped(turns, self.group)
         return {name: found[name] for name in (self.yes, self.no) if name in found}
 
 
@@ -203,26 +207,19 @@ SPLITS = (
 )
 
 
-def session_interval(
-    sums: npt.NDArray[np.float64],
-    rate: Callable[..., npt.NDArray[np.float64]],
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Interval:
+def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
     """95% percentile bootstrap interval, resampling whole sessions (turns of one dialog are not independent).
 
     Args:
         sums: What each session adds up to, shape (sessions, columns).
-        rate: The rate of summed columns, each of shape (resamples,).
+        rate: The rate of summed columns, each of shape (RESAMPLES,).
     """
-    picks = np.random.default_rng(seed).integers(0, len(sums), size=(resamples, len(sums)))
+    picks = np.random.default_rng(0).integers(0, len(sums), size=(RESAMPLES, len(sums)))
     low, high = np.percentile(rate(*sums[picks].sum(axis=1).T), INTERVAL)
     return float(low), float(high)
 
 
-def bootstrap_intervals(
-    turns: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0, rules: Rules = OURS
-) -> dict[str, Interval]:
+def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dict[str, Interval]:
     """Intervals of the rates by the name of the score; empty where there are fewer than two sessions."""
     dialogs = list(by_session(counted(turns, rules)).values())
     if len(dialogs) < 2:
@@ -234,87 +231,73 @@ def bootstrap_intervals(
         ],
         dtype=np.float64,
     )
-    rates: dict[str, Callable[..., npt.NDArray[np.float64]]] = {
+    rates: dict[str, Callable[..., Floats]] = {
         "accuracy": lambda total, correct, _miss, _score: correct / total,
         "missing": lambda total, _correct, miss, _score: miss / total,
         "hallucination_rate": lambda total, correct, miss, _score: (total - correct - miss) / total,
         "truthfulness_score": lambda total, correct, miss, _score: (2 * correct + miss) / total - 1,
         "mean_multi_turn_conversation_score": lambda _total, _correct, _miss, score: score / len(dialogs),
     }
-    return {name: session_interval(sums, rate, resamples, seed) for name, rate in rates.items()}
+    return {name: session_interval(sums, rate) for name, rate in rates.items()}
 
 
-def truthfulness_change(
-    before: Sequence[JudgedTurn], after: Sequence[JudgedTurn], resamples: int = RESAMPLES, seed: int = 0
-) -> tuple[float, Interval | None]:
-    """How much truthfulness changes between two runs over the same sessions, with its 95% interval.
+def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn]) -> tuple[float, Interval | None]:
+    """How much truthfulness changes between two runs over the same sessions, and its 95% interval where there are two sessions.
 
     The runs are compared session by session, and whole sessions are resampled: what is hard for both cancels out, so
     that the interval is narrower than those of the two runs suggest. Sessions that only one run has are left out.
-
-    Returns:
-        The change, and its interval where there are at least two sessions.
     """
     old, new = by_session(before), by_session(after)
     shared = [session for session in old if session in new]
     if not shared:
         return 0.0, None
-    # (sessions, 4): points and number of turns of each run
-    sums = np.array(
-        [
-            [
-                number
-                for run in (old, new)
-                for number in (sum(map(truthfulness_points, run[session])), len(run[session]))
-            ]
-            for session in shared
-        ],
-        dtype=np.float64,
-    )
+    sums = np.hstack([points_of([run[session] for session in shared]) for run in (old, new)])
 
     def change(points: Any, turns: Any, new_points: Any, new_turns: Any) -> Any:
         return new_points / new_turns - points / turns
 
     found = float(change(*sums.sum(axis=0)))
-    return found, session_interval(sums, change, resamples, seed) if len(shared) > 1 else None
+    return found, session_interval(sums, change) if len(shared) > 1 else None
+
+
+def points_of(dialogs: Iterable[Sequence[JudgedTurn]]) -> Floats:
+    """Points and number of turns of each dialog, shape (dialogs, 2)."""
+    return np.array([(sum(map(truthfulness_points, dialog)), len(dialog)) for dialog in dialogs], dtype=np.float64)
+
+
+def risk_coverage(probability: Floats, right: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Share of candidates that are given and share of wrong ones among those, as the threshold falls; equal probabilities go together."""
+    order = np.argsort(-probability, kind="stable")
+    wrong = np.cumsum(~right[order])
+    given = np.arange(1, len(order) + 1)
+    ends = np.append(np.diff(probability[order]) != 0, True)
+    return given[ends] / len(order), wrong[ends] / given[ends]
 
 
 def scores_dictionary(
     turns: Sequence[JudgedTurn], about: Mapping[str, Any] | None = None, rules: Rules = OURS
 ) -> dict[str, Any]:
-    """Content of scores_dictionary.json: the organiser's ``all`` and ``ego``, and beside them intervals and groups.
-
-    Args:
-        about: What the scores were made with (judge, tokenizer, preset, ...), written under ``about``.
+    """Content of scores_dictionary.json: the organiser's ``all`` and ``ego``, and beside them intervals, groups and what the
+    scores were made with (``about``: judge, tokenizer, preset, ...).
     """
-    ego = ego_subset(turns)
-    totals = counted(turns, rules)
-    points: dict[str, list[float]] = {}
-    for turn in totals:
-        points.setdefault(turn.turn.domain, []).append(truthfulness_points(turn))
-    splits = {split.key: groups for split in SPLITS if (groups := split.groups(totals))}
-
-    def by(key: Callable[[AnsweredTurn], str]) -> dict[str, Any]:
-        return {name: scores.to_dict() for name, scores in group_scores(turns, key, rules).items()}
-
+    ego, totals = ego_subset(turns), counted(turns, rules)
+    domains = grouped(totals, lambda judged: judged.turn.domain)
+    intervals: dict[str, Any] = {"all": bootstrap_intervals(turns, rules), "ego": bootstrap_intervals(ego, rules)}
+    groups: dict[str, Any] = {}
+    for name in ("query_category", "domain", "dynamism"):
+        scored = group_scores(turns, attrgetter(name), rules)
+        groups[f"by_{name.removeprefix('query_')}"] = {group: scores.to_dict() for group, scores in scored.items()}
+    for split in SPLITS:
+        if parts := split.groups(totals):
+            intervals[split.key] = {name: bootstrap_intervals(part) for name, part in parts.items()}
+            groups[split.key] = {name: _tally(part, rules).to_dict() for name, part in parts.items()}
     return {
         "all": score(turns, rules).to_dict(),
         "ego": score(ego, rules).to_dict(),
-        "intervals_95": {
-            "all": bootstrap_intervals(turns, rules=rules),
-            "ego": bootstrap_intervals(ego, rules=rules),
-            **{
-                key: {name: bootstrap_intervals(group) for name, group in groups.items()}
-                for key, groups in splits.items()
-            },
-        },
-        "domain_weighted_truthfulness": domain_weighted(points),
-        "by_category": by(lambda turn: turn.query_category),
-        "by_domain": by(lambda turn: turn.domain),
-        "by_dynamism": by(lambda turn: turn.dynamism),
-        **{
-            key: {name: _tally(group, rules).to_dict() for name, group in groups.items()}
-            for key, groups in splits.items()
-        },
+        "intervals_95": intervals,
+        "domain_weighted_truthfulness": domain_weighted(
+            {name: [*map(truthfulness_points, group)] for name, group in domains.items()}
+        ),
+        **groups,
         "about": dict(about or {}),
     }

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-import numpy as np
-
 from evaluation.records import JudgedTurn
-from evaluation.scores.scoring import SPLITS, Interval, Split, by_session, session_interval, truthfulness_points
-
-Slice = Callable[[JudgedTurn], str | None]
-"""The group of a turn; None where nothing is known."""
-
-
-def _by_fact(split: Split) -> Slice:
-    def group(judged: JudgedTurn) -> str | None:
-        fact = split.fact(judged.facts)
-        return None if fact is None else split.yes if fact else split.no
-
-    return group
-
+from evaluation.scores.scoring import (
+    SPLITS,
+    Interval,
+    Slice,
+    by_session,
+    grouped,
+    points_of,
+    session_interval,
+    truthfulness_points,
+)
 
 SLICES: dict[str, Slice] = {
     "domain": lambda judged: judged.turn.domain or None,
@@ -31,7 +25,7 @@ SLICES: dict[str, Slice] = {
     "image quality": lambda judged: judged.turn.image_quality or None,
     "turn number": lambda judged: f"turn {judged.turn.turn_idx + 1}",
     "picture": lambda judged: "egocentric" if judged.turn.is_ego else "other",
-    **{split.key.removeprefix("by_"): _by_fact(split) for split in SPLITS},
+    **{split.key.removeprefix("by_"): split.group for split in SPLITS},
 }
 """By name: the labels of the data set, the number of the turn, the kind of picture, and the facts that a data set states."""
 
@@ -43,7 +37,7 @@ def mean_points(turns: Sequence[JudgedTurn]) -> float:
 
 def group_sizes(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, int]:
     """Number of turns by group, in alphabetical order; turns of which nothing is known are left out."""
-    return dict(sorted(Counter(name for judged in turns if (name := key(judged)) is not None).items()))
+    return {name: len(group) for name, group in sorted(grouped(turns, key).items())}
 
 
 @dataclass(frozen=True)
@@ -55,13 +49,14 @@ class Group:
     interval_95: Interval | None
 
 
+def group_of(turns: Sequence[JudgedTurn]) -> Group:
+    """These turns as a group."""
+    return Group(len(turns), mean_points(turns), points_interval(turns))
+
+
 def groups_of(turns: Sequence[JudgedTurn], key: Slice) -> dict[str, Group]:
     """The groups of a slice by name, in alphabetical order."""
-    found: dict[str, list[JudgedTurn]] = {name: [] for name in group_sizes(turns, key)}
-    for judged in turns:
-        if (name := key(judged)) is not None:
-            found[name].append(judged)
-    return {name: Group(len(group), mean_points(group), points_interval(group)) for name, group in found.items()}
+    return {name: group_of(group) for name, group in sorted(grouped(turns, key).items())}
 
 
 def weighted_total(turns: Sequence[JudgedTurn], sizes: Mapping[str, int]) -> float | None:
@@ -70,19 +65,14 @@ def weighted_total(turns: Sequence[JudgedTurn], sizes: Mapping[str, int]) -> flo
     Over all turns of the task this is the truthfulness itself. An entry that answered some domains more completely than
     others is put right by it; a domain without any answer is left out.
     """
-    groups: dict[str, list[float]] = {}
-    for judged in turns:
-        groups.setdefault(judged.turn.domain, []).append(truthfulness_points(judged))
+    groups = grouped(turns, SLICES["domain"])
     known = {name: sizes[name] for name in groups if name in sizes}
     if not known:
         return None
-    return sum(fmean(groups[name]) * size for name, size in known.items()) / sum(known.values())
+    return sum(mean_points(groups[name]) * size for name, size in known.items()) / sum(known.values())
 
 
 def points_interval(turns: Sequence[JudgedTurn]) -> Interval | None:
     """95% bootstrap interval of the truthfulness over sessions; None for fewer than two sessions."""
-    sums = np.array(
-        [(sum(map(truthfulness_points, dialog)), len(dialog)) for dialog in by_session(turns).values()],
-        dtype=np.float64,
-    )
+    sums = points_of(by_session(turns).values())
     return session_interval(sums, lambda points, number: points / number) if len(sums) > 1 else None

@@ -6,10 +6,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from evaluation.commands import parser_of
 from evaluation.run.launching import settings_table
 from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.figures import Result, Results
-from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
+from evaluation.studies.result_tables import (
+    Column,
+    ResultTable,
+    build_table,
+    figure_column,
+    time_columns,
+    with_interval,
+)
 from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
 
@@ -20,7 +28,7 @@ _EXAMPLES = """examples:
   two parts only, and a setting:
     python -m evaluation.studies.ablate --preset best --without reranking --without rerank.k=3 --dataset .cache/datasets --out results/x
 
-overlap is the mean share of the ground truth's content words that stand in the answer (evaluation/scores/overlap.py). The change of
+overlap is the mean share of the ground truth's content words that stand in the answer (evaluation/studies/figures.py). The change of
 truthfulness is against the whole preset, compared session by session; its interval tells whether a part matters.
 """
 
@@ -32,11 +40,7 @@ def variants_of(preset: str, profile: str, names: Sequence[str]) -> list[Variant
         EvaluationError: There is no such preset or profile, or the preset lacks a named part.
     """
     settings = settings_table(preset, profile)
-    left_out = (
-        [without(name, preset, settings) for name in names]
-        if names
-        else [part.left_out(preset, settings) for part in parts_of(settings)]
-    )
+    left_out = [without(name, preset, settings) for name in names or [part.name for part in parts_of(settings)]]
     return [Variant(preset, preset), *left_out]
 
 
@@ -45,7 +49,8 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
     made = []
     for task in tasks:
         found = results.of_task(task)
-        whole = {result.variant.preset: result for result in found if _is_whole(result)}
+        unchanged = (each for each in found if not each.variant.without and not each.variant.settings)
+        whole = {result.variant.preset: result for result in unchanged}
 
         def change(result: Result, whole: dict[str, Result] = whole) -> str:
             base = whole.get(result.variant.preset)
@@ -54,11 +59,11 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
             return with_interval(*truthfulness_change(base.turns, result.turns), signed=True)
 
         columns = [
-            Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
-            Column("Overlap (%)", "overlap", lambda result: rate(result.figures.overlap)),
-            Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
-            Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
-            Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
+            figure_column("Accuracy (%)", "acc.", "accuracy"),
+            figure_column("Overlap (%)", "overlap", "overlap"),
+            figure_column("Missing (%)", "miss.", "missing"),
+            figure_column("Hallucination (%)", "hall.", "hallucination"),
+            figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),
             Column("Change [95%]", "change", change),
             *time_columns(found),
         ]
@@ -67,35 +72,20 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
     return made
 
 
-def _is_whole(result: Result) -> bool:
-    return not result.variant.without and not result.variant.settings
-
-
-def _truthfulness(result: Result) -> str:
-    return with_interval(result.figures.truthfulness, result.figures.intervals.get("truthfulness_score"))
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
     options = _parser().parse_args(arguments)
 
     def variants() -> list[Variant]:
-        return [
-            variant
-            for preset in options.preset or ["qa_dragon"]
-            for variant in variants_of(preset, options.profile, options.without)
-        ]
+        presets = options.preset or ["qa_dragon"]
+        return [made for preset in presets for made in variants_of(preset, options.profile, options.without)]
 
     return compare(variants, tables, options, "ablation")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.ablate",
-        description="Run a preset whole and then without each of its parts, and tabulate what that does.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "Run a preset whole and then without each of its parts, and tabulate what that does."
+    parser = parser_of("evaluation.studies.ablate", about, _EXAMPLES)
     which = parser.add_argument_group("what is left out")
     which.add_argument("--preset", action="append", metavar="NAME", help="preset (default: qa_dragon); may be repeated")
     which.add_argument("--without", action="append", default=[], metavar="NAME", help="a part "

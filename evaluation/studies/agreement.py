@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,16 +12,16 @@ from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 
-from agents.secrets import keep_out_of_logs
+from evaluation.commands import exit_status, parser_of
 from evaluation.judge.judge_options import judge_settings
 from evaluation.judge.judging import choose_judge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
 from evaluation.rules import RULES
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import Interval, session_interval
-from evaluation.studies.hand_labels import read_labels
 from evaluation.studies.judged_entries import (
     Saved,
     add_entry_options,
@@ -32,8 +31,7 @@ from evaluation.studies.judged_entries import (
     load_labels,
     with_labels,
 )
-from evaluation.studies.result_tables import ResultTable
-from evaluation.studies.study_page import write_page
+from evaluation.studies.result_tables import ResultTable, cut, publish
 
 _EXAMPLES = """examples:
   the rule, gpt-4o-mini with our words, and labels by hand:
@@ -54,6 +52,47 @@ _MOST_SHOWN = 20
 
 Verdicts = Mapping[Key, bool]
 """Whether an answer is right; a turn on which a rater says nothing is not in it."""
+
+
+_RIGHT = frozenset({"correct", "right", "1", "1.0", "true", "yes", "perfect", "acceptable", "0.5"})
+_WRONG = frozenset({"wrong", "incorrect", "hallucination", "0", "0.0", "-1", "-1.0", "false", "no"})
+_NEITHER = frozenset({"missing", "miss", ""})
+
+
+def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
+    """Labels by hand of these turns; those that say that the answer is missing are left out.
+
+    Raises:
+        EvaluationError: The file cannot be read, lacks a column, or has a label that is not known, or an interaction_id of two sessions.
+    """
+    try:
+        if path.suffix == ".jsonl":
+            table = pd.read_json(path, lines=True, dtype=False)
+        else:
+            table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError, pd.errors.ParserError) as error:
+        raise EvaluationError(f"{path} cannot be read: {error}") from error
+    rows = [{str(name): str(cell) for name, cell in row.items()} for row in table.to_dict("records")]
+    by_id: dict[str, list[Key]] = {}
+    for turn in turns:
+        by_id.setdefault(turn.interaction_id, []).append(turn.key)
+    found: dict[Key, bool] = {}
+    for number, row in enumerate(rows, 1):
+        if "interaction_id" not in row or "label" not in row:
+            raise EvaluationError(f"{path} needs the columns interaction_id and label")
+        label = row["label"].strip().lower()
+        if label not in _RIGHT | _WRONG | _NEITHER:
+            raise EvaluationError(f"{path}, label {number}: {row['label']!r} is neither correct nor wrong nor missing")
+        keys = [key for key in by_id.get(row["interaction_id"], []) if row.get("session_id", key[0]) == key[0]]
+        if len(keys) > 1:
+            raise EvaluationError(
+                f"{path}, label {number}: {row['interaction_id']} is a turn of several sessions; add session_id"
+            )
+        if keys and label not in _NEITHER:
+            found[keys[0]] = label in _RIGHT
+    if not found:
+        raise EvaluationError(f"{path} holds no label of these answers")
+    return found
 
 
 @dataclass(frozen=True)
@@ -99,28 +138,23 @@ def agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreem
 
 def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -> Interval | None:
     """Whole sessions are resampled; a sample in which both say the same of every turn counts as full agreement."""
-    sums: dict[str, list[float]] = {}
+    sums: dict[str, Any] = {}
     for (session, _), said, also in zip(keys, a, b, strict=True):
-        cell = sums.setdefault(session, [0.0] * 4)
-        for position, value in enumerate((1, said == also, said, also)):
-            cell[position] += value
+        sums[session] = sums.get(session, 0.0) + np.array([1, said == also, said, also])
     if len(sums) < 2:
         return None
 
     def kappa(turns: Any, agreed: Any, right: Any, also: Any) -> Any:
         by_chance = (right * also + (turns - right) * (turns - also)) / turns**2
-        return np.where(
-            by_chance == 1, 1.0, (agreed / turns - by_chance) / np.where(by_chance == 1, 1.0, 1 - by_chance)
-        )
+        constant = by_chance == 1
+        return np.where(constant, 1.0, (agreed / turns - by_chance) / np.where(constant, 1.0, 1 - by_chance))
 
     return session_interval(np.array(list(sums.values())), kappa)
 
 
 def decided(judged: Sequence[JudgedTurn]) -> dict[Key, bool]:
     """The verdicts that a judge made: misses and exact answers, on which no judge is asked, would only flatter it."""
-    return {
-        turn.turn.key: bool(turn.semantic) for turn in judged if turn.semantic is not None and not turn.judge_failed
-    }
+    return {turn.turn.key: turn.semantic for turn in judged if turn.semantic is not None and not turn.judge_failed}
 
 
 def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict[str, Verdicts]:
@@ -161,23 +195,11 @@ def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict
 def tables(
     saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], most: int | None = None
 ) -> list[ResultTable]:
-    """Agreement and confusion of each pair, and the answers on which raters differ.
-
-    Args:
-        most: Answers shown, cut to a line; None for all, in full.
-    """
+    """Agreement and confusion of each pair, and the answers on which raters differ: ``most`` of them, cut to a line; None: all, in full."""
     letters = dict(zip(found, ascii_uppercase, strict=False))
-    heads = (
-        "pair",
-        "turns",
-        "agree (%)",
-        "kappa [95%]",
-        "both right",
-        "both wrong",
-        "right by first",
-        "right by second",
-    )
-    rows = tuple(
+    heads = ["pair", "turns", "agree (%)", "kappa [95%]"]
+    heads += ["both right", "both wrong", "right by first", "right by second"]
+    rows = [
         (
             f"{letters[pair.one]}, {letters[pair.other]}",
             str(pair.turns),
@@ -186,89 +208,64 @@ def tables(
             *(str(pair.confusion[one][other]) for one, other in ((1, 1), (0, 0), (1, 0), (0, 1))),
         )
         for pair in pairs
-    )
+    ]
     notes = [
-        f"{letters[name]}: {name}, {len(said)} verdicts, {sum(said.values())} right" for name, said in found.items()
+        *(f"{letters[name]}: {name}, {len(said)} verdicts, {sum(said.values())} right" for name, said in found.items()),
+        "exact answers and misses, which no judge is asked about, are left out; right by first: by the first alone",
     ]
-    notes.append(
-        "exact answers and misses, which no judge is asked about, are left out; right by first: by the first alone"
-    )
-    made = [ResultTable("Agreement of judges (Cohen's kappa)", heads, heads, rows, tuple(notes))]
-    differing = [
-        turn for turn in saved.turns if len({said[turn.key] for said in found.values() if turn.key in said}) > 1
-    ]
+    made = [ResultTable("Agreement of judges (Cohen's kappa)", heads, rows, notes)]
+    differing = [turn for turn in saved.turns if {False, True} <= {said.get(turn.key) for said in found.values()}]
     if differing:
-        made.append(_differing_table(differing, found, list(letters.values()), most))
+        words = {None: "", True: "right", False: "wrong"}
+        longest = None if most is None else _LONGEST
+        rows = [
+            (
+                *(cut(text, longest) for text in (turn.query, turn.ground_truth, turn.agent_response)),
+                *(words[said.get(turn.key)] for said in found.values()),
+            )
+            for turn in differing[:most]
+        ]
+        more = [f"{len(differing) - len(rows)} more differ"] if len(differing) > len(rows) else []
+        heads = ["question", "truth", "answer", *letters.values()]
+        made.append(ResultTable("Answers on which they differ", heads, rows, more, words=True))
     return made
-
-
-def _differing_table(
-    differing: Sequence[AnsweredTurn], found: Mapping[str, Verdicts], letters: Sequence[str], most: int | None
-) -> ResultTable:
-    heads = ("question", "truth", "answer", *letters)
-    rows = tuple(
-        (
-            *(_cut(text, most) for text in (turn.query, turn.ground_truth, turn.agent_response)),
-            *(_word(said.get(turn.key)) for said in found.values()),
-        )
-        for turn in differing[:most]
-    )
-    more = (f"{len(differing) - most} more differ",) if most is not None and len(differing) > most else ()
-    return ResultTable("Answers on which they differ", heads, heads, rows, more, words=True)
 
 
 def _kappa(pair: Agreement) -> str:
     if pair.kappa is None:
         return "-"
-    return f"{pair.kappa:.2f}" + (
-        f" [{pair.interval[0]:.2f}, {pair.interval[1]:.2f}]" if pair.interval is not None else ""
-    )
+    return f"{pair.kappa:.2f}" + ("" if pair.interval is None else " [{:.2f}, {:.2f}]".format(*pair.interval))
 
 
-def _word(verdict: bool | None) -> str:
-    return "" if verdict is None else "right" if verdict else "wrong"
-
-
-def _cut(text: str, most: int | None) -> str:
-    return text if most is None or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def pairs_of(found: Mapping[str, Verdicts]) -> list[Agreement]:
+    """The agreement of each two raters that decided on the same turns."""
+    pairs = (agreement(one, other, found[one], found[other]) for one, other in combinations(found, 2))
+    return [pair for pair in pairs if pair is not None]
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options = _parser().parse_args(arguments)
-    keep_out_of_logs()
-    console = console or Console()
-    try:
-        saved = find_saved(options.answers)
-        found = ratings(saved, options, console)
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
-    pairs = [
-        pair
-        for one, other in combinations(found, 2)
-        if (pair := agreement(one, other, found[one], found[other])) is not None
-    ]
+    options, console = _parser().parse_args(arguments), console or Console()
+    return exit_status(lambda: _run(options, console), console)
+
+
+def _run(options: argparse.Namespace, console: Console) -> None:
+    saved = find_saved(options.answers)
+    found = ratings(saved, options, console)
+    pairs = pairs_of(found)
     for table in tables(saved, found, pairs, _MOST_SHOWN):
         table.show(console)
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}
-        (options.out / "agreement.json").write_text(
-            json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        write_page(options.out / "agreement.html", f"Agreement on {saved.label}", tables(saved, found, pairs))
-        console.print(f"written: {options.out / 'agreement.html'} and .json", markup=False, soft_wrap=True)
-    return 0
+        shown = tables(saved, found, pairs)
+        publish(options.out / "agreement", content, f"Agreement on {saved.label}", shown, console)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.agreement",
-        description="Let several judges judge the same answers, and say how far they agree with each other and with labels by hand.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    about = (
+        "Let several judges judge the same answers, and say how far they agree with each other and with labels by hand."
     )
+    parser = parser_of("evaluation.studies.agreement", about, _EXAMPLES)
     parser.add_argument("answers", metavar="FILE_OR_RUN", help="response.jsonl of any agent, or a run's folder")
     parser.add_argument(
         "--judges",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import logging
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,14 +13,13 @@ from typing import Any, get_args
 import numpy as np
 import tomlkit
 from rich.console import Console
-from rich.table import Table
 from tomlkit.exceptions import TOMLKitError
 
 from agents.linear_head import HeadError
 from agents.methods.gate import Gate
-from agents.secrets import keep_out_of_logs
-from evaluation.files.manifest import commit, read_manifest
-from evaluation.files.outputs import SCORES
+from evaluation.commands import exit_status, parser_of
+from evaluation.files.manifest import commit, read_manifest, write_json
+from evaluation.files.outputs import SCORES, read_about
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from evaluation.run.launching import PRESETS, ROOT, local_judge, settings_table
@@ -42,6 +39,7 @@ from evaluation.studies.gate_fit import (
     white_box_line,
 )
 from evaluation.studies.plots import plot_gate
+from evaluation.studies.result_tables import ResultTable
 
 FITTED_SPLIT = "validation"
 """The only split that anything is fitted on; public_test is for figures."""
@@ -87,21 +85,9 @@ class Material:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
-    options = _parser().parse_args(arguments)
-    keep_out_of_logs()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    console = Console()
-    try:
-        if options.measure:
-            _measure(options, console)
-        elif options.fit == "white_box":
-            _fit_white_box(options, console)
-        else:
-            _fit_gate(options, console)
-    except (EvaluationError, HeadError) as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
-    return 0
+    options, console = _parser().parse_args(arguments), Console()
+    run = _measure if options.measure else _fit_white_box if options.fit == "white_box" else _fit_gate
+    return exit_status(lambda: run(options, console), console, (EvaluationError, HeadError))
 
 
 def _fit_gate(options: argparse.Namespace, console: Console) -> None:
@@ -111,11 +97,10 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     if not names:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     right = turns.right
-    honest = held_out(turns, names, folds=options.folds, repeats=options.repeats, seed=options.seed)
-    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, options.seed, turns.of_glasses)
-    at_half, at_fitted, at_both = (
-        truthfulness(turns, points) for points in (honest.at_half, honest.at_fitted, honest.at_both)
-    )
+    honest = held_out(turns, names, folds=options.folds, repeats=options.repeats)
+    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses)
+    each = (honest.at_half, honest.at_fitted, honest.at_both)
+    at_half, at_fitted, at_both = (truthfulness(turns, points) for points in each)
     one = at_fitted.mean > at_half.mean
     gain = truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
     both = gain.low > 0  # a further parameter has to gain beyond chance
@@ -139,13 +124,9 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     weights = zip(gate.features, gate.coefficients[0], strict=True)
     for name, weight in sorted(weights, key=lambda item: -abs(item[1])):
         console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
-    summary = {
-        "threshold": threshold,
-        "fitted_threshold": fitted.threshold,
-        "fitted_of_each": fitted.of_each,
-        "gate": gate.model_dump(),
-    }
-    _write(options.to or options.runs[0], "calibration", material, rows, areas, honest.probability, summary, console)
+    fits = {"threshold": threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.of_each}
+    summary = {**fits, "gate": gate.model_dump()}
+    _write(options.runs[0] / "calibration", material, rows, areas, honest.probability, summary, console)
     if options.dry_run:
         return
     if max(at_half.mean, at_fitted.mean, at_both.mean) <= rows["every candidate is given"].mean:
@@ -162,22 +143,18 @@ def _measure(options: argparse.Namespace, console: Console) -> None:
     material = _material(options.measure, options, fitting=False)
     turns = material.turns
     gate = Gate.load(options.gate or PRESETS / "gates" / f"{options.preset}_{material.profile}.json")
-    said = decided_by(turns, gate.probability)
+    said, own = decided_by(turns, gate.probability), gate.threshold_egocentric
+    thresholds = f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
     rows = {
         "every candidate is given": truthfulness(turns, turns.earned(np.ones_like(turns.right))),
         f"gate, threshold {BREAK_EVEN}": truthfulness(turns, turns.earned(said >= BREAK_EVEN)),
-        f"gate, its threshold ({_thresholds(gate)})": truthfulness(turns, turns.earned(given_by(turns, gate))),
+        f"gate, its threshold ({thresholds})": truthfulness(turns, turns.earned(given_by(turns, gate))),
     }
     areas = {name: signal_auroc(turns, name) for name in usable(turns)}
     areas["gate"] = auroc(turns, said)
     _show(console, material, rows, areas)
-    where = options.to or options.measure[0]
-    _write(where, "gate_measured", material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
-
-
-def _thresholds(gate: Gate) -> str:
-    own = gate.threshold_egocentric
-    return f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
+    place = options.measure[0] / "gate_measured"
+    _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
 
 
 def _fit_white_box(options: argparse.Namespace, console: Console) -> None:
@@ -205,11 +182,9 @@ def _material(places: Sequence[Path], options: argparse.Namespace, *, fitting: b
                 f"{run} is of the split {_split(about)!r}: only {FITTED_SPLIT} is fitted on, or the figures of other splits are worth "
                 "nothing; --measure evaluates a fitted gate on this run"
             )
-    profiles = {str(about.get("profile")) for about in made}
+    profiles = sorted({str(about.get("profile")) for about in made})
     if len(profiles) != 1:
-        raise EvaluationError(
-            f"the runs were made with several profiles ({', '.join(sorted(profiles))}); one at a time"
-        )
+        raise EvaluationError(f"the runs were made with several profiles ({', '.join(profiles)}); one at a time")
     judges = [_judge_of(run, options) for run in runs]
     decisions = [
         decision
@@ -219,10 +194,8 @@ def _material(places: Sequence[Path], options: argparse.Namespace, *, fitting: b
     turns = Turns.of(decisions)
     if not turns.free.any():
         raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
-    splits = tuple(sorted({_split(about) for about in made}))
-    return Material(
-        turns, profiles.pop(), splits, tuple(map(str, runs)), tuple(sorted({judge.name for judge in judges}))
-    )
+    splits, names = {_split(about) for about in made}, {judge.name for judge in judges}
+    return Material(turns, profiles[0], tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)))
 
 
 def _split(about: Mapping[str, Any]) -> str:
@@ -243,15 +216,9 @@ def _given_now(turns: Turns, preset: str, profile: str) -> BoolArray:
 
 def _judge_of(run: Path, options: argparse.Namespace) -> Judge:
     """The judge of the run, unless another is named."""
-    model = options.eval_model
-    if model is None:
-        try:
-            said = json.loads((run / SCORES).read_text(encoding="utf-8"))["about"]["judge"]
-        except (OSError, ValueError, KeyError) as error:
-            raise EvaluationError(
-                f"{run / SCORES} does not say who judged; name the judge with --eval-model"
-            ) from error
-        model = str(said).partition(" (")[0]
+    model = options.eval_model or str(read_about(run).get("judge", "")).partition(" (")[0]
+    if not model:
+        raise EvaluationError(f"{run / SCORES} does not say who judged; name the judge with --eval-model")
     return choose_judge(model, cache=options.cache, local=local_judge)
 
 
@@ -270,36 +237,26 @@ def _accept_forms(run: Path, options: argparse.Namespace) -> dict[str, list[str]
 
 
 def _show(
-    console: Console,
-    material: Material,
-    rows: Mapping[str, Truthfulness],
-    areas: Mapping[str, tuple[float, int]],
+    console: Console, material: Material, rows: Mapping[str, Truthfulness], areas: Mapping[str, tuple[float, int]]
 ) -> None:
     about = material.about
-    console.print(
+    said = (
         f"{about['turns']} turns of {about['sessions']} sessions ({about['split']}), {about['candidates']} candidates that no rule "
-        f"forbids, {about['right']} of them right; judge {about['judge']}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        f"forbids, {about['right']} of them right; judge {about['judge']}"
     )
-    table = Table("policy", title="Truthfulness", title_justify="left")
-    for column in ("truthfulness", "95% interval"):
-        table.add_column(column, justify="right")
-    for name, found in rows.items():
-        table.add_row(name, f"{100 * found.mean:.1f}%", f"{100 * found.low:.1f} .. {100 * found.high:.1f}")
-    console.print(table)
-    table = Table("signal", title="Right against wrong candidates", title_justify="left")
-    for column in ("AUROC", "candidates"):
-        table.add_column(column, justify="right")
-    for name, (area, known) in sorted(areas.items(), key=lambda item: -np.nan_to_num(item[1][0])):
-        table.add_row(name, "-" if np.isnan(area) else f"{area:.3f}", str(known))
-    console.print(table)
+    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    cells = [
+        (name, f"{100 * found.mean:.1f}%", f"{100 * found.low:.1f} .. {100 * found.high:.1f}")
+        for name, found in rows.items()
+    ]
+    ResultTable("Truthfulness", ("policy", "truthfulness", "95% interval"), cells).show(console)
+    ordered = sorted(areas.items(), key=lambda item: -np.nan_to_num(item[1][0]))
+    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(known)) for name, (area, known) in ordered]
+    ResultTable("Right against wrong candidates", ("signal", "AUROC", "candidates"), cells).show(console)
 
 
 def _write(
-    where: Path,
-    name: str,
+    place: Path,
     material: Material,
     rows: Mapping[str, Truthfulness],
     areas: Mapping[str, tuple[float, int]],
@@ -307,18 +264,12 @@ def _write(
     more: Mapping[str, Any],
     console: Console,
 ) -> None:
-    where.mkdir(parents=True, exist_ok=True)
-    summary = {
-        **material.about,
-        "truthfulness": {policy: asdict(found) for policy, found in rows.items()},
-        "auroc": {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()},
-        **more,
-    }
-    (where / f"{name}.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    plot_gate(
-        where / f"{name}.png", probability, material.turns.right, {signal: area for signal, (area, _) in areas.items()}
-    )
-    console.print(f"written: {where / name}.json, {where / name}.png", markup=False, soft_wrap=True)
+    known = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
+    earned = {policy: asdict(found) for policy, found in rows.items()}
+    write_json(place.with_suffix(".json"), {**material.about, "truthfulness": earned, "auroc": known, **more})
+    drawn = {signal: area for signal, area in known.items() if area is not None}
+    plot_gate(place.with_suffix(".png"), probability, material.turns.right, drawn)
+    console.print(f"written: {place}.json, {place}.png", markup=False, soft_wrap=True)
 
 
 def _into_preset(
@@ -332,12 +283,7 @@ def _into_preset(
 
 
 def with_values(path: Path, profile: str, values: Mapping[str, float | str], comment: str) -> str:
-    """The text of a preset with some settings replaced in the overlay of a profile, where what was fitted under it belongs.
-
-    Args:
-        path: The preset.
-        values: Dotted settings, such as ``finalise.gate``.
-        comment: Put behind each new value.
+    """The text of a preset with dotted settings (``values``) replaced in the overlay of a profile, and a comment behind each.
 
     Raises:
         EvaluationError: The file is missing or no TOML, or a name stands for something else in it.
@@ -352,7 +298,9 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
         *folders, last = "profiles", profile, *key.split(".")
         table: Any = document
         for name in folders:
-            table = _inner(table, name, path, last=name == folders[-1])
+            table = table.setdefault(name, tomlkit.table(is_super_table=name != folders[-1]))
+            if not isinstance(table, Mapping):
+                raise EvaluationError(f"{path}: {name} is no table")
         item = tomlkit.item(value)
         item.comment(comment)
         table[last] = item
@@ -361,43 +309,26 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
     return text
 
 
-def _inner(table: Any, name: str, path: Path, *, last: bool) -> Any:
-    if name not in table:
-        table[name] = tomlkit.table(is_super_table=not last)
-    if not isinstance(table[name], Mapping):
-        raise EvaluationError(f"{path}: {name} is no table")
-    return table[name]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.calibrate",
-        description="Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset.",
-        epilog=_HOW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--runs", type=Path, nargs="+", metavar="DIR", help=f"judged runs of {FITTED_SPLIT} to fit on")
-    what.add_argument(
-        "--measure", type=Path, nargs="+", metavar="DIR", help="judged runs of any split to measure a fitted gate on"
-    )
-    parser.add_argument("--preset", required=True, metavar="NAME", help="preset the runs were made with")
-    parser.add_argument("--fit", choices=("gate", "white_box"), default="gate", help="what is fitted: the gate (default), or the line "
-                        "of QA-Dragon's white-box verifier")  # fmt: skip
-    parser.add_argument(
-        "--gate", type=Path, metavar="FILE", help="with --measure: the gate (default: presets/gates/NAME_PROFILE.json)"
-    )
-    parser.add_argument("--folds", type=int, default=5, help="parts of the cross-validation (default: 5)")
-    parser.add_argument("--repeats", type=int, default=5, help="divisions into parts that are averaged (default: 5)")
-    parser.add_argument("--seed", type=int, default=0, help="of the divisions (default: 0)")
-    parser.add_argument("--to", type=Path, metavar="DIR", help="folder for summary and plot (default: the first run's)")
-    parser.add_argument("--dry-run", action="store_true", help="write neither gate nor preset")
-    held = parser.add_argument_group("candidates that were held back")
-    held.add_argument(
-        "--dataset", type=Path, metavar="PATH", help="local data set, for the accept forms of the rule judge"
-    )
-    held.add_argument("--eval-model", metavar="MODEL", help="who judges them (default: who judged the run)")
-    held.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of judgements")
+    about = "Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset."
+    parser = parser_of("evaluation.studies.calibrate", about, _HOW)
+    # fmt: off
+    add = parser.add_mutually_exclusive_group(required=True).add_argument
+    add("--runs", type=Path, nargs="+", metavar="DIR", help=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot")
+    add("--measure", type=Path, nargs="+", metavar="DIR", help="judged runs of any split to measure a fitted gate on")
+    add = parser.add_argument
+    add("--preset", required=True, metavar="NAME", help="preset the runs were made with")
+    add("--fit", choices=("gate", "white_box"), default="gate",
+        help="what is fitted: the gate (default), or the line of QA-Dragon's white-box verifier")
+    add("--gate", type=Path, metavar="FILE", help="with --measure: the gate (default: presets/gates/NAME_PROFILE.json)")
+    add("--folds", type=int, default=5, help="parts of the cross-validation (default: 5)")
+    add("--repeats", type=int, default=5, help="divisions into parts that are averaged (default: 5)")
+    add("--dry-run", action="store_true", help="write neither gate nor preset")
+    add = parser.add_argument_group("candidates that were held back").add_argument
+    add("--dataset", type=Path, metavar="PATH", help="local data set, for the accept forms of the rule judge")
+    add("--eval-model", metavar="MODEL", help="who judges them (default: who judged the run)")
+    add("--cache", type=Path, default=Path(".cache"), help="folder of judgements")
+    # fmt: on
     return parser
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from evaluation.run.launching import presets, settings_table
+from evaluation.commands import parser_of
+from evaluation.run.launching import preset_names, settings_table
 from evaluation.scores.scoring import SPLITS, Split
-from evaluation.studies.figures import Figures, Result, Results, figures_of
-from evaluation.studies.result_tables import Column, ResultTable, build_table, time_columns, with_interval
+from evaluation.studies.figures import Result, Results, figures_of
+from evaluation.studies.result_tables import Column, ResultTable, build_table, figure_column, time_columns
 from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import Variant, parse_variant
 
@@ -29,7 +30,7 @@ def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
     Raises:
         EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
     """
-    chosen = presets() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
+    chosen = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
     variants = [*(Variant(name, name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
     for variant in variants:
         settings_table(variant.preset, profile)  # a slip in a name is told before anything is run
@@ -43,31 +44,22 @@ def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
         found = results.of_task(task)
         columns = rate_columns()
         if task == "multi-turn":
-            name = "mean_multi_turn_conversation_score"
-            columns.append(Column("Conversation (%)", "dialog", _rate(name, lambda figures: figures.conversation)))
+            columns.append(figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
         if found:
             title = f"{task}, {found[0].figures.turns} turns [95% bootstrap intervals over sessions]"
             made.append(build_table(title, "Preset", [*columns, *time_columns(found)], found))
-            made += [
-                table
-                for split in SPLITS
-                if (table := split_table(f"{task}, {split.key.replace('_', ' ')}", split, found))
-            ]
+            parts = (split_table(f"{task}, {split.key.replace('_', ' ')}", split, found) for split in SPLITS)
+            made += [table for table in parts if table is not None]
     return made
 
 
 def split_table(title: str, split: Split, results: Sequence[Result]) -> ResultTable | None:
     """The results in both groups of a split, below each other; None where no data set says which turn belongs to which."""
-    parts = [
-        replace(
-            result,
-            variant=replace(result.variant, label=f"{result.variant.label}, {name}"),
-            figures=figures_of(turns),
-            turns=turns,
-        )
-        for result in results
-        for name, turns in split.groups(result.turns).items()
-    ]
+    parts = []
+    for result in results:
+        for name, turns in split.groups(result.turns).items():
+            variant = replace(result.variant, label=f"{result.variant.label}, {name}")
+            parts.append(replace(result, variant=variant, figures=figures_of(turns), turns=turns))
     if not parts:
         return None
     columns = [*rate_columns(), Column("Turns", "turns", lambda result: str(result.figures.turns))]
@@ -77,15 +69,11 @@ def split_table(title: str, split: Split, results: Sequence[Result]) -> ResultTa
 def rate_columns() -> list[Column]:
     """The four rates of CRUISE's table 1."""
     return [
-        Column("Accuracy (%)", "accuracy", _rate("accuracy", lambda figures: figures.accuracy)),
-        Column("Missing (%)", "missing", _rate("missing", lambda figures: figures.missing)),
-        Column("Hallucination (%)", "halluc.", _rate("hallucination_rate", lambda figures: figures.hallucination)),
-        Column("Truthfulness (%)", "truthfulness", _rate("truthfulness_score", lambda figures: figures.truthfulness)),
+        figure_column("Accuracy (%)", "accuracy", "accuracy", intervals=True),
+        figure_column("Missing (%)", "missing", "missing", intervals=True),
+        figure_column("Hallucination (%)", "halluc.", "hallucination", intervals=True),
+        figure_column("Truthfulness (%)", "truthfulness", "truthfulness", intervals=True),
     ]
-
-
-def _rate(name: str, value: Callable[[Figures], float]) -> Callable[[Result], str]:
-    return lambda result: with_interval(value(result.figures), result.figures.intervals.get(name))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,21 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.compare",
-        description="Run several presets and put their scores beside each other.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "Run several presets and put their scores beside each other."
+    parser = parser_of("evaluation.studies.compare", about, _EXAMPLES)
     which = parser.add_argument_group("what is compared")
     which.add_argument("--presets", default="all", metavar="A,B,C", help="presets, or all (default)")
-    which.add_argument(
-        "--also",
-        action="append",
-        default=[],
-        metavar="LABEL=PRESET,-STAGE,KEY=VALUE",
-        help="a preset without some stages or with other settings, under a label of its own; may be repeated",
-    )
+    which.add_argument("--also", action="append", default=[], metavar="LABEL=PRESET,-STAGE,KEY=VALUE", help="a preset without "
+                       "some stages or with other settings, under a label of its own; may be repeated")  # fmt: skip
     add_options(parser)
     return parser
 

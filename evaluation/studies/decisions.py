@@ -15,7 +15,7 @@ from evaluation.files.outputs import ALL_TURNS, read_turn_table
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, FinalView, match_traces, read_traces
 from evaluation.judge.judging import Judge, judge_turns
-from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.records import EvaluationError, JudgedTurn, Key
 from evaluation.scores.scoring import is_miss, truthfulness_points
 
 FloatArray = npt.NDArray[np.float64]
@@ -33,7 +33,6 @@ class Decision:
         points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer. Where the truth is
             "I don't know" any answer is wrong.
         free: Whether the gate decides; not where there is no candidate or a rule forbids it.
-        given: Whether the run gave the answer.
         signals: What was known of the candidate, by the names of ``agents.methods.gate.GateSignals``.
         direct: Answered without evidence, so that the white-box line does not apply.
         egocentric: About a photo of smart glasses, as the agent tells them.
@@ -42,7 +41,6 @@ class Decision:
     session: str
     points: float
     free: bool
-    given: bool
     signals: Mapping[str, float]
     direct: bool
     egocentric: bool = False
@@ -50,16 +48,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Turns:
-    """Decisions as columns of one length.
-
-    Attributes:
-        session: Number of the session; turns of one are not independent.
-        points: What answering would bring, -1, 0 or 1.
-        free: Whether the gate decides.
-        direct: Answered without evidence.
-        egocentric: About a photo of smart glasses.
-        signals: Values by name, NaN where nothing is known.
-    """
+    """Decisions as columns of one length; ``session`` is its number, ``signals`` are NaN where nothing is known."""
 
     session: npt.NDArray[np.int64]
     points: FloatArray
@@ -72,17 +61,13 @@ class Turns:
     def of(cls, decisions: Sequence[Decision]) -> Turns:
         """The columns of a list of decisions."""
         _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
-        return cls(
-            session.astype(np.int64),
-            np.array([turn.points for turn in decisions], dtype=np.float64),
-            np.array([turn.free for turn in decisions], dtype=np.bool_),
-            np.array([turn.direct for turn in decisions], dtype=np.bool_),
-            np.array([turn.egocentric for turn in decisions], dtype=np.bool_),
-            {
-                name: np.array([turn.signals.get(name, np.nan) for turn in decisions], dtype=np.float64)
-                for name in SIGNALS
-            },
+        free, direct, egocentric = (
+            np.array([getattr(turn, name) for turn in decisions], dtype=np.bool_)
+            for name in ("free", "direct", "egocentric")
         )
+        points = np.array([turn.points for turn in decisions], dtype=np.float64)
+        known = {name: np.array([turn.signals.get(name, np.nan) for turn in decisions], float) for name in SIGNALS}
+        return cls(session.astype(np.int64), points, free, direct, egocentric, known)
 
     @property
     def right(self) -> BoolArray:
@@ -118,28 +103,18 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     """
     found: list[Path] = []
     for place in places:
-        inside = (
-            [place] if (place / ALL_TURNS).is_file() else sorted(path.parent for path in place.glob(f"*/{ALL_TURNS}"))
-        )
+        inside = sorted(path.parent for path in [*place.glob(ALL_TURNS)] or place.glob(f"*/{ALL_TURNS}"))
         if not inside:
             raise EvaluationError(f"{place} holds no judged run ({ALL_TURNS})")
         found += inside
     return found
 
 
-def read_decisions(
-    run: Path,
-    judge: Judge,
-    accept: Mapping[str, Sequence[str]] | None = None,
-) -> list[Decision]:
+def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] | None = None) -> list[Decision]:
     """The decisions of the run in a folder.
 
-    A candidate that was given has been judged already; one that was held back by the gate is judged now. Turns that the
-    deadline cut short are left out: they say nothing of the method.
-
-    Args:
-        judge: The judge of the run, for candidates that were held back.
-        accept: Short right answers by interaction_id, for the rule judge.
+    A candidate that was given has been judged already; one that was held back by the gate is judged now, by the judge of the run with its
+    accept forms. Turns that the deadline cut short are left out: they say nothing of the method.
 
     Raises:
         EvaluationError: The folder holds no judged run, or its traces hold no candidates.
@@ -151,12 +126,8 @@ def read_decisions(
     seen = [(judged, trace.final) for judged, trace in traced if trace.final is not None and not trace.cut_short]
     cut_short = sum(trace.cut_short for _, trace in traced)
     if cut_short:
-        log.warning(
-            "%s: %d turns are left out, because the time was up before all stages had run; on a slow or busy machine run with "
-            "--set limits.seconds_per_turn=60",
-            run,
-            cut_short,
-        )
+        why = "because the time was up before all stages had run; on a slow or busy machine run with"
+        log.warning("%s: %d turns are left out, %s --set limits.seconds_per_turn=60", run, cut_short, why)
     if not seen:
         raise EvaluationError(
             f"{run / TRACE} holds no candidate answers with their signals; make the run again with this version"
@@ -164,7 +135,7 @@ def read_decisions(
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
         for judged, final in seen
-        if _is_free(final) and not _is_given(judged)
+        if judged.miss and _is_free(final)
     ]
     later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept)}
     return [_decision(judged, final, later) for judged, final in seen]
@@ -174,14 +145,10 @@ def _is_free(final: FinalView) -> bool:
     return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate)
 
 
-def _is_given(judged: JudgedTurn) -> bool:
-    return not judged.miss
-
-
-def _decision(judged: JudgedTurn, final: FinalView, later: Mapping[tuple[str, str], JudgedTurn]) -> Decision:
-    free, given = _is_free(final), _is_given(judged)
-    verdict = judged if given else later.get(judged.turn.key)
+def _decision(judged: JudgedTurn, final: FinalView, later: Mapping[Key, JudgedTurn]) -> Decision:
+    free = _is_free(final)
+    verdict = later.get(judged.turn.key) if judged.miss else judged
     points = truthfulness_points(verdict) if free and verdict is not None else 0.0
     if free and is_miss(judged.turn.ground_truth):
         points = -1.0  # whatever the judge made of it
-    return Decision(judged.turn.session_id, points, free, given, final.signals, final.direct, final.egocentric)
+    return Decision(judged.turn.session_id, points, free, final.signals, final.direct, final.egocentric)

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from evaluation.files.outputs import SCORES, read_turn_table
+from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
-from evaluation.files.traces import TRACE, match_traces, to_view, trace_records
+from evaluation.files.traces import TRACE, TraceView, match_traces, read_traces
+from evaluation.judge.plain_text import content, plain, tokens
 from evaluation.records import AnsweredTurn, JudgedTurn, Key, RunLogLine
 from evaluation.rules import OURS, RULES
-from evaluation.scores.overlap import mean_overlap
-from evaluation.scores.scoring import bootstrap_intervals, counted, score
+from evaluation.scores.scoring import Interval, bootstrap_intervals, counted, score
 from evaluation.studies.variants import Variant
 
-Interval = tuple[float, float]
+
+def overlap(answer: str, ground_truth: str) -> float:
+    """Share of the ground truth's content words that stand in the answer, 0 to 1.
+
+    QA-Dragon (section 4.1) calls it "rule-based Overlap matching" of entities and gives no formula; this is its plain
+    reading as a recall of words: both texts are normalised (case, accents, number words, plurals), stopwords are left
+    out, each word counts once. It says nothing of the answer's other words, so a long answer has it easier. A ground
+    truth of stopwords alone ("It is.") is compared by all of its words.
+    """
+    wanted = set(content(plain(ground_truth)))
+    said = plain(answer)
+    if not wanted:
+        wanted = set(tokens(plain(ground_truth)))
+        return len(wanted & set(tokens(said))) / len(wanted) if wanted else 0.0
+    return len(wanted & set(content(said))) / len(wanted)
+
+
+def mean_overlap(turns: Iterable[AnsweredTurn]) -> float:
+    """Mean overlap of the turns' answers; 0 where there is none."""
+    shares = [overlap(turn.agent_response, turn.ground_truth) for turn in turns]
+    return fmean(shares) if shares else 0.0
 
 
 @dataclass(frozen=True)
@@ -76,10 +96,14 @@ class Results:
         return [result for result in self.made if result.task == task]
 
 
-def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None, cut_short: int = 0) -> Figures:
-    """The figures of judged turns; what answering cost comes from outside."""
-    scores = score(turns)
-    return Figures(
+def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Figures:
+    """The figures of judged turns, with what answering cost where one of the folders has a run log of them."""
+    answered = [judged.turn for judged in turns]
+    costs: dict[Key, RunLogLine] = {}
+    for folder in folders:
+        costs |= read_run_log(folder)
+    times, scores = latency(costs_of(answered, costs)), score(turns)
+    figures = Figures(
         turns=scores.total,
         accuracy=scores.accuracy,
         overlap=mean_overlap(judged.turn for judged in turns),
@@ -87,9 +111,18 @@ def figures_of(turns: Sequence[JudgedTurn], seconds: float | None = None, cut_sh
         hallucination=scores.hallucination_rate,
         truthfulness=scores.truthfulness_score,
         conversation=scores.mean_multi_turn_conversation_score,
-        seconds=seconds,
-        cut_short=cut_short,
+        cut_short=sum(trace.cut_short for trace in traces_of(answered, folders).values()),
         intervals=bootstrap_intervals(turns),
+    )
+    if times is None:
+        return figures
+    return replace(
+        figures,
+        seconds=times.uncached_mean_turn,
+        timed_turns=times.uncached_turns,
+        seconds_cached=times.mean_turn if times.reply_hits else None,
+        reply_hits=times.reply_hits,
+        reply_misses=times.reply_misses,
     )
 
 
@@ -100,46 +133,14 @@ def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
         EvaluationError: The folder holds no judged run.
     """
     turns = counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
-    return run_figures(turns, [run]), turns
+    return figures_of(turns, [run]), turns
 
 
-def run_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path]) -> Figures:
-    """The figures of judged turns, with what answering cost where one of the folders has a run log of them."""
-    answered = [judged.turn for judged in turns]
-    costs: dict[Key, RunLogLine] = {}
-    for folder in folders:
-        costs |= read_run_log(folder)
-    times = latency(costs_of(answered, costs))
-    cut_short = sum(to_view(record).cut_short for record in trace_records_of(answered, folders).values())
-    figures = figures_of(turns, times.uncached_mean_turn if times is not None else None, cut_short)
-    if times is None:
-        return figures
-    return replace(
-        figures,
-        timed_turns=times.uncached_turns,
-        seconds_cached=times.mean_turn if times.reply_hits else None,
-        reply_hits=times.reply_hits,
-        reply_misses=times.reply_misses,
-    )
-
-
-def trace_records_of(turns: Sequence[AnsweredTurn], folders: Sequence[Path]) -> dict[Key, Mapping[str, Any]]:
-    """The trace of each turn that has one in a folder, as its line holds it."""
-    found: dict[Key, Mapping[str, Any]] = {}
+def traces_of(turns: Sequence[AnsweredTurn], folders: Sequence[Path]) -> dict[Key, TraceView]:
+    """The trace of each turn that has one in a folder."""
+    found: dict[Key, TraceView] = {}
     for folder in folders:
         log = read_run_log(folder)
         here = [turn for turn in turns if turn.key in log] if len(folders) > 1 else turns
-        records = trace_records(folder / TRACE)
-        views = [to_view(record) for record in records]
-        by_view = {id(view): record for view, record in zip(views, records, strict=True)}
-        found |= {key: by_view[id(view)] for key, view in match_traces(here, views, log).items()}
+        found |= match_traces(here, read_traces(folder / TRACE), log)
     return found
-
-
-def read_about(run: Path) -> dict[str, Any]:
-    """What the run in a folder was made and judged with; empty where that is not known."""
-    try:
-        about = json.loads((run / SCORES).read_text(encoding="utf-8"))["about"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return about if isinstance(about, dict) else {}

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from agents.secrets import keep_out_of_logs
+from evaluation.commands import exit_status, parser_of
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
-from evaluation.studies.figures import trace_records_of
+from evaluation.studies.figures import traces_of
 from evaluation.studies.judged_entries import Entry, add_entry_options, read_entries
 from evaluation.studies.paired_tests import compare_runs, shared_turns
-from evaluation.studies.result_tables import ResultTable, with_interval
-from evaluation.studies.study_page import write_page
-from evaluation.studies.trace_differences import Difference, first_difference
+from evaluation.studies.result_tables import ResultTable, cut, publish, with_interval
 
 VERDICTS = ("right", "missing", "wrong", "unjudged")
 _NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
 _LONGEST = 80
 """Characters of a question or an answer on the terminal; the files hold all."""
+
+_NOT_COMPARED = frozenset({"stage", "seconds"})
+_WHETHER = frozenset({"skipped", "reduced"})
+"""Notes that quote how much time was left: only whether they are there is compared."""
+
+_DIGITS = 3
+"""Decimals of scores that are compared: the last bits depend on what else was in the batch."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first stage in which two traces differ ("(answer)" where all stages noted the same), and the notes that differ there."""
+
+    stage: str
+    what: str
 
 
 @dataclass(frozen=True)
@@ -48,44 +60,69 @@ def verdict(judged: JudgedTurn) -> str:
     return "unjudged" if judged.judge_failed else _NAMES[judged.verdict]
 
 
-def find_flips(one: Entry, other: Entry) -> list[Flip]:
-    """The turns of both whose verdicts differ; the losses first.
+def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference:
+    """The first stage of both lines of trace.jsonl with other notes; else the first that one trace alone has.
 
-    Raises:
-        EvaluationError: No turn is in both.
+    Runs of different presets have different stages in every turn, which says little of one turn: what both have is
+    compared first, in the order of the first trace. A stage that was skipped counts as one that noted nothing.
     """
+    before, after = _stages(one), _stages(other)
+    for name, notes in before.items():
+        if name in after and notes != after[name]:
+            changed = sorted(key for key in {*notes, *after[name]} if notes.get(key) != after[name].get(key))
+            return Difference(name, ", ".join(changed))
+    for there, here, which in ((before, after, "first"), (after, before, "second")):
+        for name, notes in there.items():
+            if name not in here and not notes.get("skipped"):
+                return Difference(name, f"in the {which} run alone")
+    return Difference("(answer)", "all stages noted the same")
+
+
+def _stages(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    stages = record.get("stages")
+    if not isinstance(stages, list):
+        return {}
+    return {str(stage["stage"]): _notes(stage) for stage in stages if isinstance(stage, dict) and "stage" in stage}
+
+
+def _notes(stage: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: bool(value) if name in _WHETHER else _rounded(value)
+        for name, value in stage.items()
+        if name not in _NOT_COMPARED and value not in (None, [], "", {})
+    }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, Mapping):
+        return {str(name): _rounded(inner) for name, inner in value.items()}
+    return [_rounded(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def find_flips(one: Entry, other: Entry) -> list[Flip]:
+    """The turns of both whose verdicts differ; the losses first. Raises EvaluationError where no turn is in both."""
     pairs = shared_turns(one.turns, other.turns)
     if not pairs:
         raise EvaluationError(f"{one.label} and {other.label} have no turn in common")
-    changed = [(before, after) for before, after in pairs if verdict(before) != verdict(after)]
-    before_traces = trace_records_of([judged.turn for judged in one.turns], one.folders)
-    after_traces = trace_records_of([judged.turn for judged in other.turns], other.folders)
-    found = [
-        Flip(
-            before,
-            after,
-            first_difference(before_traces[key], after_traces[key])
-            if (key := before.turn.key) in before_traces and key in after_traces
-            else None,
-        )
-        for before, after in changed
-    ]
+    first, second = (traces_of([judged.turn for judged in entry.turns], entry.folders) for entry in (one, other))
+    found = []
+    for before, after in pairs:
+        if verdict(before) != verdict(after):
+            key = before.turn.key
+            traces = (first[key].record, second[key].record) if key in first and key in second else None
+            found.append(Flip(before, after, first_difference(*traces) if traces is not None else None))
     return sorted(found, key=lambda flip: flip.points)
 
 
 def tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int | None = None) -> list[ResultTable]:
-    """The matrix of verdicts, the flips by the stage in which traces first differ, and every flip.
-
-    Args:
-        longest: Characters of a question or an answer; None for all.
-    """
+    """The matrix of verdicts, the flips by the stage in which traces first differ, and every flip; texts cut to ``longest`` characters."""
     pairs = shared_turns(one.turns, other.turns)
     counts = Counter((verdict(before), verdict(after)) for before, after in pairs)
     shown = [name for name in VERDICTS if any(name in pair for pair in counts)]
     heads = (f"{one.label} \\ {other.label}", *shown, "together")
-    rows = [
-        (name, *(str(counts[name, to]) for to in shown), str(sum(counts[name, to] for to in shown))) for name in shown
-    ]
+    rows = [(name, *map(str, row := [counts[name, to] for to in shown]), str(sum(row))) for name in shown]
     paired = compare_runs([before for before, _ in pairs], [after for _, after in pairs])
     p = "" if paired.p is None else f", p {paired.p:.3f} (paired permutation test over sessions)"
     notes = [
@@ -93,7 +130,7 @@ def tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int | None 
     ]
     alone = [f"{entry.label} {extra}" for entry in (one, other) if (extra := len(entry.turns) - len(pairs))]
     notes += [f"turns of one run alone are left out: {', '.join(alone)}"] * bool(alone)
-    made = [ResultTable("Verdicts", heads, heads, tuple(rows), tuple(notes))]
+    made = [ResultTable("Verdicts", heads, rows, notes)]
     if flips:
         made += [_by_stage(flips), _every_flip(flips, longest)]
     return made
@@ -102,40 +139,26 @@ def tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int | None 
 def _by_stage(flips: Sequence[Flip]) -> ResultTable:
     points: dict[str, list[float]] = {}
     for flip in flips:
-        points.setdefault(flip.difference.stage if flip.difference is not None else "(no trace)", []).append(
-            flip.points
-        )
+        stage = flip.difference.stage if flip.difference is not None else "(no trace)"
+        points.setdefault(stage, []).append(flip.points)
     heads = ("first difference", "flips", "better", "worse", "points")
     rows = [
         (name, str(len(all_)), str(sum(n > 0 for n in all_)), str(sum(n < 0 for n in all_)), f"{sum(all_):+g}")
         for name, all_ in sorted(points.items(), key=lambda item: -len(item[1]))
     ]
-    return ResultTable("Flips by the stage in which the traces first differ", heads, heads, tuple(rows))
+    return ResultTable("Flips by the stage in which the traces first differ", heads, rows)
 
 
 def _every_flip(flips: Sequence[Flip], longest: int | None) -> ResultTable:
     heads = ("flip", "question", "truth", "before", "after", "first difference")
-    rows = tuple(
-        (
-            f"{verdict(flip.before)} → {verdict(flip.after)}",
-            *(
-                _short(text, longest)
-                for text in (
-                    flip.before.turn.query,
-                    flip.before.turn.ground_truth,
-                    flip.before.turn.agent_response,
-                    flip.after.turn.agent_response,
-                )
-            ),
-            "" if flip.difference is None else f"{flip.difference.stage}: {flip.difference.what}",
-        )
-        for flip in flips
-    )
-    return ResultTable("Every flip, losses first", heads, heads, rows, words=True)
-
-
-def _short(text: str, longest: int | None) -> str:
-    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+    rows = []
+    for flip in flips:
+        turn = flip.before.turn
+        texts = (turn.query, turn.ground_truth, turn.agent_response, flip.after.turn.agent_response)
+        where = "" if flip.difference is None else f"{flip.difference.stage}: {flip.difference.what}"
+        changed = f"{verdict(flip.before)} → {verdict(flip.after)}"
+        rows.append((changed, *(cut(text, longest) for text in texts), where))
+    return ResultTable("Every flip, losses first", heads, rows, words=True)
 
 
 def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> dict[str, Any]:
@@ -165,34 +188,28 @@ def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> d
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options = _parser().parse_args(arguments)
-    keep_out_of_logs()
-    console = console or Console()
-    try:
-        entries = read_entries([options.before, options.after], options, console)
-        one, other = entries.entries
-        flips = find_flips(one, other)
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+    options, console = _parser().parse_args(arguments), console or Console()
+    return exit_status(lambda: _run(options, console), console)
+
+
+def _run(options: argparse.Namespace, console: Console) -> None:
+    entries = read_entries([options.before, options.after], options, console)
+    one, other = entries.entries
+    flips = find_flips(one, other)
     for table in tables(one, other, flips, _LONGEST):
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(content(one, other, flips, entries.verdicts), indent=2, ensure_ascii=False) + "\n"
-        (options.out / "flips.json").write_text(text, encoding="utf-8")
         title = f"{one.label} → {other.label} (verdicts: {entries.verdicts})"
-        write_page(options.out / "flips.html", title, tables(one, other, flips))
-        console.print(f"written: {options.out / 'flips.html'} and .json", markup=False, soft_wrap=True)
-    return 0
+        made = content(one, other, flips, entries.verdicts)
+        publish(options.out / "flips", made, title, tables(one, other, flips), console)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.flips",
-        description="Which verdicts changed between two runs over the same questions, and in which stage their traces first differ.",
+    about = (
+        "Which verdicts changed between two runs over the same questions, and in which stage their traces first differ."
     )
+    parser = parser_of("evaluation.studies.flips", about)
     parser.add_argument("before", metavar="RUN_A", help="a run's folder, or a file of answers; LABEL=PATH names it")
     parser.add_argument("after", metavar="RUN_B", help="the other")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for flips.html and flips.json")

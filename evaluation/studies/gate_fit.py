@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from agents.linear_head import rows_of
 from agents.methods.gate import DOUBTS, SIGNALS, Gate
 from evaluation.records import EvaluationError
-from evaluation.scores.scoring import RESAMPLES, session_interval
+from evaluation.scores.scoring import session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -60,29 +60,24 @@ class HeldOut:
     at_both: FloatArray
 
 
-def truthfulness(turns: Turns, points: FloatArray, *, resamples: int = RESAMPLES, seed: int = 0) -> Truthfulness:
+def truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
     """Mean of the points of every turn; whole sessions are resampled for the interval."""
     sizes = np.bincount(turns.session).astype(np.float64)
     sums = np.column_stack([np.bincount(turns.session, weights=points), sizes])
-    low, high = session_interval(sums, lambda total, size: total / size, resamples, seed)
+    low, high = session_interval(sums, lambda total, size: total / size)
     return Truthfulness(float(points.mean()), low, high)
 
 
 def usable(turns: Turns) -> list[str]:
     """The signals that tell candidates of this run apart at all."""
-    return [
-        name for name, values in turns.signals.items() if len(np.unique(values[turns.free & np.isfinite(values)])) > 1
-    ]
+    known = {name: values[turns.free & np.isfinite(values)] for name, values in turns.signals.items()}
+    return [name for name, values in known.items() if len(np.unique(values)) > 1]
 
 
 def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
     """Area under the ROC curve of right against wrong candidates, and of how many candidates that know the value.
 
-    Args:
-        values: Higher means more likely correct, NaN for unknown; shape (free turns,).
-
-    Returns:
-        NaN where the known ones are all right or all wrong.
+    ``values``: higher means more likely correct, NaN for unknown; shape (free turns,). NaN where the known ones are all right or all wrong.
     """
     known = np.isfinite(values)
     right = turns.right[known]
@@ -109,11 +104,8 @@ def best_threshold(probability: FloatArray, points: FloatArray) -> float:
 class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-learn is untyped
     """A logistic regression in which no signal speaks against what it means: one that would is left out (weight 0).
 
-    With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand.
-
-    Args:
-        signs: 1 for a signal that is higher for correct answers, -1 for one that is lower, one for each column.
-        C: Inverse strength of the L2 penalty.
+    With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand: ``signs`` has 1 for a
+    column that is higher for correct answers, -1 for one that is lower. ``C`` is the inverse strength of the L2 penalty.
     """
 
     def __init__(self, signs: tuple[float, ...] = (), C: float = 1.0) -> None:  # noqa: N803 - scikit-learn's name
@@ -135,11 +127,8 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
 
 @dataclass(frozen=True)
 class Fit:
-    """A regression with the strength and the thresholds that cross-validation over the same sessions chose.
-
-    Attributes:
-        threshold: For all candidates.
-        of_each: For those about photos of smart glasses, and for the others.
+    """A regression with the strength and the thresholds that cross-validation over the same sessions chose: ``threshold`` for all
+    candidates, ``of_each`` for those about photos of smart glasses and for the others.
     """
 
     model: Pipeline
@@ -167,14 +156,12 @@ def fit(
     """
     splits = list(_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
-    def unseen(strength: float) -> FloatArray:
-        found: FloatArray = cross_val_predict(
-            _model(strength, names), matrix, right, cv=splits, method="predict_proba"
-        )[:, 1]
+    def unseen(model: Pipeline) -> FloatArray:
+        found: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
         return found
 
     try:
-        tried = {strength: unseen(strength) for strength in STRENGTHS}
+        tried = {strength: unseen(_model(strength, names)) for strength in STRENGTHS}
     except ValueError as error:  # a part without which the others are all right or all wrong
         raise EvaluationError(_TOO_FEW) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
@@ -210,11 +197,7 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
 
 
 def gate_of(
-    fitted: Fit,
-    names: Sequence[str],
-    threshold: float,
-    about: dict[str, object],
-    egocentric: float | None = None,
+    fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object], egocentric: float | None = None
 ) -> Gate:
     """The gate that a fit makes, as it is written; ``egocentric`` is the threshold of photos of smart glasses, None for no other one."""
     scaler, regression = fitted.model["scale"], fitted.model["regress"]
@@ -267,13 +250,9 @@ def white_box_line(turns: Turns) -> dict[str, float]:
 
 def _model(strength: float, names: Sequence[str]) -> Pipeline:
     """Missing values get the mean, so that after standardising they say nothing."""
-    return Pipeline(
-        [
-            ("impute", SimpleImputer(keep_empty_features=True)),
-            ("scale", StandardScaler()),
-            ("regress", SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)),
-        ]
-    )
+    regression = SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)
+    impute = SimpleImputer(keep_empty_features=True)
+    return Pipeline([("impute", impute), ("scale", StandardScaler()), ("regress", regression)])
 
 
 def _splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:

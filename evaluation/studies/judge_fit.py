@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +12,14 @@ import pandas as pd
 from rich.console import Console
 from tqdm import tqdm
 
+from evaluation.commands import exit_status, parser_of
 from evaluation.files.responses import read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_verdict
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
 from evaluation.run.launching import LocalModel
-from evaluation.studies.agreement import Agreement, agreement, tables
+from evaluation.studies.agreement import agreement, pairs_of, read_labels, tables
 from evaluation.studies.decisions import BoolArray, FloatArray
-from evaluation.studies.hand_labels import read_labels
 from evaluation.studies.judged_entries import Saved
 
 FITTED_SPLIT = "validation"
@@ -40,8 +38,7 @@ def best_cut(probability: FloatArray, right: BoolArray) -> float:
     """The cut with the highest kappa, halfway between two answers' P(yes); of equals the one in the widest gap.
 
     Args:
-        probability: P(yes) of each answer, shape (answers,).
-        right: Its label, same shape.
+        probability: P(yes) of each answer, shape (answers,); ``right``: its label, same shape.
 
     Raises:
         EvaluationError: Not both labels are there.
@@ -61,50 +58,26 @@ def asked(
     model: YesModel, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
 ) -> tuple[dict[Key, bool], dict[Key, float]]:
     """What the rule is sure of, and the model's P(yes) of the other answers; those on which it says neither are left out."""
-    rule = RuleJudge()
-    sure: dict[Key, bool] = {}
-    unsure: dict[Key, JudgeItem] = {}
+    rule, items = RuleJudge(), {turn.key: item_of(turn) for turn in turns}
+    sure = {key: verdict.correct for key, item in items.items() if (verdict := sure_verdict(rule, item)) is not None}
+    keys = [key for key in items if key not in sure]
     said: dict[Key, float] = {}
-    for turn in turns:
-        verdict = sure_verdict(rule, item_of(turn))
-        if verdict is None:
-            unsure[turn.key] = item_of(turn)
-        else:
-            sure[turn.key] = verdict.correct
-    keys = list(unsure)
     for start in tqdm(range(0, len(keys), model.batch), desc="asking", unit="call", disable=not progress):
         some = keys[start : start + model.batch]
-        replies = model.probabilities([unsure[key] for key in some])
+        replies = model.probabilities([items[key] for key in some])
         said |= {key: found for key, found in zip(some, replies, strict=True) if found is not None}
     if len(said) < len(keys):
         console.print(f"[red]{len(keys) - len(said)} answers have neither yes nor no and are left out[/]")
     return sure, said
 
 
-def tally(found: Agreement) -> Tally:
-    """An agreement of a judge with the hand, in the fields of a fitted cut."""
-    (both_wrong, by_hand), (by_judge, both_right) = found.confusion
-    return Tally(
-        answers=found.turns,
-        kappa=found.kappa,
-        both_right=both_right,
-        both_wrong=both_wrong,
-        right_by_judge=by_judge,
-        right_by_hand=by_hand,
-    )
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A fitted cut and what judge, rule and hand said of the answers that it was not fitted on."""
-
-    cut: FittedCut
-    held: list[AnsweredTurn]
-    verdicts: dict[str, Mapping[Key, bool]]
-
-
-def fit(model: YesModel, labels: Path, console: Console, *, progress: bool = False) -> Fit:
+def fit(
+    model: YesModel, labels: Path, console: Console, *, progress: bool = False
+) -> tuple[FittedCut, Saved, dict[str, Mapping[Key, bool]]]:
     """Ask the model about every labelled answer and fit its cut.
+
+    Returns:
+        The cut, the answers that it was not fitted on, and what judge, rule and hand said of those.
 
     Raises:
         EvaluationError: The labels cannot be read, or there are not enough of them on either side.
@@ -128,7 +101,11 @@ def fit(model: YesModel, labels: Path, console: Console, *, progress: bool = Fal
         found = agreement("judge", "hand", verdicts, by_hand)
         if found is None:
             raise EvaluationError(f"{labels} holds no label of {part}")
-        return tally(found)
+        (both_wrong, hand_alone), (judge_alone, both_right) = found.confusion
+        return Tally(
+            answers=found.turns, kappa=found.kappa, both_right=both_right, both_wrong=both_wrong,
+            right_by_judge=judge_alone, right_by_hand=hand_alone,
+        )  # fmt: skip
 
     made = FittedCut(
         profile=model.profile,
@@ -146,7 +123,7 @@ def fit(model: YesModel, labels: Path, console: Console, *, progress: bool = Fal
         rule.name: {turn.key: rule.judge(item_of(turn)).correct for turn in held},
         "by hand": {turn.key: by_hand[turn.key] for turn in held},
     }
-    return Fit(made, held, verdicts)
+    return made, Saved("held out", (), tuple(held)), verdicts
 
 
 def item_of(turn: AnsweredTurn) -> JudgeItem:
@@ -155,53 +132,36 @@ def item_of(turn: AnsweredTurn) -> JudgeItem:
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesModel | None = None) -> int:
-    """Fit, print and write. Returns the exit status: 0, 2 for what cannot be done.
+    """Fit, print and write; ``model`` is asked instead of the profile's. Returns the exit status: 0, 2 for what cannot be done."""
+    options, console = _parser().parse_args(arguments), console or Console()
+    return exit_status(lambda: _run(options, console, model), console)
 
-    Args:
-        model: Asked instead of the profile's chat model.
-    """
-    options = _parser().parse_args(arguments)
-    console = console or Console()
-    try:
-        chosen = model or LocalModel(options.profile, options.cache)
-        fitted = fit(chosen, options.labels, console, progress=not options.no_progress)
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
-    made, said = fitted.cut, fitted.verdicts
-    pairs = [pair for one, other in combinations(said, 2) if (pair := agreement(one, other, said[one], said[other]))]
-    for shown in tables(Saved("held out", (), tuple(fitted.held)), said, pairs):
+
+def _run(options: argparse.Namespace, console: Console, model: YesModel | None) -> None:
+    chosen = model or LocalModel(options.profile, options.cache)
+    made, held, said = fit(chosen, options.labels, console, progress=not options.no_progress)
+    for shown in tables(held, said, pairs_of(said)):
         shown.show(console)
-    console.print(
-        f"cut {made.cut} by {made.model}; AUROC {made.auroc} over all answers that it was asked about", markup=False
-    )
-    console.print(f"fitted: {made.fitted}", markup=False, highlight=False)
-    console.print(f"held out: {made.held_out}", markup=False, highlight=False)
+    asked = f"cut {made.cut} by {made.model}; AUROC {made.auroc} over all answers that it was asked about"
+    for line in (asked, f"fitted: {made.fitted}", f"held out: {made.held_out}"):
+        console.print(line, markup=False, highlight=False)
     if not options.dry_run:
         options.out.mkdir(parents=True, exist_ok=True)
         path = options.out / f"{made.profile}.json"
         path.write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
         console.print(f"written: {path}", markup=False, soft_wrap=True)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.judge_fit",
-        description="Fit the judge that needs no server, a profile's own chat model, to answers labelled by hand.",
-        epilog=_HOW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--profile", default="embedded", metavar="NAME", help="whose chat model judges (default: embedded)"
-    )
-    parser.add_argument("--labels", type=Path, required=True, metavar="FILE", help="answers with labels, JSON lines")
-    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of the models and of their replies")
-    parser.add_argument(
-        "--out", type=Path, default=CUTS, metavar="DIR", help="folder of the fitted cuts (default: where judges look)"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing")
-    parser.add_argument("--no-progress", action="store_true", help="no progress bar")
+    about = "Fit the judge that needs no server, a profile's own chat model, to answers labelled by hand."
+    parser = parser_of("evaluation.studies.judge_fit", about, _HOW)
+    add = parser.add_argument
+    add("--profile", default="embedded", metavar="NAME", help="whose chat model (default: embedded)")
+    add("--labels", type=Path, required=True, metavar="FILE", help="answers with labels, JSON lines")
+    add("--cache", type=Path, default=Path(".cache"), help="folder of the models and of their replies")
+    add("--out", type=Path, default=CUTS, metavar="DIR", help="folder of the cuts (default: where judges look)")
+    add("--dry-run", action="store_true", help="write nothing")
+    add("--no-progress", action="store_true", help="no progress bar")
     return parser
 
 

@@ -11,23 +11,15 @@ from typing import TYPE_CHECKING, Any, get_args
 from rich.console import Console
 
 from evaluation.files.manifest import read_manifest
-from evaluation.files.outputs import read_turn_table
+from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.judge.judge_options import add_judge_options, judge_settings
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.spending import Paid
-from evaluation.records import (
-    DEFAULT_REVISION,
-    AnsweredTurn,
-    EvaluationError,
-    JudgedTurn,
-    TurnFacts,
-    answered,
-)
+from evaluation.records import DEFAULT_REVISION, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
 from evaluation.rules import OURS, RULES, Rules
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import counted
-from evaluation.studies.figures import read_about
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset
@@ -68,42 +60,31 @@ class Entries:
 
 
 def add_entry_options(parser: argparse.ArgumentParser, *, eval_model: bool = True) -> None:
-    """The flags of how saved answers are judged; they mean what they mean to local_evaluation.py.
-
-    Args:
-        eval_model: Whether one judge is named by ``--eval-model``.
-    """
+    """The flags of how saved answers are judged, as local_evaluation.py has them; ``eval_model``: one judge is named by that flag."""
     judge = parser.add_argument_group("who judges")
+    add = judge.add_argument
     if eval_model:
-        judge.add_argument(
-            "--eval-model",
-            metavar="MODEL",
-            help="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own tables "
-            "where one judge made all, else as there",
-        )
+        add("--eval-model", metavar="MODEL", help="judge all answers now, by this judge (see local_evaluation.py); not given: the "
+            "verdicts of the runs' own tables where one judge made all, else as there")  # fmt: skip
     add_judge_options(judge)
-    judge.add_argument(
+    add(
         "--rules",
         choices=list(RULES),
         default="ours",
         help="see local_evaluation.py; verdicts by others are made again",
     )
-    judge.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
-    judge.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for judgements and data sets")
-    judge.add_argument("--no-progress", action="store_true", help="no progress bars")
-    labels = parser.add_argument_group("what is known of the questions")
-    labels.add_argument("--dataset", type=Path, metavar="PATH", help="local folder with the data sets: gives labels to answers saved "
-                        "without them, and the rule judge its accepted short answers")  # fmt: skip
-    labels.add_argument("--split", default="validation", help="split of the data sets")
-    labels.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data sets")
+    add("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
+    add("--cache", type=Path, default=Path(".cache"), help="folder for judgements and data sets")
+    add("--no-progress", action="store_true", help="no progress bars")
+    add = parser.add_argument_group("what is known of the questions").add_argument
+    add("--dataset", type=Path, metavar="PATH", help="local folder with the data sets: gives labels to answers saved without "
+        "them, and the rule judge its accepted short answers")  # fmt: skip
+    add("--split", default="validation", help="split of the data sets")
+    add("--revision", default=DEFAULT_REVISION, help="revision of the data sets")
 
 
 def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Console) -> Entries:
-    """The answers named on a command line, judged.
-
-    Args:
-        specs: ``PATH`` or ``LABEL=PATH`` each: a file of answers, or a run's folder.
-        options: Those of ``add_entry_options``.
+    """The answers named on a command line, judged: each ``PATH`` or ``LABEL=PATH``, a file of answers or a run's folder.
 
     Raises:
         EvaluationError: Something named is not there or malformed, or two entries have one label.
@@ -119,9 +100,8 @@ def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Con
     rules = RULES[options.rules]
     if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
         return known
-    judge = choose_judge(
-        options.eval_model, cache=options.cache, rules=rules, local=local_judge, **judge_settings(options)
-    )
+    named = judge_settings(options)
+    judge = choose_judge(options.eval_model, cache=options.cache, rules=rules, local=local_judge, **named)
     entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
@@ -142,31 +122,21 @@ def find_saved(spec: str) -> Saved:
     if not files:
         raise EvaluationError(f"{path} holds no answers ({RESPONSES})")
     if not named:
-        label = (
-            path.resolve().name
-            if path.is_dir()
-            else path.stem
-            if path.name != RESPONSES
-            else path.resolve().parent.name
-        )
+        folder = path if path.is_dir() else path.parent if path.name == RESPONSES else None
+        label = path.stem if folder is None else folder.resolve().name
     turns = [turn for file in files for turn in read_responses(file)]
     return Saved(label or str(path), tuple(files), tuple(turns))
 
 
 def load_labels(options: argparse.Namespace) -> list[CragDataset]:
-    """The data sets of ``--dataset`` that are there, single-turn and multi-turn.
-
-    Raises:
-        EvaluationError: Neither is there.
-    """
+    """The data sets of ``--dataset`` that are there, single-turn and multi-turn. Raises EvaluationError where neither is there."""
     from evaluation.data import crag_dataset
 
     found, reasons = [], []
+    place = (options.split, options.revision, options.dataset, options.cache)
     for kind in get_args(crag_dataset.DatasetType):
         try:
-            found.append(
-                crag_dataset.load(kind, options.split, options.revision, options.dataset, options.cache, online=False)
-            )
+            found.append(crag_dataset.load(kind, *place))
         except EvaluationError as error:
             reasons.append(str(error))
     if not found:
@@ -179,18 +149,12 @@ def with_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> lis
 
     Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
     """
-    known = {
-        turn.key: turn for each in reversed(saved) for turn in each.turns if turn.domain and not _number(turn.domain)
-    }
-    known |= {
-        (session.session_id, turn.interaction_id): answered(session, turn, "")
-        for each in sets
-        for session in each.sessions
-        for turn in session.turns
-    }
-    return [
-        replace(each, turns=tuple(_labelled(turn, known.get(turn.key, turn)) for turn in each.turns)) for each in saved
-    ]
+    saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _number(turn.domain))
+    known = {turn.key: turn for turn in saying}
+    asked = (answered(session, turn, "") for each in sets for session in each.sessions for turn in session.turns)
+    known |= {turn.key: turn for turn in asked}
+    made = [tuple(_labelled(turn, known.get(turn.key, turn)) for turn in each.turns) for each in saved]
+    return [replace(each, turns=turns) for each, turns in zip(saved, made, strict=True)]
 
 
 def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
@@ -200,16 +164,10 @@ def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
         for name in names
         if getattr(known, name) and (not getattr(turn, name) or _number(getattr(turn, name)))
     }
-    bare = not any(
-        getattr(turn, name) for name in names
-    )  # the file says nothing, so its "not egocentric" means nothing
-    return replace(
-        turn,
-        **lacking,
-        is_ego=known.is_ego if bare else turn.is_ego,
-        turn_idx=known.turn_idx,
-        total_turn_count=known.total_turn_count,
-    )
+    # Where the file says nothing its "not egocentric" means nothing.
+    bare = not any(getattr(turn, name) for name in names)
+    is_ego = known.is_ego if bare else turn.is_ego
+    return replace(turn, **lacking, is_ego=is_ego, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
 
 
 def _number(label: str) -> bool:
@@ -220,7 +178,7 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     """The verdicts of the runs' own tables; None unless each has one, of the same answers, and the same judge made all by these rules."""
     entries, judges = [], set()
     for each in saved:
-        verdicts: dict[tuple[str, str], JudgedTurn] = {}
+        verdicts: dict[Key, JudgedTurn] = {}
         for file in each.files:
             about = read_about(file.parent)
             if about.get("rules", OURS.name) != rules.name:
@@ -230,10 +188,8 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
                 verdicts |= {judged.turn.key: judged for judged in read_turn_table(file.parent)}
             except EvaluationError:
                 return None
-        if any(
-            turn.key not in verdicts or verdicts[turn.key].turn.agent_response != turn.agent_response
-            for turn in each.turns
-        ):
+        judged_answers = {key: judged.turn.agent_response for key, judged in verdicts.items()}
+        if any(judged_answers.get(turn.key) != turn.agent_response for turn in each.turns):
             return None  # the answers were changed after they were judged
         entries.append(_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
     judge = judges.pop()
@@ -243,33 +199,20 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
 
 
 def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: Sequence[CragDataset] = ()) -> Entry:
-    """Judge the answers of one entry.
-
-    Raises:
-        JudgeError: The judge is not available.
-    """
-    accept: dict[str, Sequence[str]] = {}
-    facts: dict[str, TurnFacts] = {}
-    for each in sets:
-        accept |= each.accept
-        facts |= each.facts
-    rules = RULES[options.rules]
+    """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
+    accept = {key: forms for each in sets for key, forms in each.accept.items()}
+    facts = {key: known for each in sets for key, known in each.facts.items()}
+    rules, workers = RULES[options.rules], options.num_workers
+    progress = not options.no_progress
     judged = judge_turns(
-        saved.turns,
-        judge,
-        accept=accept,
-        facts=facts,
-        rules=rules,
-        workers=options.num_workers,
-        progress=not options.no_progress,
+        saved.turns, judge, accept=accept, facts=facts, rules=rules, workers=workers, progress=progress
     )
     return _entry(saved, judged, rules)
 
 
 def _entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
-    folders = tuple(
-        file.parent for file in saved.files if file.name == RESPONSES
-    )  # beside another file lies another run's log
+    # Beside another file lies another run's log.
+    folders = tuple(file.parent for file in saved.files if file.name == RESPONSES)
     about: dict[str, Any] = {}
     for folder in folders:
         about |= read_manifest(folder)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from agents.secrets import keep_out_of_logs
-from evaluation.records import EvaluationError, JudgedTurn
-from evaluation.scores.slices import Group, mean_points, points_interval
-from evaluation.studies.figures import Result
-from evaluation.studies.judged_entries import Entries, add_entry_options, read_entries
+from evaluation.commands import exit_status, parser_of
+from evaluation.records import EvaluationError
+from evaluation.scores.scoring import score
+from evaluation.scores.slices import SLICES, Group, group_sizes, groups_of, mean_points, points_interval, weighted_total
+from evaluation.studies.figures import Result, figures_of
+from evaluation.studies.judged_entries import Entries, Entry, add_entry_options, read_entries
+from evaluation.studies.paired_tests import Paired, adjusted, compare_runs
 from evaluation.studies.plots import plot_truthfulness
-from evaluation.studies.ranking import Board, boards, content
-from evaluation.studies.result_tables import Column, ResultTable, build_table, rate, time_columns, with_interval
-from evaluation.studies.study_page import write_page
+from evaluation.studies.result_tables import (
+    Column,
+    ResultTable,
+    build_table,
+    figure_column,
+    publish,
+    rate,
+    time_columns,
+    with_interval,
+)
+from evaluation.studies.variants import Variant
 
 _EXAMPLES = """examples:
   two agents, of which one is not ours, judged by gpt-4o-mini (key in OPENAI_API_KEY):
@@ -30,20 +40,141 @@ _EXAMPLES = """examples:
 """
 
 
+@dataclass(frozen=True)
+class Place:
+    """An entry on the leaderboard of a task.
+
+    Attributes:
+        total: Truthfulness by domain, weighted by the domains' numbers of turns in the whole task; None without domains.
+        against: How it differs from the base; None for the base itself.
+        slices: Groups of turns by the name of the slice.
+        adjusted_p: ``against.p`` adjusted for the number of entries compared.
+    """
+
+    result: Result
+    total: float | None
+    against: Paired | None
+    adjusted_p: float | None
+    slices: Mapping[str, Mapping[str, Group]]
+
+    @property
+    def label(self) -> str:
+        """The entry's name."""
+        return self.result.variant.label
+
+    @property
+    def not_judged(self) -> int:
+        """Answers for which the judge gave no usable reply."""
+        return sum(judged.judge_failed for judged in self.result.turns)
+
+
+@dataclass(frozen=True)
+class Board:
+    """The entries of a task by truthfulness, best first.
+
+    Attributes:
+        base: The entry that the others are tested against.
+        turns: How many turns any entry answered.
+        slices: Size of each group by the name of the slice; slices in which all turns are alike are left out.
+    """
+
+    task: str
+    base: str
+    turns: int
+    slices: Mapping[str, Mapping[str, int]]
+    places: tuple[Place, ...]
+
+
+def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
+    """A leaderboard of the questions (sessions of one turn) and one of the dialogs.
+
+    ``against`` labels the entry that the others are tested against (EvaluationError: there is none); None: the best of each task.
+    """
+    labels = [entry.label for entry in entries]
+    if against is not None and against not in labels:
+        raise EvaluationError(f"--against takes one of {', '.join(labels)}, not {against!r}")
+    made = []
+    for task in ("single-turn", "multi-turn"):  # by whether it is the only turn of its session
+        results = [
+            Result(Variant(entry.label, ""), task, figures_of(turns, entry.folders), turns, about=entry.about)
+            for entry in entries
+            if (turns := [turn for turn in entry.turns if (turn.turn.total_turn_count > 1) == (task == "multi-turn")])
+        ]
+        if results:
+            made.append(_board(task, results, against))
+    return made
+
+
+def _board(task: str, results: Sequence[Result], against: str | None) -> Board:
+    ranked = sorted(results, key=lambda result: -mean_points(result.turns))
+    base = next((each for each in ranked if each.variant.label == against), ranked[0])
+    everything = {judged.turn.key: judged for result in results for judged in result.turns}
+    sizes = {name: group_sizes(everything.values(), key) for name, key in SLICES.items()}
+    slices = {name: groups for name, groups in sizes.items() if len(groups) > 1}
+    compared = [None if each is base else compare_runs(base.turns, each.turns) for each in ranked]
+    corrected = adjusted([each.p if each is not None else None for each in compared])
+    places = tuple(
+        Place(
+            result,
+            weighted_total(result.turns, sizes["domain"]),
+            paired,
+            p,
+            {name: groups_of(result.turns, SLICES[name]) for name in slices},
+        )
+        for result, paired, p in zip(ranked, compared, corrected, strict=True)
+    )
+    return Board(task, base.variant.label, len(everything), slices, places)
+
+
+def content(made: Sequence[Board], entries: Entries) -> dict[str, Any]:
+    """What leaderboard.json holds: rates are 0 to 1, truthfulness -1 to 1."""
+    return {
+        "judge": entries.judge,
+        "verdicts": entries.verdicts,
+        "tasks": {
+            board.task: {
+                "turns": board.turns,
+                "against": board.base,
+                "entries": [_place_content(place) for place in board.places],
+            }
+            for board in made
+        },
+    }
+
+
+def _place_content(place: Place) -> dict[str, Any]:
+    turns, figures = place.result.turns, place.result.figures
+    return {
+        "label": place.label,
+        "about": dict(place.result.about),
+        "truthfulness": mean_points(turns),
+        "truthfulness_interval_95": points_interval(turns),
+        "domain_weighted_truthfulness": place.total,
+        "scores": score(turns).to_dict(),
+        "intervals_95": dict(figures.intervals),
+        "not_judged": place.not_judged,
+        "seconds_a_turn": figures.seconds,
+        "against": None if place.against is None else {**asdict(place.against), "adjusted_p": place.adjusted_p},
+        "slices": {
+            name: {group: asdict(found) for group, found in groups.items()} for name, groups in place.slices.items()
+        },
+    }
+
+
 def tables(board: Board) -> list[ResultTable]:
     """The ranking of a task, the tests against the base, and the truthfulness of every entry in each group of each slice."""
     results = [place.result for place in board.places]
-    totals = {place.label: place.total for place in board.places}
+    totals = {place.label: "-" if place.total is None else rate(place.total) for place in board.places}
     failed = {place.label: place.not_judged for place in board.places}
     columns = [
-        Column("Truthfulness (%) [95%]", "truthfulness", lambda result: _truthfulness(result.turns)),
-        Column("Accuracy (%)", "acc.", lambda result: rate(result.figures.accuracy)),
-        Column("Missing (%)", "miss.", lambda result: rate(result.figures.missing)),
-        Column("Hallucination (%)", "hall.", lambda result: rate(result.figures.hallucination)),
-        Column("By domain (%)", "domains", lambda result: _or_dash(totals[result.variant.label], rate)),
+        Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
+        figure_column("Accuracy (%)", "acc.", "accuracy"),
+        figure_column("Missing (%)", "miss.", "missing"),
+        figure_column("Hallucination (%)", "hall.", "hallucination"),
+        Column("By domain (%)", "domains", lambda result: totals[result.variant.label]),
     ]
     if board.task == "multi-turn":
-        columns.append(Column("Dialog score (%) [95%]", "dialogs", _dialog_score))
+        columns.append(figure_column("Dialog score (%) [95%]", "dialogs", "conversation", intervals=True))
     if any(failed.values()):
         columns.append(Column("Not judged", "unjudged", lambda result: str(failed[result.variant.label])))
     timed = any(result.figures.seconds is not None for result in results)
@@ -57,22 +188,22 @@ def tables(board: Board) -> list[ResultTable]:
 
 def test_table(board: Board) -> ResultTable:
     """Every entry but the base against it."""
-    heads = ("Entry", "change (%) [95%]", "p", "turns of both")
-    rows = tuple(
+    rows = [
         (
             place.label,
             with_interval(place.against.change, place.against.interval, signed=True),
-            _or_dash(place.adjusted_p, lambda value: f"{value:.3f}"),
+            "-" if place.adjusted_p is None else f"{place.adjusted_p:.3f}",
             str(place.against.turns),
         )
         for place in board.places
         if place.against is not None
-    )
-    note = (
+    ]
+    notes = (
         "p: two-sided paired permutation test that swaps whole sessions, adjusted for the number of entries (Benjamini-Hochberg)",
         "where the base is the best entry it was chosen by these turns: name one with --against to test a claim",
     )
-    return ResultTable(f"{board.task}, truthfulness against {board.base}", heads, heads, rows, note)
+    heads = ("Entry", "change (%) [95%]", "p", "turns of both")
+    return ResultTable(f"{board.task}, truthfulness against {board.base}", heads, rows, notes)
 
 
 def slice_tables(board: Board) -> list[ResultTable]:
@@ -80,11 +211,11 @@ def slice_tables(board: Board) -> list[ResultTable]:
     made = []
     for name, sizes in board.slices.items():
         heads = (name, "turns", *(place.label for place in board.places))
-        rows = tuple(
+        rows = [
             (group, str(size), *(_cell(place.slices[name].get(group)) for place in board.places))
             for group, size in sizes.items()
-        )
-        made.append(ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, heads, rows))
+        ]
+        made.append(ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, rows))
     return made
 
 
@@ -92,18 +223,8 @@ def _cell(group: Group | None) -> str:
     return "-" if group is None else with_interval(group.truthfulness, group.interval_95)
 
 
-def _truthfulness(turns: Sequence[JudgedTurn]) -> str:
-    return with_interval(mean_points(turns), points_interval(turns))
-
-
-def _dialog_score(result: Result) -> str:
-    return with_interval(
-        result.figures.conversation, result.figures.intervals.get("mean_multi_turn_conversation_score")
-    )
-
-
-def _or_dash(value: float | None, say: Callable[[float], str]) -> str:
-    return "-" if value is None else say(value)
+def _truthfulness(result: Result) -> str:
+    return with_interval(mean_points(result.turns), points_interval(result.turns))
 
 
 def _notes(board: Board) -> tuple[str, ...]:
@@ -117,52 +238,33 @@ def _notes(board: Board) -> tuple[str, ...]:
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options = _parser().parse_args(arguments)
-    keep_out_of_logs()
-    console = console or Console()
-    try:
-        entries = read_entries(options.answers, options, console)
-        made = boards(entries.entries, options.against)
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+    options, console = _parser().parse_args(arguments), console or Console()
+    return exit_status(lambda: _run(options, console), console)
+
+
+def _run(options: argparse.Namespace, console: Console) -> None:
+    entries = read_entries(options.answers, options, console)
+    made = boards(entries.entries, options.against)
     found = [table for board in made for table in tables(board)]
     for table in found:
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
     if options.out is not None:
-        write(options.out, made, entries, found)
-        console.print(f"written: {options.out / 'leaderboard.html'} and .json", markup=False, soft_wrap=True)
-    return 0
-
-
-def write(folder: Path, made: Sequence[Board], entries: Entries, found: Sequence[ResultTable]) -> None:
-    """Write ``leaderboard.html``, its plot and ``leaderboard.json``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content(made, entries), indent=2, ensure_ascii=False) + "\n"
-    (folder / "leaderboard.json").write_text(text, encoding="utf-8")
-    plot = folder / "leaderboard.png"
-    plot_truthfulness(plot, [place.result for board in made for place in board.places])
-    write_page(folder / "leaderboard.html", f"Leaderboard (verdicts: {entries.verdicts})", found, [plot])
+        options.out.mkdir(parents=True, exist_ok=True)
+        place = options.out / "leaderboard"
+        plot = place.with_suffix(".png")
+        plot_truthfulness(plot, [place.result for board in made for place in board.places])
+        title = f"Leaderboard (verdicts: {entries.verdicts})"
+        publish(place, content(made, entries), title, found, console, [plot])
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m evaluation.studies.leaderboard",
-        description="Judge saved answers of one or many agents alike, and rank them.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "Judge saved answers of one or many agents alike, and rank them."
+    parser = parser_of("evaluation.studies.leaderboard", about, _EXAMPLES)
+    parser.add_argument("answers", nargs="+", metavar="FILE_OR_RUN",
+                        help="response.jsonl of any agent, or a run's folder; LABEL=PATH names it")  # fmt: skip
     parser.add_argument(
-        "answers",
-        nargs="+",
-        metavar="FILE_OR_RUN",
-        help="response.jsonl of any agent, or a run's folder; LABEL=PATH names it",
-    )
-    parser.add_argument(
-        "--against",
-        metavar="LABEL",
-        help="entry that the others are tested against; None: the best of each data set",
+        "--against", metavar="LABEL", help="entry that the others are tested against; None: the best of each data set"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for leaderboard.html and leaderboard.json")
     add_entry_options(parser)

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from evaluation.scores.risk import risk_coverage
+from evaluation.scores.scoring import risk_coverage
 from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result
 
@@ -33,9 +31,8 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
             if interval is not None:
                 panel.plot([100 * side for side in interval], [row, row], color="tab:blue", linewidth=2, alpha=0.5)
             panel.plot([value], [row], "o", color="tab:blue")
-            panel.annotate(
-                f"{value:.1f}", (value, row), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=8
-            )
+            above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+            panel.annotate(f"{value:.1f}", (value, row), **above)
         panel.axvline(0, color="grey", linewidth=0.8)
         panel.set_title(task)
         panel.set_xlabel("truthfulness (%), 95% interval")
@@ -45,12 +42,9 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
 
 
 def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
-    """Write the three panels as a picture.
+    """Three panels: reliability, risk against coverage, and the AUROC of the signals by name (``areas``).
 
-    Args:
-        probability: Of being right, of each candidate; held out where the gate was fitted on the same run.
-        right: Whether it is.
-        areas: AUROC by the name of the signal, NaN where it cannot be said.
+    ``probability``: of being right (``right``), of each candidate; held out where the gate was fitted on the same run.
     """
     from sklearn.calibration import calibration_curve
 
@@ -65,7 +59,7 @@ def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapp
     middle.set(
         xlabel="candidates given (%)", ylabel="wrong ones among them (%)", title="Risk and coverage", xlim=(0, 100)
     )
-    known = sorted((area, name) for name, area in areas.items() if np.isfinite(area))
+    known = sorted((area, name) for name, area in areas.items())
     last.barh([name for _, name in known], [area for area, _ in known])
     last.axvline(0.5, color="grey", linewidth=0.8)
     last.set(xlabel="AUROC", xlim=(0, 1), title="Right against wrong")

@@ -1,16 +1,20 @@
-"""Tables that compare runs: on the terminal, as Markdown and as CSV."""
+"""Tables that compare runs: on the terminal, as Markdown, as CSV, and as an HTML page with the numbers beside it as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evaluation.files.manifest import write_json
+from evaluation.report.html_report import write_html
 from evaluation.scores.scoring import Interval
 from evaluation.studies.figures import Figures, Result
 
@@ -26,22 +30,21 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of finished text; ``notes`` say what the runs were made with; ``words``: its cells are words, not figures."""
+    """A table of finished text; ``words``: of words, not of figures; ``short``: other headings for a terminal."""
 
     title: str
-    headings: tuple[str, ...]
-    short: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
     words: bool = False
+    short: Sequence[str] = ()
 
     def show(self, console: Console) -> None:
         """Print it."""
         table = Table(title=escape(self.title), title_justify="left")
-        for position, heading in enumerate(self.short):
-            table.add_column(
-                escape(heading), justify="left" if position == 0 or self.words else "right", overflow="fold"
-            )
+        for position, heading in enumerate(self.short or self.headings):
+            side: Literal["left", "right"] = "left" if position == 0 or self.words else "right"
+            table.add_column(escape(heading), justify=side, overflow="fold")
         for row in self.rows:
             table.add_row(*map(escape, row))
         console.print(table)
@@ -55,14 +58,29 @@ class ResultTable:
         return "\n".join([*lines, *map(_line, self.rows), *notes]) + "\n"
 
 
+def publish(
+    place: Path,
+    content: Mapping[str, Any],
+    title: str,
+    tables: Sequence[ResultTable],
+    console: Console,
+    plots: Sequence[Path] = (),
+) -> None:
+    """Write PLACE.json and PLACE.html, with plots (PNG files) above the tables, and say so."""
+    write_json(place.with_suffix(".json"), content)
+    pictures = [base64.b64encode(plot.read_bytes()).decode() for plot in plots]
+    page = write_html(place.with_suffix(".html"), "study.html.j2", title=title, tables=tables, pictures=pictures)
+    console.print(f"written: {page} and .json", markup=False, soft_wrap=True)
+
+
 def build_table(title: str, first: str, columns: Sequence[Column], results: Sequence[Result]) -> ResultTable:
     """A row a result; ``first`` heads the column of labels."""
     return ResultTable(
         title,
         (first, *(column.heading for column in columns)),
-        (first, *(column.short for column in columns)),
-        tuple((result.variant.label, *(column.cell(result) for column in columns)) for result in results),
+        [(result.variant.label, *(column.cell(result) for column in columns)) for result in results],
         notes_on(results),
+        short=(first, *(column.short for column in columns)),
     )
 
 
@@ -89,6 +107,26 @@ def notes_on(results: Sequence[Result]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+_INTERVALS = {
+    "accuracy": "accuracy",
+    "missing": "missing",
+    "hallucination": "hallucination_rate",
+    "truthfulness": "truthfulness_score",
+    "conversation": "mean_multi_turn_conversation_score",
+}
+"""Figures by name, and the names of their intervals."""
+
+
+def figure_column(heading: str, short: str, figure: str, *, intervals: bool = False) -> Column:
+    """A rate of ``Figures`` by its name, with its interval where asked for."""
+
+    def cell(result: Result) -> str:
+        interval = result.figures.intervals.get(_INTERVALS[figure]) if intervals else None
+        return with_interval(getattr(result.figures, figure), interval)
+
+    return Column(heading, short, cell)
+
+
 def time_columns(results: Sequence[Result]) -> list[Column]:
     """Number of turns and seconds a turn; with a reply cache too, where replies came from one."""
     columns = [
@@ -96,13 +134,8 @@ def time_columns(results: Sequence[Result]) -> list[Column]:
         Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)),
     ]
     if any(result.figures.seconds_cached is not None for result in results):
-        columns.append(
-            Column(
-                "Seconds a turn, with reply cache",
-                "s/turn cached",
-                lambda result: _number(result.figures.seconds_cached),
-            )
-        )
+        heading = "Seconds a turn, with reply cache"
+        columns.append(Column(heading, "s/turn cached", lambda result: _number(result.figures.seconds_cached)))
     return columns
 
 
@@ -142,6 +175,11 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
             row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
     pd.DataFrame(rows).to_csv(path, index=False)
+
+
+def cut(text: str, longest: int | None) -> str:
+    """A text of at most so many characters; the whole text for None."""
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _number(value: float | None) -> str:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import gc
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from agents.secrets import keep_out_of_logs
-from evaluation.judge.judge_options import add_judge_options, judge_arguments
-from evaluation.records import DEFAULT_REVISION, EvaluationError
-from evaluation.rules import RULES
+from evaluation.commands import exit_status
+from evaluation.files.outputs import read_about
+from evaluation.records import EvaluationError
 from evaluation.run import command
-from evaluation.run.options import add_shared_options, data_folders, parse, reply_cache
-from evaluation.studies.figures import Result, Results, read_about, read_figures
+from evaluation.run.options import add_run_options, data_folders, parse
+from evaluation.studies.figures import Result, Results, read_figures
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import ResultTable, write_csv
 from evaluation.studies.variants import Variant, check_labels
@@ -27,42 +25,18 @@ TASKS = {"single": "single-turn", "multi": "multi-turn"}
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The flags that all runs of a comparison share; they mean what they mean to local_evaluation.py."""
-    what = parser.add_argument_group("what is asked")
-    what.add_argument(
-        "--dataset", type=Path, metavar="PATH", help="local folder with the data sets; None: from the hub"
-    )
-    what.add_argument("--split", default="validation", help="split of the data sets")
-    what.add_argument("--revision", default=DEFAULT_REVISION, help="revision of the data sets")
+    names = ("what is asked", "who answers", "who judges", "the result")
+    what, who, judge, out = (parser.add_argument_group(name) for name in names)
     what.add_argument("--tasks", default="single,multi", help="single, multi or both of them")
-    who = parser.add_argument_group("who answers and judges")
-    who.add_argument("--profile", default="embedded", help="where models run: embedded (CPU), gpu or server")
-    who.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="setting replaced in every run, such as "
-                     "limits.seconds_per_turn=60 where a busy machine would cut turns short; may be repeated")  # fmt: skip
-    who.add_argument("--suppress-web-search-api", action="store_true", help="no web search, as in task 1")
-    who.add_argument("--suppress-image-search-api", action="store_true", help="no image search")
-    who.add_argument("--eval-model", metavar="MODEL", help="judge (see local_evaluation.py)")
-    who.add_argument("--rules", choices=list(RULES), default="ours", help="see local_evaluation.py")
-    add_judge_options(who, limit_of="one of the runs")
-    who.add_argument("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
-    who.add_argument("--tokenizer", metavar="ID_OR_PATH", help="tokenizer that cuts answers (see local_evaluation.py)")
-    who.add_argument("--cache", type=Path, default=Path(".cache"), help="folder for indices, models, judgements")
-    add_shared_options(what, who)
-    out = parser.add_argument_group("the result")
+    add_run_options(what, who, judge, limit_of="one of the runs")
     out.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs, the tables and the log; "
                      "interrupted runs are resumed, and finished ones are not repeated")  # fmt: skip
-    out.add_argument(
-        "--restart",
-        action="store_true",
-        help="repeat every run from the beginning, for example after a change of the code",
-    )
+    out.add_argument("--restart", action="store_true",
+                     help="repeat every run from the beginning, for example after a change of the code")  # fmt: skip
 
 
 def tasks_of(options: argparse.Namespace) -> list[str]:
-    """The data sets asked for, by the names that local_evaluation.py has for them.
-
-    Raises:
-        EvaluationError: There is no such task.
-    """
+    """The data sets asked for, by the names that local_evaluation.py has for them. Raises EvaluationError where there is no such task."""
     names = [name.strip() for name in options.tasks.split(",") if name.strip()]
     unknown = [name for name in names if name not in TASKS]
     if unknown or not names:
@@ -85,10 +59,10 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
     made, failed = [], []
     for number, variant in enumerate(variants, 1):
         console.print(f"[{number}/{len(variants)}] {variant.label}", markup=False, highlight=False)
-        arguments = _arguments(variant, tasks, options)
+        run = options_of(variant, tasks, options)
         try:
-            _run(arguments, variant, options.out / LOG)
-            for task, folder in data_folders(parse(arguments)):
+            _run(run, variant, options.out / LOG)
+            for task, folder in data_folders(run):
                 figures, turns = read_figures(folder)
                 made.append(Result(variant, task, figures, turns, folder, read_about(folder)))
         except EvaluationError as error:
@@ -97,31 +71,27 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
     return Results(tuple(made), tuple(failed))
 
 
-def _arguments(variant: Variant, tasks: Sequence[str], options: argparse.Namespace) -> list[str]:
-    folder = options.out / variant.folder
-    both = len(tasks) > 1
-    arguments = [
-        "--dataset-type", "both" if both else tasks[0],
-        "--output-dir", str(folder if both else folder / tasks[0]),
-        *(() if options.restart else ("--resume",)), "--no_progress", "--no-report",
-        *(word for setting in options.set for word in ("--set", setting)),
-        *variant.arguments(),
-    ]  # fmt: skip
-    same = "dataset split revision num_conversations profile eval_model rules num_workers tokenizer cache".split()
-    given = ((name, getattr(options, name)) for name in same)
-    arguments += [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None]
-    arguments += judge_arguments(options)
-    if (replies := reply_cache(options)) is not None:
-        arguments.append(f"--reply-cache={replies}")
-    arguments += ["--suppress-web-search-api"] * options.suppress_web_search_api
-    return arguments + ["--suppress-image-search-api"] * options.suppress_image_search_api
+def options_of(variant: Variant, tasks: Sequence[str], options: argparse.Namespace) -> argparse.Namespace:
+    """A run of a variant, as local_evaluation.py takes it."""
+    folder, both = options.out / variant.folder, len(tasks) > 1
+    run = {
+        "preset": variant.preset,
+        "without": list(variant.without),
+        "set": [*options.set, *variant.settings],
+        "dataset_type": "both" if both else tasks[0],
+        "output_dir": folder if both else folder / tasks[0],
+        "resume": not options.restart,
+        "no_progress": True,
+        "no_report": True,
+    }
+    return parse([], **(vars(options) | run))
 
 
-def _run(arguments: Sequence[str], variant: Variant, log: Path) -> None:
+def _run(run: argparse.Namespace, variant: Variant, log: Path) -> None:
     with log.open("a+", encoding="utf-8") as file:
         start = file.tell()
-        file.write(f"== {variant.label}: local_evaluation.py {' '.join(arguments)}\n")
-        status = command.main(arguments, Console(file=file, width=120))
+        file.write(f"== {variant.label}\n")
+        status = command.evaluate(run, Console(file=file, width=120))
         gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
         if status == command.INTERRUPTED:
             raise KeyboardInterrupt
@@ -140,31 +110,26 @@ def compare(
 ) -> int:
     """Run the variants, print their tables, and write them with a plot as ``STEM.md``, ``.csv`` and ``.png`` in ``options.out``.
 
-    Args:
-        variants: What to run; may raise EvaluationError.
-        tables: The tables of the results on the tasks asked for.
-
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
     """
-    keep_out_of_logs()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     console = Console()
-    try:
-        results = run_all(variants(), options, console)
-        made = tables(results, tasks_of(options))
-    except EvaluationError as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from here")
-        return command.INTERRUPTED
-    if results.made:
-        for table in made:
-            table.show(console)
-        text, numbers, plot = (options.out / f"{stem}.{kind}" for kind in ("md", "csv", "png"))
-        text.write_text("\n".join(table.markdown() for table in made), encoding="utf-8")
-        write_csv(numbers, results.made)
-        plot_truthfulness(plot, results.made)
-        console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)
-    return 1 if results.failed else 0
+
+    def run() -> int:
+        try:
+            results = run_all(variants(), options, console)
+        except KeyboardInterrupt:
+            console.print("stopped; the same command goes on from here")
+            return command.INTERRUPTED
+        if results.made:
+            made = tables(results, tasks_of(options))
+            for table in made:
+                table.show(console)
+            text, numbers, plot = (options.out / f"{stem}.{kind}" for kind in ("md", "csv", "png"))
+            text.write_text("\n".join(table.markdown() for table in made), encoding="utf-8")
+            write_csv(numbers, results.made)
+            plot_truthfulness(plot, results.made)
+            console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)
+        return int(bool(results.failed))
+
+    return exit_status(run, console)

@@ -32,14 +32,6 @@ class Variant:
         """A folder name of the label."""
         return re.sub(r"[^a-z0-9]+", "_", self.label.lower()).strip("_") or "run"
 
-    def arguments(self) -> list[str]:
-        """The variant as arguments of local_evaluation.py."""
-        return [
-            "--preset", self.preset,
-            *(word for name in self.without for word in ("--without", name)),
-            *(word for setting in self.settings for word in ("--set", setting)),
-        ]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Part:
@@ -118,9 +110,8 @@ def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
         if part.name == wanted:
             if not part.is_in(settings):
                 had = ", ".join(part.name for part in (*PARTS, *MORE_PARTS) if part.is_in(settings))
-                raise EvaluationError(
-                    f"preset {preset!r} has no {part.name}; it has: {had or 'none of the known parts'}"
-                )
+                lacks = f"preset {preset!r} has no {part.name}"
+                raise EvaluationError(f"{lacks}; it has: {had or 'none of the known parts'}")
             return part.left_out(preset, settings)
     return Variant(f"{preset} w/o {name}", preset, without=(name,))
 

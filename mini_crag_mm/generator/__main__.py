@@ -8,11 +8,11 @@ Exit status 1 where something could not be made, or a rule does not hold.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
+from evaluation.commands import parser_of
 from mini_crag_mm.content_models import ContentError, load_content
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import build_scenes
@@ -22,11 +22,7 @@ from mini_crag_mm.generator.set_rules import report
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mini_crag_mm.generator",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("mini_crag_mm.generator", __doc__)
     parser.add_argument("--check", action="store_true", help="make nothing")
     parser.add_argument("--force", action="store_true", help="compose all scenes, changed or not")
     options = parser.parse_args(arguments)

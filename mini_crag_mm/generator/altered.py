@@ -45,14 +45,8 @@ Floats = NDArray[np.float32]
 def alter(photo: Image.Image, strength: float, seed: str, mirror: bool) -> Image.Image:
     """The photograph changed; RGBA stays RGBA (a cut-out, trimmed to what shows) and RGB stays RGB.
 
-    Args:
-        photo: RGB or RGBA.
-        strength: 0 to 1.
-        seed: Which change: viewpoint, light, colour and so on.
-        mirror: Whether the thing may be seen the other way round (not where it bears text or is a known building).
-
-    Raises:
-        ValueError: The strength is not in 0..1.
+    `seed` says which change (viewpoint, light, colour and so on), `mirror` whether the thing may be seen the other way round (not where it
+    bears text or is a known building). ValueError where the strength is not in 0..1.
     """
     if not 0.0 <= strength <= 1.0:
         raise ValueError(f"strength {strength} is not in 0..1")

@@ -107,9 +107,8 @@ def _wood(rng: np.random.Generator, width: int, height: int, planks: int, tone: 
 def _room_wall(stage: Stage, height: int) -> Array:
     """An out-of-focus room behind a table: a wall in a calm colour, with vague shapes and a light from one side."""
     rng, width = stage.rng, stage.width
-    base = np.array([(196, 190, 178), (170, 184, 190), (206, 196, 176), (150, 160, 150), (188, 170, 160)])[
-        rng.integers(5)
-    ]
+    calm = np.array([(196, 190, 178), (170, 184, 190), (206, 196, 176), (150, 160, 150), (188, 170, 160)])
+    base = calm[rng.integers(5)]
     wall = np.ones((height, width, 3), dtype=np.float32) * base.astype(np.float32)
     room = to_image(wall)
     draw = ImageDraw.Draw(room)
@@ -230,9 +229,8 @@ def _facades(stage: Stage, height: int) -> Array:
     while left < width:
         wide = float(rng.uniform(0.12, 0.26)) * width
         top = float(rng.uniform(-0.15, 0.35)) * height
-        base = np.array([(172, 150, 128), (150, 100, 82), (190, 184, 172), (122, 128, 134), (206, 190, 150)])[
-            rng.integers(5)
-        ]
+        plasters = np.array([(172, 150, 128), (150, 100, 82), (190, 184, 172), (122, 128, 134), (206, 190, 150)])
+        base = plasters[rng.integers(5)]
         draw.rectangle((left, top, left + wide, height), fill=_colour(base))
         storeys, bays = int(rng.integers(3, 6)), int(rng.integers(2, 5))
         for storey in range(storeys):
@@ -262,9 +260,8 @@ def _carpet(stage: Stage) -> Image.Image:
              ((58, 74, 56), (126, 142, 110)), ((88, 84, 88), (158, 152, 154))]  # fmt: skip
     dark, light = pairs[int(rng.integers(len(pairs)))]
     pile = 0.5 + 0.16 * grain(rng, width, height)
-    soft = np.asarray(
-        Image.fromarray((np.clip(pile, 0, 1) * 255).astype(np.uint8)).filter(ImageFilter.GaussianBlur(1.1))
-    )
+    tufts = Image.fromarray((np.clip(pile, 0, 1) * 255).astype(np.uint8))
+    soft = np.asarray(tufts.filter(ImageFilter.GaussianBlur(1.1)))
     values = 0.2 + 0.75 * soft.astype(np.float32) / 255 + 0.3 * (fractal(rng, width, height, cell=120, octaves=3) - 0.5)
     colours = tinted(values, dark, light)
     if rng.random() < 0.6:
@@ -288,9 +285,8 @@ def _sand(stage: Stage) -> Image.Image:
     horizon = stage.horizon(0.34)
     sea_px = max(6, int(float(rng.uniform(0.15, 0.45)) * horizon))
     depth_px = stage.height - horizon
-    ripples = fractal(rng, 700, 700, cell=44, octaves=5, stretch=2.2) * 0.75 + 0.25 * rng.random(
-        (700, 700), dtype=np.float32
-    )
+    ripples = fractal(rng, 700, 700, cell=44, octaves=5, stretch=2.2) * 0.75
+    ripples = ripples + 0.25 * rng.random((700, 700), dtype=np.float32)
     plane = _ground_plane(ripples, width, depth_px, 5.0, 0.8)
     beaches = [((150, 122, 84), (240, 218, 178)), ((140, 128, 112), (226, 218, 204)), ((136, 92, 58), (226, 176, 128))]
     beach = tinted(plane, *beaches[int(rng.integers(len(beaches)))])

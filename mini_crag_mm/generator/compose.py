@@ -95,17 +95,15 @@ def _framed(photo: Image.Image, frame: FrameStyle, width: int, height: int) -> I
         ground.alpha_composite(photo, ((ground.width - photo.width) // 2, (ground.height - photo.height) // 2))
         photo = ground
     edge = max(4, round(min(width, height) * (0.035 if frame == "postcard" else 0.028)))
-    inner = ImageOps.contain(
-        photo.convert("RGB"), (max(8, width - 2 * edge), max(8, height - 2 * edge)), Image.Resampling.LANCZOS
-    )
+    space = (max(8, width - 2 * edge), max(8, height - 2 * edge))
+    inner = ImageOps.contain(photo.convert("RGB"), space, Image.Resampling.LANCZOS)
     if frame == "postcard":
         return ImageOps.expand(inner, edge, (247, 245, 238)).convert("RGBA")
     framed = ImageOps.expand(inner, edge, (38, 32, 28)).convert("RGBA")
     draw = ImageDraw.Draw(framed, "RGBA")
     draw.rectangle((0, 0, framed.width - 1, framed.height - 1), outline=(92, 80, 68, 255), width=max(1, edge // 4))
-    draw.rectangle(
-        (edge - 2, edge - 2, framed.width - edge + 1, framed.height - edge + 1), outline=(12, 10, 8, 255), width=2
-    )
+    bevel = (edge - 2, edge - 2, framed.width - edge + 1, framed.height - edge + 1)
+    draw.rectangle(bevel, outline=(12, 10, 8, 255), width=2)
     return framed
 
 
@@ -400,9 +398,8 @@ def build_scenes(scenes: list[Scene], paths: SetPaths, force: bool, composed: Co
             changed[scene.id] = (scene, made_from)
     parallel = Parallel(n_jobs=min(workers, max(1, len(changed))), return_as="generator")
     pictures = parallel(delayed(_picture_of)(composed, scene, paths) for scene, _ in changed.values())
-    for scene_id, made in tqdm(
-        zip(changed, pictures, strict=True), total=len(changed), desc="scenes", unit="scene", disable=None
-    ):
+    taken = zip(changed, pictures, strict=True)
+    for scene_id, made in tqdm(taken, total=len(changed), desc="scenes", unit="scene", disable=None):
         if isinstance(made, str):
             problems.append(made)
             continue

@@ -11,17 +11,12 @@ from mini_crag_mm.loader import IMAGE_URL, KgImage, WebPage
 from mini_crag_mm.wikipedia import WikiError, wiki_page
 
 
-def photo_url(entity_id: str) -> str:
-    """The made-up address of an entity's photograph."""
-    return f"{IMAGE_URL}{entity_id}.webp"
-
-
 def kg_image(entity: Entity) -> KgImage:
     """The KG line of an entity's photograph, with the other entities that it shows."""
     shown: list[Entity | Companion] = [entity, *entity.also]
     return {
         "image": f"photos/{entity.id}.webp",
-        "image_url": photo_url(entity.id),
+        "image_url": f"{IMAGE_URL}{entity.id}.webp",
         "entities": [{"entity_name": one.name, "entity_attributes": one.attributes} for one in shown],
     }
 

@@ -77,9 +77,8 @@ def _decorate(draw: ImageDraw.ImageDraw, style: TextStyle, width: int, height: i
         draw.rectangle((unit * 2, unit * 2, width - unit * 2, height - unit * 2), outline=ink, width=max(1, unit // 2))
         draw.rectangle((0, 0, unit * 1.2, height), fill=(0, 0, 0, 60))
     elif style == "label":
-        draw.rounded_rectangle(
-            (1, 1, width - 2, height - 2), radius=unit * 2, outline=(150, 146, 138), width=max(1, unit // 2)
-        )
+        rim, grey = (1, 1, width - 2, height - 2), (150, 146, 138)
+        draw.rounded_rectangle(rim, radius=unit * 2, outline=grey, width=max(1, unit // 2))
 
 
 def print_text(text: str, style: TextStyle, width: int, height: int, rng: np.random.Generator) -> Image.Image:
@@ -98,8 +97,7 @@ def print_text(text: str, style: TextStyle, width: int, height: int, rng: np.ran
     if style == "sign":
         # Signs have rounded corners; everything else is cut square.
         mask = Image.new("L", board.size)
-        ImageDraw.Draw(mask).rounded_rectangle(
-            (0, 0, width - 1, height - 1), radius=max(3, min(width, height) // 14), fill=255
-        )
+        rounding = max(3, min(width, height) // 14)
+        ImageDraw.Draw(mask).rounded_rectangle((0, 0, width - 1, height - 1), radius=rounding, fill=255)
         board.putalpha(mask)
     return board

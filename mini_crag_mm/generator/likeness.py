@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from mini_crag_mm.content_models import Scene
@@ -20,6 +19,9 @@ from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import Layout, set_up, take
 from mini_crag_mm.generator.noise import generator
 from mini_crag_mm.loader import INDEX_MARGIN, flattened
+
+if TYPE_CHECKING:
+    from agents.models.base import ImageEncoder
 
 # Cosines of other photographs of 53 entities of the set, measured with that encoder: 0.33 to 0.69.
 OTHER_PHOTOS = (0.33, 0.69)
@@ -29,13 +31,6 @@ LEAST_STRENGTH = 0.25
 USUAL_LIKENESS = ((0.0, 0.9), (1.0, 0.5))
 CLOSE_ENOUGH = 0.06
 SEARCH_STEPS = 3
-
-
-class ImageEncoder(Protocol):
-    """Embeddings of images, float32, shape (n, d), each of length 1."""
-
-    def encode(self, images: Sequence[Image.Image]) -> NDArray[np.float32]:
-        """One embedding an image."""
 
 
 @lru_cache(maxsize=1)

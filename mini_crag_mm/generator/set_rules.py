@@ -26,14 +26,12 @@ from mini_crag_mm.content_models import (
     WIKI_PREFIX,
     Category,
     Content,
-    Dialog,
     Domain,
-    Question,
     Scene,
     Split,
     Turn,
     load_content,
-    turn_id,
+    turns_of,
 )
 from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import fingerprint
@@ -80,11 +78,9 @@ def _note(message: str) -> Finding:
 
 def _asked(content: Content) -> Iterator[tuple[str, Split, Scene | None, Turn]]:
     """Every turn with a place for messages, its split and its scene (None where that does not exist)."""
-    for question in content.questions.values():
-        yield question.where, question.split, content.scenes.get(question.scene), question
-    for dialog in content.dialogs.values():
-        for number, turn in enumerate(dialog.turns):
-            yield f"{dialog.origin}: {turn_id(dialog.id, number)}", dialog.split, content.scenes.get(dialog.scene), turn
+    for item in content.asking():
+        for content_id, turn in turns_of(item):
+            yield f"{item.origin}: {content_id}", item.split, content.scenes.get(item.scene), turn
 
 
 def check_references(content: Content) -> Iterator[Finding]:
@@ -271,10 +267,8 @@ def check_wording(content: Content) -> Iterator[Finding]:
         if key in asked_before:
             yield Finding(f"{question.where}: the same question as {asked_before[key]}")
         asked_before[key] = question.id
-    first_turns: list[tuple[Question | Dialog, Turn]] = [(q, q) for q in content.questions.values()]
-    first_turns += [(dialog, dialog.turns[0]) for dialog in content.dialogs.values()]
-    for item, turn in first_turns:
-        scene = content.scenes.get(item.scene)
+    for item in content.asking():
+        scene, (_, turn) = content.scenes.get(item.scene), turns_of(item)[0]
         if scene and turn.entity and turn.entity not in set(scene.entity_ids()):
             yield _note(f"{item.where}: {turn.entity} is not to be seen in {scene.id}")
     for page in content.pages.values():

@@ -50,11 +50,7 @@ def test_all_variants_read_what_was_searched_for_once() -> None:
     question = AskedTurn(Session("s", (asked,)), asked, None, (), ("330 m",), {"source": "both"})
     parts = context(made, pipeline, chat=ScriptedChat(lambda _: "330 m"), text_encoder=Letters())
     found = compared(
-        [(question, turn(asked.query, None))],
-        settings,
-        models=parts.models,
-        search=parts.search,
-        prompts=parts.prompts,
+        [(question, turn(asked.query, None))], settings, models=parts.models, search=parts.search, prompts=parts.prompts
     )
     assert len(pipeline.queries) == 1
     assert {label: items[0].in_evidence for label, items in found.items()} == dict.fromkeys(settings, True)

@@ -12,8 +12,7 @@ from rich.console import Console
 from evaluation.files.outputs import write_outputs
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 from evaluation.studies import agreement as study
-from evaluation.studies.agreement import agreement, decided
-from evaluation.studies.hand_labels import read_labels
+from evaluation.studies.agreement import agreement, decided, read_labels
 from tests.evaluation.worlds import judged
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from evaluation.run.assignment import Assignment
 from evaluation.run.batches import Slot, schedule
 from evaluation.run.command import main
+from evaluation.run.replicas import Assignment
 from tests.evaluation.worlds import picture, row, write_dataset
 
 

@@ -12,9 +12,8 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from benchmarks.mavis_metrics import main
+from benchmarks.mavis_metrics import main, mauve
 from evaluation.attribution.cited_answers import read_cited
-from evaluation.attribution.fluency import mauve
 from evaluation.attribution.mavis import (
     Document,
     LongAnswer,

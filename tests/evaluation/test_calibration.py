@@ -17,7 +17,7 @@ from agents.methods.gate import Gate
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
-from evaluation.scores.risk import risk_coverage
+from evaluation.scores.scoring import risk_coverage
 from evaluation.studies import calibrate
 from evaluation.studies.calibrate import with_values
 from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
@@ -47,7 +47,7 @@ def decision(
     egocentric: bool = False,
     **signals: float,
 ) -> Decision:
-    return Decision(session, points, free, given=True, signals=signals, direct=direct, egocentric=egocentric)
+    return Decision(session, points, free, signals=signals, direct=direct, egocentric=egocentric)
 
 
 def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
@@ -287,7 +287,7 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     _write_run(tmp_path / "run")
     decisions = read_decisions(tmp_path / "run", RuleJudge())
     assert len(decisions) == 24
-    assert [(made.points, made.given) for made in decisions[:4]] == [(1, True), (1, False), (1, True), (-1, False)]
+    assert [made.points for made in decisions[:4]] == [1, 1, 1, -1]
     assert decisions[0].signals == {"p_yes": 0.8, "evidence_score": 0.0}
     assert [made.egocentric for made in decisions[:6]] == [False, False, True, True, False, False]
     assert run_folders([tmp_path]) == [tmp_path / "run"]

@@ -19,11 +19,9 @@ from agents.models.chat.reply_cache import ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
-from evaluation.run.options import parse
-from evaluation.scores.overlap import mean_overlap, overlap
 from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare, variant_runs
-from evaluation.studies.figures import Result, figures_of
+from evaluation.studies.figures import Result, figures_of, mean_overlap, overlap
 from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
 from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset
@@ -133,7 +131,7 @@ def test_variants_are_written_in_one_word() -> None:
 
 
 def test_tables_are_written_in_markdown() -> None:
-    table = ResultTable("t", ("Method", "Accuracy"), ("Method", "acc."), (("a|b", "1"), ("c", "2")))
+    table = ResultTable("t", ("Method", "Accuracy"), [("a|b", "1"), ("c", "2")], short=("Method", "acc."))
     assert table.markdown().splitlines() == [
         "### t", "", "| Method | Accuracy |", "|---|---:|", "| a\\|b | 1 |", "| c | 2 |",
     ]  # fmt: skip
@@ -204,11 +202,7 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     arguments += ["--set", "limits.batch_size=2"]
     assert ablate.main(arguments) == 0
     every = "limits.batch_size=2"
-    assert runs.built == [
-        ((), (every,)),
-        (("rerank",), (every,)),
-        ((), (every, "queries.fuse_entity=false")),
-    ]
+    assert runs.built == [((), (every,)), (("rerank",), (every,)), ((), (every, "queries.fuse_entity=false"))]
     table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
     assert table.loc[("single-turn", "best"), "accuracy"] == 1.0
     assert table.loc[("single-turn", "best w/o reranking"), "truthfulness"] == -1.0
@@ -326,12 +320,10 @@ def test_rules_and_judge_are_handed_to_every_run(runs: Runs) -> None:
         "--rules", "starter-kit", "--eval-model", "m", "--organiser", "kit", "--max-cost", "0.5", "--judge-price",
         "0.15,0.6", "--judge-style", "explained", "--out", "out",
     )  # fmt: skip
-    run = parse(variant_runs._arguments(Variant("best", "best"), ["single-turn"], options))
+    run = variant_runs.options_of(Variant("best", "best"), ["single-turn"], options)
     assert (run.rules.name, run.eval_model, run.organiser, run.max_cost) == ("starter-kit", "m", Path("kit"), 0.5)
     assert (run.judge_price.read, run.judge_price.written, run.judge_style) == (0.15, 0.6, "explained")
-    plain = parse(
-        variant_runs._arguments(Variant("best", "best"), ["single-turn"], variant_runs_options("--out", "out"))
-    )
+    plain = variant_runs.options_of(Variant("best", "best"), ["single-turn"], variant_runs_options("--out", "out"))
     assert (plain.rules.name, plain.organiser, plain.max_cost, plain.judge_price) == ("ours", None, None, None)
 
 
@@ -389,8 +381,8 @@ def test_slips_are_told_before_anything_is_run(
 
 def test_figures_hold_every_rate() -> None:
     turns: list[JudgedTurn] = [*judged("cmh", "a"), *judged("cc", "b")]
-    figures = figures_of(turns, 1.5)
+    figures = figures_of(turns)
     assert (figures.accuracy, figures.missing, figures.hallucination) == (0.6, 0.2, 0.2)
     assert figures.truthfulness == pytest.approx(0.4)
-    assert figures.seconds == 1.5
+    assert figures.seconds is None  # no folder says what answering cost
     assert set(figures.intervals) >= {"accuracy", "truthfulness_score"}

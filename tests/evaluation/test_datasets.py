@@ -32,8 +32,8 @@ def test_both_revisions_give_the_same_sessions(tmp_path: Path, revision: str) ->
         row("c", 2, revision, None, URL),
     ]
     loaded = _open(write_dataset(tmp_path, rows, revision), revision)
-    assert [session.session_id for session in loaded] == ["a", "b", "c"]
-    assert [session.is_ego for session in loaded] == [True, True, False]
+    assert [session.session_id for session in loaded.sessions] == ["a", "b", "c"]
+    assert [session.is_ego for session in loaded.sessions] == [True, True, False]
     first = loaded.sessions[0]
     assert [turn.ground_truth for turn in first.turns] == ["Number 0.", "Number 1.", "Number 2."]
     assert [turn.domain for turn in first.turns] == ["animal", "food", "vehicle"]
@@ -47,7 +47,7 @@ def test_both_revisions_give_the_same_sessions(tmp_path: Path, revision: str) ->
 @pytest.mark.parametrize("step", ["", "crag-mm-multi-turn-public", "crag-mm-multi-turn-public/v0.1.2"])
 def test_any_folder_on_the_way_to_the_files_will_do(tmp_path: Path, step: str) -> None:
     write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")
-    assert len(_open(tmp_path / step)) == 1
+    assert len(_open(tmp_path / step).sessions) == 1
 
 
 def test_what_is_not_there_is_said_clearly(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_sessions_are_skipped_and_images_replaced_as_the_rules_have_it(
 ) -> None:
     rows = [row(name, 2, "v0.1.2", None, URL) for name in ("a", *SKIPPED, BMW)]
     loaded = _open(write_dataset(tmp_path, rows, "v0.1.2"), rules=rules)
-    assert {session.session_id: len(session.turns) for session in loaded} == turns
+    assert {session.session_id: len(session.turns) for session in loaded.sessions} == turns
     moved = loaded.sessions[-1]
     assert (moved.image_url, moved.is_ego) == (url, False)
     (tmp_path / "image_cache").mkdir()
@@ -106,8 +106,8 @@ def test_egocentric_images_are_told_and_resized_as_the_rules_have_it(
     big = picture(size=(2560, 1920))
     rows = [row("none", 1, "v0.1.2", big, None), row("blank", 1, "v0.1.2", big, ""), row("url", 1, "v0.1.2", big, URL)]
     loaded = _open(write_dataset(tmp_path, rows, "v0.1.2"), rules=rules)
-    assert [session.is_ego for session in loaded] == ego
-    assert [getattr(loaded.image(session).image, "size", None) for session in loaded] == sizes
+    assert [session.is_ego for session in loaded.sessions] == ego
+    assert [getattr(loaded.image(session).image, "size", None) for session in loaded.sessions] == sizes
 
 
 def test_the_research_release_enlarges_and_distorts_with_pillows_default_filter(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_images_by_url_come_from_the_cache_folders(tmp_path: Path, level: str) -
 def test_a_missing_image_costs_its_session_a_note(tmp_path: Path) -> None:
     rows = [row("a", 2, "v0.1.2", None, URL), row("b", 2, "v0.1.2", None, None)]
     loaded = _open(write_dataset(tmp_path, rows, "v0.1.2"))
-    notes = [loaded.image(session).note for session in loaded]
+    notes = [loaded.image(session).note for session in loaded.sessions]
     assert loaded.image(loaded.sessions[0]).image is None
     assert "session a" in str(notes[0])
     assert URL in str(notes[0])

@@ -16,9 +16,8 @@ from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE
 from evaluation.records import EvaluationError, JudgedTurn, RunLogLine
 from evaluation.studies import flips
-from evaluation.studies.flips import find_flips
+from evaluation.studies.flips import find_flips, first_difference
 from evaluation.studies.judged_entries import Entry
-from evaluation.studies.trace_differences import first_difference
 from tests.evaluation.worlds import judged
 
 Stage = Mapping[str, Any]
@@ -115,9 +114,9 @@ def test_a_turn_without_a_trace_and_one_without_a_verdict_are_named(tmp_path: Pa
         ("wrong", "unjudged", None)
     ]
     made = flips.tables(one, Entry("b", (found[0].after,)), found)
-    assert made[0].short[1:] == ("wrong", "unjudged", "together")
+    assert made[0].headings[1:] == ("wrong", "unjudged", "together")
     assert "left out: a 1" in made[0].notes[1]
-    assert made[1].rows == (("(no trace)", "1", "0", "0", "+0"),)
+    assert made[1].rows == [("(no trace)", "1", "0", "0", "+0")]
     with pytest.raises(EvaluationError, match="no turn in common"):
         find_flips(one, Entry("c", tuple(judged("h", "u"))))
 

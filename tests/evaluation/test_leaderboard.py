@@ -19,8 +19,8 @@ from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, JudgeI
 from evaluation.scores.slices import group_sizes, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
+from evaluation.studies.leaderboard import boards
 from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
-from evaluation.studies.ranking import boards
 from tests.evaluation.worlds import judged
 
 REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
@@ -160,7 +160,7 @@ def test_judging_again_costs_no_call(
     tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2,000 turns, of which half are misses: a warm cache answers for the judge."""
-    from evaluation.judge.verdict_cache import VerdictCache
+    from evaluation.judge.openai_judge import VerdictCache
 
     judge = CountingJudge()
 

@@ -18,13 +18,13 @@ from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles import Profile
 from evaluation.files.responses import read_responses
-from evaluation.judge.judging import BatchJudge, Judge, choose_judge, judge_turns
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, load_cut
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import EvaluationError, JudgeError, JudgeItem
 from evaluation.run.launching import LocalModel
 from evaluation.studies import judge_fit, judged_entries, leaderboard
-from evaluation.studies.hand_labels import read_labels
+from evaluation.studies.agreement import read_labels
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.test_leaderboard import answers, save
 
@@ -100,7 +100,7 @@ def test_turns_are_asked_in_batches_and_keep_their_places() -> None:
     turns = answers(["h"] * 4 + ["m"] + ["h"] * 3)
     model = ScriptedYes(batch=3)
     judge = LocalJudge(model, cut())
-    assert isinstance(judge, BatchJudge) and isinstance(judge, Judge)
+    assert isinstance(judge, Judge)
     said = {f"answer {n}": 1.0 if n in (1, 6) else 0.0 for n in range(8)}
     model.said = dict(said)
     numbered = [

@@ -146,9 +146,9 @@ def test_the_early_stop_only_adds_misses(dialog: str) -> None:
 @given(DIALOGS)
 def test_intervals_hold_the_score(dialogs: list[str]) -> None:
     turns = [turn for number, dialog in enumerate(dialogs) for turn in judged(dialog, f"s{number}")]
-    intervals = bootstrap_intervals(turns, resamples=200)
+    intervals = bootstrap_intervals(turns)
     assert bool(intervals) is (len(dialogs) > 1)
-    assert intervals == bootstrap_intervals(turns, resamples=200)
+    assert intervals == bootstrap_intervals(turns)
     for low, high in intervals.values():
         assert -1 <= low <= high <= 1
 

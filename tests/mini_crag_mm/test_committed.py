@@ -114,12 +114,7 @@ def test_data_sets_load_in_both_revisions(made: BuiltDatasets, content: Content,
 
 
 def test_nothing_names_a_machine() -> None:
-    texts = [
-        *SET_ROOT.rglob("*.yaml"),
-        *SET_ROOT.rglob("*.py"),
-        *SET_ROOT.rglob("*.md"),
-        *SET_ROOT.rglob("*.json*"),
-    ]
+    texts = [*SET_ROOT.rglob("*.yaml"), *SET_ROOT.rglob("*.py"), *SET_ROOT.rglob("*.md"), *SET_ROOT.rglob("*.json*")]
     for path in texts:
         text = path.read_text(encoding="utf-8")
         assert str(SET_ROOT.parent) not in text and f"{Path.home()}/" not in text, path

@@ -92,6 +92,6 @@ def record_run(
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")
     console = Console(file=io.StringIO())
     launched = LaunchedAgent(agent, trace_to=agent.trace_to)
-    made = answer_sessions(launched, dataset, dataset.sessions, out, console, about={"preset": "test"}, progress=False)
+    made = answer_sessions(launched, dataset, out, console, about={"preset": "test"}, progress=False)
     judge_answers(made.turns, Judging(RuleJudge()), out, console, dataset)
     return out

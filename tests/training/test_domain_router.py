@@ -37,14 +37,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(dataset: Path, out: Path, *more: str) -> list[str]:
-    fixed = [
-        "--dataset",
-        str(dataset),
-        "--revision",
-        "v0.1.1",
-        "--dataset-type",
-        "multi-turn",
-    ]
+    fixed = ["--dataset", str(dataset), "--revision", "v0.1.1", "--dataset-type", "multi-turn"]
     return [*fixed, "--cache", str(out.parent / "cache"), "--out", str(out), *more]
 
 
@@ -69,8 +62,7 @@ def test_the_questions_are_those_that_the_domain_stage_sees(dataset: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
-    [(["--split", "nowhere"], "nowhere"), (["--profile", "nobody"], "nobody")],
+    ("more", "message"), [(["--split", "nowhere"], "nowhere"), (["--profile", "nobody"], "nobody")]
 )
 def test_what_is_missing_is_said(
     dataset: Path, tmp_path: Path, more: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -15,7 +15,7 @@ from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.pretrained import packaged_path
 from training import merge
 from training.chat_examples import TrainingDataError
-from training.gguf_conversion import PROGRAMS, convert, find_converter
+from training.merge import PROGRAMS, convert, find_converter
 
 INSTALLED = Path(sys.prefix) / "gguf-converter" / PROGRAMS[0]
 """Where the Makefile puts llama.cpp's converter."""

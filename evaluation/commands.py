@@ -1,0 +1,36 @@
+"""What every command has in common: a parser whose help keeps its lines, and errors told in one line."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable
+
+from rich.console import Console
+
+from agents.secrets import keep_out_of_logs
+from evaluation.records import EvaluationError
+
+
+def parser_of(module: str, description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
+    """The parser of ``python -m MODULE``."""
+    kept = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(f"python -m {module}", None, description, epilog, formatter_class=kept)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def exit_status(
+    run: Callable[[], int | None], console: Console, failures: tuple[type[Exception], ...] = (EvaluationError,)
+) -> int:
+    """What ``run`` returns, 0 for None; 2 where it raises one of ``failures``, which is printed."""
+    keep_out_of_logs()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        return run() or 0
+    except failures as error:
+        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
