@@ -67,6 +67,8 @@ def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
 def spread(workers: int, *, gpus: bool = False) -> Each:
     """``Each`` by Ray Data on ``workers`` processes of the connected cluster; a task whose process dies is done again on another.
 
+    What the function raises is raised where the results are taken.
+
     Args:
         gpus: On a cluster with GPUs each worker has one to itself.
     """
@@ -89,15 +91,25 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
         }
         blocks = -(-len(rows) // _ITEMS_A_TASK)
         data = ray.data.from_items(rows, override_num_blocks=max(blocks, min(workers, len(rows))))
+        work = data.map(lambda row: {"made": _made(function, row["item"])}, **asked)
         try:
-            for row in data.map(
-                lambda row: {"made": pickle.dumps(function(pickle.loads(row["item"])))}, **asked
-            ).iter_rows():
-                yield pickle.loads(row["made"])
+            for row in work.iter_rows():
+                made, error = pickle.loads(row["made"])
+                if error is not None:
+                    raise error
+                yield made
         except ray.exceptions.RayError as error:
-            raise ClusterError(_line(error.__cause__ or error)) from error
+            raise ClusterError(_line(error)) from error
 
     return each
+
+
+def _made(function: Callable[[Any], Any], item: bytes) -> bytes:
+    """The result and None, or None and what was raised: Ray would hand that on as an error of its own."""
+    try:
+        return pickle.dumps((function(pickle.loads(item)), None))
+    except Exception as error:  # noqa: BLE001 - raised where the results are taken
+        return pickle.dumps((None, error))
 
 
 def _knock(address: str) -> None:
