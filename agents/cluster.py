@@ -8,6 +8,7 @@ import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -91,7 +92,8 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
         }
         blocks = -(-len(rows) // _ITEMS_A_TASK)
         data = ray.data.from_items(rows, override_num_blocks=max(blocks, min(workers, len(rows))))
-        work = data.map(lambda row: {"made": _made(function, row["item"])}, **asked)
+        folder = Path.cwd()
+        work = data.map(lambda row: {"made": _made(function, row["item"], folder)}, **asked)
         try:
             for row in work.iter_rows():
                 made, error = pickle.loads(row["made"])
@@ -104,9 +106,10 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
     return each
 
 
-def _made(function: Callable[[Any], Any], item: bytes) -> bytes:
+def _made(function: Callable[[Any], Any], item: bytes, folder: Path) -> bytes:
     """The result and None, or None and what was raised: Ray would hand that on as an error of its own."""
     try:
+        os.chdir(folder)  # relative paths hold here too
         return pickle.dumps((function(pickle.loads(item)), None))
     except Exception as error:  # noqa: BLE001 - raised where the results are taken
         return pickle.dumps((None, error))

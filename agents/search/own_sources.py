@@ -104,7 +104,7 @@ def read_documents(
     shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
     pages: list[Page] = []
     left_out: list[str] = []
-    read = partial(_read_document, folder.resolve(), base_url, content_of)
+    read = partial(_read_document, folder, base_url, content_of)
     for path, (found, problem) in zip(shown, each(read, shown), strict=True):
         pages += found
         if problem:

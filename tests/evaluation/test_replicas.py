@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ import pytest
 from rich.console import Console
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
-from ray.cluster_utils import Cluster  # noqa: E402
-
 from evaluation.files.outputs import ALL_TURNS, SCORES  # noqa: E402
 from evaluation.files.responses import RESPONSES, read_responses  # noqa: E402
 from evaluation.files.run_log import read_run_log  # noqa: E402
@@ -37,16 +35,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for turn in record["turns"]:
             turn["query"] = turn["query"].replace("?", f" of {record['session_id']}?")
     return write_dataset(tmp_path_factory.mktemp("data"), rows, "v0.1.2")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The address of a cluster of two nodes, as two machines would be."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    made.add_node(num_cpus=1)
-    yield made.address
-    made.shutdown()
 
 
 def _run(data: Path, folder: Path, *arguments: str, build: Callable[..., Any] = build) -> tuple[int, str]:
@@ -88,11 +76,11 @@ def _asked(folder: Path) -> list[tuple[int, str]]:
 
 
 def test_two_replicas_of_which_one_is_killed_answer_as_one_process(
-    data: Path, alone: Left, cluster: str, tmp_path: Path
+    data: Path, alone: Left, ray_address: str, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / FATAL).write_text("once:What is number 1 of a?")
-    status, told = _run(data, tmp_path, "--replicas", "2", "--ray-address", cluster)
+    status, told = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address)
     assert status == 0, told
     assert _left_behind(tmp_path) == alone
     assert not (tmp_path / "cache" / FATAL).exists()
@@ -120,19 +108,19 @@ def test_two_replicas_of_which_one_is_killed_answer_as_one_process(
 
 
 def test_when_none_is_left_the_answers_are_kept_and_another_number_resumes(
-    data: Path, alone: Left, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, alone: Left, ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replicas, "MOST_DEATHS", 1)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / FATAL).write_text("always:What is number 2 of e?")
-    status, told = _run(data, tmp_path, "--replicas", "1", "--ray-address", cluster)
+    status, told = _run(data, tmp_path, "--replicas", "1", "--ray-address", ray_address)
     assert status == 2 and "--resume" in told
     kept = (tmp_path / RESPONSES).read_bytes().splitlines()
     assert 0 < len(kept) < sum(TURNS.values())
 
     (tmp_path / "cache" / FATAL).unlink()
     (tmp_path / "cache" / ASKED).unlink()
-    assert _run(data, tmp_path, "--replicas", "2", "--ray-address", cluster, "--resume")[0] == 0
+    assert _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address, "--resume")[0] == 0
     assert _left_behind(tmp_path) == alone
     assert len(_asked(tmp_path)) == sum(TURNS.values()) - len(kept)
 

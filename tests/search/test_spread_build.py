@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,18 +14,7 @@ from agents.search.encoders import ImageIndexEncoder, TextIndexEncoder
 from agents.search.hub import current_revision
 from tests.search.conftest import IMAGE_ID, WEB_ID, World, write_sources
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
-from ray.cluster_utils import Cluster  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Of a cluster of two nodes, as two machines would be."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    made.add_node(num_cpus=1)
-    yield made.address
-    made.shutdown()
+pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
 
 
 def sources(folder: Path) -> World:
@@ -47,9 +35,10 @@ def build(world: World, cache: Path, *arguments: str) -> int:
 
 
 def test_workers_build_the_indices_of_one_process(
-    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    world = sources(tmp_path / "world")
+    # Relative, and the nodes were started elsewhere: paths of the command line hold in workers too.
+    world = sources(Path(os.path.relpath(tmp_path / "world")))
     assert build(world, tmp_path / "one") == 0
     alone = capsys.readouterr()
 
@@ -58,7 +47,7 @@ def test_workers_build_the_indices_of_one_process(
 
     for encoder in (TextIndexEncoder, ImageIndexEncoder):
         monkeypatch.setattr(encoder, "embed", embedded_here)
-    assert build(world, tmp_path / "many", "--workers", "2", "--ray-address", address) == 0
+    assert build(world, tmp_path / "many", "--workers", "2", "--ray-address", ray_address) == 0
     for index in (IMAGE_ID, WEB_ID):  # a revision stands for rows, their order, what was embedded and the weights
         revisions = {current_revision(tmp_path / cache / "hub", index) for cache in ("one", "many")}
         assert len(revisions) == 1 and None not in revisions
@@ -69,12 +58,12 @@ def test_workers_build_the_indices_of_one_process(
 
 
 def test_pictures_that_no_worker_can_decode_are_named(
-    tmp_path: Path, address: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ray_address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = sources(tmp_path / "world")
     broken = sorted(world.images.iterdir())[2]
     broken.write_bytes(b"no picture")
-    assert build(world, tmp_path / "cache", "--workers", "2", "--ray-address", address) == 1
+    assert build(world, tmp_path / "cache", "--workers", "2", "--ray-address", ray_address) == 1
     assert str(broken) in capsys.readouterr().err
 
 
@@ -91,8 +80,8 @@ def refuse(number: int) -> int:
     raise ValueError(f"{number} cannot be squared")
 
 
-def test_what_a_dead_worker_had_is_done_again_and_results_keep_their_order(tmp_path: Path, address: str) -> None:
-    with cluster(address, "--workers"):
+def test_what_a_dead_worker_had_is_done_again_and_results_keep_their_order(tmp_path: Path, ray_address: str) -> None:
+    with cluster(ray_address, "--workers"):
         assert [*spread(2)(partial(squared, tmp_path), range(100))] == [number * number for number in range(100)]
         assert (tmp_path / "begun").exists()
         assert [*spread(2)(refuse, [])] == []
