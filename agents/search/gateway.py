@@ -186,7 +186,15 @@ def _each(
                 found[key] = search([query], k, fetch)[0]
             except Exception as alone:  # noqa: BLE001 - as above: this query fails, the others must not
                 found[key] = Results(error=reason(alone))
-    return {key: replace(one, hits=tuple(map(each, one.hits))) for key, one in found.items()}
+    made: dict[Hashable, Hit] = {}  # queries of a batch find the same records again and again
+
+    def of(hit: Hit) -> Hit:
+        record = hit.record
+        if record not in made:
+            made[record] = each(hit)
+        return replace(made[record], score=hit.score)
+
+    return {key: replace(one, hits=tuple(map(of, one.hits))) for key, one in found.items()}
 
 
 def _at_least_one(k: int) -> None:

@@ -1,7 +1,7 @@
 """Typed results of the two searches, and how they are made of the organiser's dicts; a hit that breaks the contract costs only itself."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +27,11 @@ class ImageHit:
     url: str
     entities: tuple[Entity, ...]
 
+    @property
+    def record(self) -> Hashable:
+        """What is the same in all hits of one record of the index, within one search."""
+        return self.index, self.url, tuple(entity.name for entity in self.entities)
+
 
 @dataclass(frozen=True)
 class WebHit:
@@ -42,6 +47,11 @@ class WebHit:
     page_snippet: str
     page_url: str
     page_text: str | None = None
+
+    @property
+    def record(self) -> Hashable:
+        """What is the same in all hits of one record of the index, within one search."""
+        return self.index, self.page_name, self.page_snippet, self.page_text
 
 
 Hit = TypeVar("Hit", ImageHit, WebHit)

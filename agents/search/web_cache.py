@@ -59,7 +59,8 @@ class UrlCache(Generic[Content]):
     def get_all(self, urls: Iterable[str], deadline: Deadline = NO_DEADLINE) -> dict[str, Content]:
         """What can be found, by URL; never raises. With HTTP missing ones are fetched side by side, until their limit or the deadline."""
         distinct = list(dict.fromkeys(urls))
-        found = {url: content for url in distinct if (content := self._cached(url)) is not None}
+        folders = [folder for folder in self._folders if folder.is_dir()]
+        found = {url: content for url in distinct if (content := self._cached(url, folders)) is not None}
         if self._http and not offline():
             seconds = min(self._seconds, deadline.left())
             missing = [url for url in distinct if url not in found and over_http(url)]
@@ -91,8 +92,8 @@ class UrlCache(Generic[Content]):
     def _made(self, fetched: Fetched) -> tuple[Content, bytes]:
         """The content of what was fetched, and the file to store; errors as above."""
 
-    def _cached(self, url: str) -> Content | None:
-        for path in (folder / name for folder in self._folders for name in self._read_names(url)):
+    def _cached(self, url: str, folders: Sequence[Path]) -> Content | None:
+        for path in (folder / name for folder in folders for name in self._read_names(url)):
             try:
                 with path.open("rb") as file:
                     return self._stored(file)
@@ -140,7 +141,8 @@ class PageCache(UrlCache[str]):
         return f"{_digest(url)}.html"
 
     def _read_names(self, url: str) -> Iterator[str]:
-        return (_digest(url) + suffix for suffix in CACHE_SUFFIXES)
+        digest = _digest(url)
+        return (digest + suffix for suffix in CACHE_SUFFIXES)
 
     def _stored(self, file: BinaryIO) -> str:
         content = file.read(MAX_PAGE_BYTES)

@@ -80,11 +80,11 @@ def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
 
 def page_chunks(hit: WebHit, cut: Cut) -> Iterator[Evidence]:
     """The chunks of a page: of its full text around what was found, where there is one, else of what was found alone."""
-    found = clean(visible_text(hit.page_snippet))
+    found, name = clean(visible_text(hit.page_snippet)), clean(hit.page_name)
     page = clean(main_content(hit.page_text)) if hit.page_text else ""
     for text in surroundings(page, found, PAGE_CHARACTERS) if page else (found,):
         for chunk in cut(text):
-            yield Evidence(chunk, "web", clean(hit.page_name), hit.page_url, hit.score)
+            yield Evidence(chunk, "web", name, hit.page_url, hit.score)
 
 
 def surroundings(page: str, found: str, characters: int) -> tuple[str, ...]:

@@ -94,9 +94,10 @@ def neutral(text: str, *, citations: bool = True) -> str:
     With ``citations`` bare ``[3]``, as encyclopedias have them, go too: the model is to cite our documents, not theirs.
     """
     text = without_special_tokens(text[:_MOST_CHARACTERS])
-    text = _FAKE_INFO.sub(r"(\1)", text)
-    if citations:
-        text = _FAKE_CITATION.sub("", text)
+    if "[" in text or "【" in text:
+        text = _FAKE_INFO.sub(r"(\1)", text)
+        if citations:
+            text = _FAKE_CITATION.sub("", text)
     text = _ROLE_LINE.sub(_plain_header, text)
     lowered = _folded(text)
     # The words without which no order is given; next to no cost.

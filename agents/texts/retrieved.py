@@ -44,7 +44,7 @@ def safe_full_text(page: str) -> str:
 
 def safe_text(page: str) -> str:
     """A page, or a part of it, as plain text, as a reader sees it, with ``neutral`` applied; doing it twice changes nothing more."""
-    return _settled(page, lambda text: neutral(clean(visible_text(text))))
+    return _disarmed(page, lambda text: clean(visible_text(text)))
 
 
 def safe_picture(hit: ImageHit) -> ImageHit:
@@ -93,7 +93,15 @@ class _WhenRead(Mapping[str, Any]):
 
 
 def _name(name: str) -> str:
-    return _settled(name[:_MOST_NAME], lambda text: neutral(one_line(clean(text))))
+    return _disarmed(name[:_MOST_NAME], lambda text: one_line(clean(text)))
+
+
+def _disarmed(text: str, decode: Callable[[str], str]) -> str:
+    """The text decoded, with ``neutral`` applied, as often as it takes."""
+    decoded = decode(text)
+    if _MARKS.search(decoded) is None and neutral(decoded) == decoded:  # ordinary text: once more would change nothing
+        return decoded
+    return _settled(text, lambda once: neutral(decode(once)))
 
 
 def _settled(text: str, step: Callable[[str], str]) -> str:
@@ -149,7 +157,8 @@ def _key(key: str) -> str:
 def _harmless(value: str) -> str:
     """A raw value as it is, or as plain text where it has something to be taken out, however its markup tears the words."""
     decoded = _settled(value, html.unescape) if "&" in value else value
-    seen = (_TORN.sub("", value), _TORN.sub(" ", value), *((plain(decoded),) if _MARKUP.search(value) else ()))
+    torn = (_TORN.sub("", value), _TORN.sub(" ", value)) if _MARKS.search(value) else (value,)
+    seen = (*torn, plain(decoded)) if _MARKUP.search(value) else torn
     if any(gives_orders(" ".join(text.split())) for text in seen):
         return _settled(decoded, lambda text: neutral(plain(text), citations=False))
     return neutral(value, citations=False)
