@@ -20,7 +20,7 @@ IDK = "I don't know"  # the abstention of the challenge: it scores 0, a wrong an
 EGOCENTRIC = (960, 1280)
 """Pixels of the photos of smart glasses as the research release passes them; task 2's winner (NVIDIA) tells them by it."""
 
-Source = Literal["kg", "web", "image"]
+Source = Literal["kg", "web"]
 
 Position = Literal["left", "right", "top", "bottom", "middle"]  # a place that a question names
 
@@ -70,8 +70,8 @@ class Evidence:
     text: str  # the chunk as the models read it, free of markup
     source: Source  # where it comes from: the image knowledge graph, or a web page
     title: str  # entity or page name
-    url: str = ""  # of the page or of the entity's picture; empty for the image itself
-    retrieval: float = 0.0  # cosine of the search that found it, 0 to 1; 1 for the image itself
+    url: str = ""  # of the page or of the entity's picture
+    retrieval: float = 0.0  # cosine of the search that found it, 0 to 1
     score: float | None = None  # what the last reranker said of it, 0 to 1; None before reranking
     key: str | None = None  # attribute name, for a chunk made of one attribute
 

@@ -11,7 +11,7 @@ from agents.search.fetching import over_http
 
 SHOWN_SIDE = 1024  # pixels of a photo's longer side on the page
 
-_KINDS = {"kg": "knowledge graph", "web": "web page", "image": "printed in the photo"}
+_KINDS = {"kg": "knowledge graph", "web": "web page"}
 _COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#a0468c", "#6b4fbb", "#8a6d00")
 """Dark enough for white figures."""
 _QUALITY = 85  # of the JPEG

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from agents.apps.outcome import Outcome
 
-_KINDS = {"kg": "knowledge graph", "web": "web", "image": "printed in the photo"}
+_KINDS = {"kg": "knowledge graph", "web": "web"}
 _MOST_TEXT = 300  # characters of a piece of evidence
 
 

@@ -19,6 +19,7 @@ from agents.search.web_cache import PageCache, PictureCache
 _log = logging.getLogger(__name__)
 
 _SAMPLED = (16, 16)  # pixels that are compared before all of them are
+_NAMED = 3  # search results that break the contract and are named in the log
 
 _Query = TypeVar("_Query")
 _Search = Callable[[Sequence[_Query], int, int], list[Results[Hit]]]
@@ -186,6 +187,9 @@ def _each(
                 found[key] = search([query], k, fetch)[0]
             except Exception as alone:  # noqa: BLE001 - as above: this query fails, the others must not
                 found[key] = Results(error=reason(alone))
+    dropped = [note for one in found.values() for note in one.notes]
+    if dropped:
+        _log.warning("%d search results break the contract: %s", len(dropped), "; ".join(dropped[:_NAMED]))
     made: dict[Hashable, Hit] = {}  # queries of a batch find the same records again and again
 
     def of(hit: Hit) -> Hit:

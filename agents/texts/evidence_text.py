@@ -16,7 +16,7 @@ def passage_of(chunk: Evidence) -> str:
 
 
 def modality_of(chunk: Evidence) -> Literal["text", "image"]:
-    """What a chunk is as a document (MAVIS): a page is text; knowledge-graph attributes and text read in a picture are an image."""
+    """What a chunk is as a document (MAVIS): a page is text, the attributes of the knowledge graph are an image."""
     return "text" if chunk.source == "web" else "image"
 
 

@@ -205,7 +205,9 @@ def test_an_entity_that_the_graph_lacks_has_no_attributes(pipeline: Any, monkeyp
     assert (entity.name, entity.attributes) == ("Blue Lake", {})
 
 
-def test_broken_metadata_costs_one_hit(pipeline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_metadata_costs_one_hit(
+    pipeline: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     data = list(pipeline.crag_image_kg.id2_data)
     data[1] = {**data[1], "entities": "{not json"}
     monkeypatch.setattr(pipeline.crag_image_kg, "id2_data", data)
@@ -217,6 +219,7 @@ def test_broken_metadata_costs_one_hit(pipeline: Any, monkeypatch: pytest.Monkey
     (pages,) = gateway.search_web(["sheep on the hill"], 9)
     assert len(pages.hits) == len(PAGES) - 1
     assert len(pages.notes) == 1
+    assert caplog.text.count("1 search results break the contract") == 2
 
 
 @pytest.mark.parametrize("query", ["http://127.0.0.1:9/a.png", "https://x.example/", __file__])
