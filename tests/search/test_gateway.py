@@ -1,6 +1,7 @@
 """The gateway gives what the organiser's one-at-a-time calls give, whatever is asked and whatever stands behind it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,6 +65,21 @@ def test_images_equal_one_at_a_time_calls(either: Any, numbers: list[int], k: in
     alone = {number: either(draw(number), k=k) for number in set(numbers)}
     for number, results in zip(numbers, found, strict=True):
         same(as_dicts(results), alone[number])
+
+
+def test_a_record_that_several_queries_find_is_made_safe_once_and_keeps_each_score(pipeline: Any) -> None:
+    seen: list[str] = []
+
+    def each(hit: ImageHit) -> ImageHit:
+        seen.append(hit.url)
+        return replace(hit, url=f"safe {hit.url}")
+
+    images = [draw(number) for number in range(3)]
+    found = SearchGateway(pipeline, each_picture=each).search_images(images, 6)
+    plain = SearchGateway(pipeline).search_images(images, 6)
+    assert len(seen) == len(set(seen)) == 6
+    for made, raw in zip(found, plain, strict=True):
+        assert made.hits == tuple(replace(hit, url=f"safe {hit.url}") for hit in raw.hits)
 
 
 @MANY
