@@ -34,6 +34,8 @@ _SAID_OF_IT = re.compile(
 _REJECTED = re.compile(
     r"\b(?:incorrect|unsupported|inconsistent|inaccurate|(?:not|isn't|aren't) (?:\w+ )?(?:correct|supported|consistent|true|accurate))\b"
 )
+_AGAINST = re.compile(r"\b(?:contradicts?|(?:does|do) not support) (?:the|this|that) answer\b")
+_EITHER = re.compile(r"\W*or\b")  # "Correct Answer, or Incorrect Answer": the choice repeated
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
 _NUMBERED = re.compile(r"\s*\[\d{1,2}\]\s")
 _MARKER = re.compile(
@@ -72,17 +74,20 @@ def yes_or_no(reply: str) -> bool | None:
     """The verdict of a reply: a line that is one (yes, no, correct, incorrect, ...) or a sentence that ends in one; None where unclear.
 
     Nothing is approved by half: "correct about the brand but ..." and "partially correct" are no approval, nor is what a line of reasons
-    says on its way.
+    says on its way; one that speaks against the answer rejects it where no verdict follows.
     """
     rejected = False
     for line in _MARKS.sub("", reply[:_MOST_VERDICT].lower()).replace("\u2019", "'").splitlines():
         label = _LINE_LABEL.match(line)
         if label and label.group("label").strip() in _REASONS:
+            rejected = rejected or _AGAINST.search(line) is not None
             continue
         said = line[label.end() :] if label else line
         verdict = _OUTRIGHT.match(said) or _SAID_OF_IT.search(said)
         if verdict is not None:
             found = verdict.groupdict()
+            if _EITHER.match(said, verdict.end()):
+                return None
             if "partial" in (found["no"] or "") or "partly" in (found["no"] or ""):
                 return None
             return bool(found["yes"] or found.get("certain_yes"))
@@ -91,10 +96,14 @@ def yes_or_no(reply: str) -> bool | None:
 
 
 def labelled(reply: str, label: str) -> str | None:
-    """What follows ``label:`` in a reply, or a heading of that name, up to the next label; stars and numbers before it are ignored."""
+    """What follows ``label:`` in a reply, or a heading of that name, up to the next label; stars and numbers before it are ignored.
+
+    A label stands at the beginning of a line or, capitalised, after the end of a sentence.
+    """
     text = reply[:_MOST_CHARACTERS].replace("*", "")
     found = re.search(
-        rf"^\W{{0,4}}(?:\d{{1,2}}[.)]\W{{0,3}})?{re.escape(label)}[ \t]*:[ \t]*|^#{{1,4}} {{1,3}}{re.escape(label)}[ \t]*$",
+        rf"^\W{{0,4}}(?:\d{{1,2}}[.)]\W{{0,3}})?{re.escape(label)}[ \t]*:[ \t]*|^#{{1,4}} {{1,3}}{re.escape(label)}[ \t]*$|"
+        rf"(?<=[.!?] )(?-i:{re.escape(label.capitalize())}):[ \t]*",
         text,
         re.IGNORECASE | re.MULTILINE,
     )
