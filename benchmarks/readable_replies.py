@@ -89,6 +89,8 @@ def readers() -> dict[str, Reader]:
 
     def draft(reply: ChatReply) -> Any:
         said = parse_draft(reply, 5)
+        if not said.steps and refuses(said.answer):
+            return IDK
         whole = said.steps and said.answer
         return {"steps": len(said.steps), "object": said.object_name, "answer": said.answer} if whole else None
 

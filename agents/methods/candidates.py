@@ -12,6 +12,10 @@ from agents.texts.replies import labelled, was_cut, whole_sentences
 from agents.texts.text import one_line
 from agents.turn import IDK, Candidate, Draft, Turn
 
+_BEFORE_REASON = re.compile(r"\A(?P<answer>.*?)^\W{0,4}reason\W{0,2}:", re.IGNORECASE | re.MULTILINE | re.DOTALL)
+_ANNOUNCED = re.compile(
+    r"^the (?:final )?answer(?: in one sentence\b[^:\n]{0,120})?:[ \t]+", re.IGNORECASE | re.MULTILINE
+)
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
 MOST_READ = 8_000  # characters of a reply that are read; an endless one must not cost endless time
@@ -20,8 +24,9 @@ MOST_READ = 8_000  # characters of a reply that are read; an endless one must no
 def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
 
-    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. Of an answer
-    that the deadline or its limit of tokens cut off the complete sentences are kept: the cut one might have continued with the opposite.
+    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. A model may answer
+    before it gives its reason, and announce the answer in the words in which it was asked for. Of an answer that the deadline or its
+    limit of tokens cut off the complete sentences are kept: the cut one might have continued with the opposite.
     """
     if reply.finish_reason == "error":
         return None
@@ -30,7 +35,9 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     reason = labelled(said, "reason")
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
     if text is None:
-        text = "" if reason is not None else _PREAMBLE.sub("", said)
+        first = _BEFORE_REASON.match(said)
+        begun = "" if reason is not None else _PREAMBLE.sub("", said)
+        text = _ANNOUNCED.sub("", first.group("answer") if first else begun)
     candidate = candidate_from(reply, text, begins=begins)
     return candidate and dataclasses.replace(candidate, reasoning=one_line(reason or ""))
 
