@@ -99,14 +99,15 @@ def _name(name: str) -> str:
 def _disarmed(text: str, decode: Callable[[str], str]) -> str:
     """The text decoded, with ``neutral`` applied, as often as it takes."""
     decoded = decode(text)
-    if _MARKS.search(decoded) is None and neutral(decoded) == decoded:  # ordinary text: once more would change nothing
-        return decoded
-    return _settled(text, lambda once: neutral(decode(once)))
+    harmless = neutral(decoded)
+    if harmless == decoded and _MARKS.search(decoded) is None:  # ordinary text: once more would change nothing
+        return harmless
+    return harmless if harmless == text else _settled(harmless, lambda once: neutral(decode(once)), done=1)
 
 
-def _settled(text: str, step: Callable[[str], str]) -> str:
+def _settled(text: str, step: Callable[[str], str], done: int = 0) -> str:
     """The text after as many steps as change it: entities may hide tags and entities, and what is taken out may leave new ones behind."""
-    for number in range(2 * _MOST_STEPS):
+    for number in range(done, 2 * _MOST_STEPS):
         if number >= _MOST_STEPS:  # wrapped more often than ordinary text is
             text = _MARKS.sub(" ", text)
         once, text = text, step(text)
