@@ -15,10 +15,11 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from filelock import FileLock
 from PIL import Image
@@ -31,6 +32,9 @@ from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, point, publish, repository_folder, snapshot_path
 from agents.search.index_sources import ChunkRow, ImageRow
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
 
 IMAGE_COLLECTION = "image_embeddings"
 WEB_COLLECTION = "web_search_embeddings"
@@ -247,13 +251,23 @@ def _publish(
     return BuiltIndex(snapshot, manifest, embedded, fresh=True)
 
 
+@contextmanager
+def chroma(folder: Path) -> Iterator[ClientAPI]:
+    """A client of a Chroma folder, whose files are let go of in the end."""
+    import chromadb
+    from chromadb.api.client import SharedSystemClient
+    from chromadb.config import Settings
+
+    try:
+        yield chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
+    finally:
+        SharedSystemClient.clear_system_cache()  # clients of Chroma 1.4 cannot be closed; those that are in use stay as they are
+
+
 def _write_collection(
     folder: Path, rows: Sequence[_Row], manifest: Manifest, cache: EmbeddingCache, progress: bool
 ) -> None:
-    import chromadb
-    from chromadb.config import Settings
-
-    with chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False)) as client:
+    with chroma(folder) as client:
         collection = client.create_collection(manifest.collection, metadata={"hnsw:space": "cosine"})
         with tqdm(total=len(rows), desc=manifest.collection, unit="row", disable=not progress) as bar:
             for batch in _batches(rows, _WRITE_BATCH):

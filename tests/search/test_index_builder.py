@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import chromadb
 import pytest
 
 from agents.search import index_builder
@@ -57,7 +56,7 @@ def build(folder: Path, encoder: Any, rows: list[ChunkRow] = ROWS) -> index_buil
 
 
 def contents(snapshot: Path, name: str = "web_search_embeddings") -> dict[str, Any]:
-    with chromadb.PersistentClient(path=str(snapshot)) as client:
+    with index_builder.chroma(snapshot) as client:
         return client.get_collection(name).get(include=["metadatas", "embeddings"])  # type: ignore[return-value]
 
 

@@ -1,5 +1,6 @@
 """The organiser's own code opens what the builder wrote."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from PIL import Image
 
 from agents.search.build_index import main
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision, snapshot_path
+from agents.search.hub import current_revision, publish, serve, served_tag, snapshot_path, use_local_hub
+from agents.search.index_builder import IMAGE_COLLECTION, chroma
 from agents.search.pipelines import open_pipeline
 from tests.search.conftest import ENTITIES, IMAGE_ID, PAGES, WEB_ID, World
 
@@ -58,8 +60,6 @@ def test_even_a_1x1_image_is_searched(pipeline: Any) -> None:
 
 
 def test_opening_leaves_the_published_index_alone(pipeline: Any, world: World) -> None:
-    import chromadb
-
     revision = current_revision(world.hub, WEB_ID)
     assert revision is not None
     # The organiser's modify(metadata={"hnsw:num_threads": ..}) replaces the metadata of what it opens.
@@ -68,9 +68,33 @@ def test_opening_leaves_the_published_index_alone(pipeline: Any, world: World) -
         import shutil
 
         shutil.copytree(snapshot_path(world.hub, WEB_ID, revision), copy)
-    with chromadb.PersistentClient(path=str(copy)) as client:
+    with chroma(copy) as client:
         assert client.get_collection("web_search_embeddings").metadata == {"hnsw:space": "cosine"}
     assert pipeline.text_web.vector_db.metadata != {"hnsw:space": "cosine"}
+
+
+def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path: Path) -> None:
+    """The challenge's has 68,000. The organiser's class reads all of them in one call, which Chroma 1.5.0 to 1.5.9 refuse above 32,766."""
+    use_local_hub(tmp_path / "hub")
+    count, batch, revision = 32_767, 4_096, "1" * 40
+    with chroma(tmp_path / "made") as client:
+        collection = client.create_collection(IMAGE_COLLECTION, metadata={"hnsw:space": "cosine"})
+        for start in range(0, count, batch):
+            numbers = range(start, min(start + batch, count))
+            collection.add(
+                ids=[str(number) for number in numbers],
+                embeddings=[[1.0, number / count] for number in numbers],
+                metadatas=[
+                    {"image_url": f"{number}.jpg", "entities": json.dumps([f"e{number}"]), "info": "{}"}
+                    for number in numbers
+                ],
+            )
+    publish(tmp_path / "hub", "made-up/pictures", revision, tmp_path / "made")
+    from cragmm_search.image_search_mock_api.image_kg import CragImageKG
+
+    opened = CragImageKG(None, None, "made-up/pictures", served_tag(serve(tmp_path / "hub", "made-up/pictures")))
+    assert len(opened.id2_data) == count
+    assert opened.get_entity_name(count - 1) == [f"e{count - 1}"]
 
 
 def test_a_missing_index_names_the_command(tmp_path: Path) -> None:
