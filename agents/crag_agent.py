@@ -55,8 +55,7 @@ class CragAgent(BaseAgent):
         from agents.pipeline import Pipeline
         from agents.prompts import PromptLibrary
         from agents.search.gateway import SearchGateway
-        from agents.texts.page_text import main_content
-        from agents.texts.retrieved import safe_full_text, safe_page, safe_picture
+        from agents.texts.retrieved import cleaned_full_text, cleaned_page, safe_full_text, safe_page, safe_picture
 
         super().__init__(search_pipeline)
         keep_out_of_logs()
@@ -73,7 +72,7 @@ class CragAgent(BaseAgent):
                 search_pipeline, each_picture=safe_picture, each_page=safe_page, each_text=safe_full_text
             )
         else:
-            search = SearchGateway(search_pipeline, each_text=main_content)
+            search = SearchGateway(search_pipeline, each_page=cleaned_page, each_text=cleaned_full_text)
         self.pipeline = Pipeline(settings, models, search, self.prompts, clock)
         self._clock = clock
         self._dialogs = DialogTimes(settings.limits, clock)

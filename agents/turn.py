@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -77,7 +76,7 @@ class Evidence:
 
     def scored(self, score: float) -> Evidence:
         """The same chunk with a reranker's score."""
-        return dataclasses.replace(self, score=score)
+        return Evidence(self.text, self.source, self.title, self.url, self.retrieval, score, self.key)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A right answer scores 1, a wrong one -1, an abstention 0, so an answer is worth 
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
 import numpy as np
@@ -37,7 +37,7 @@ class GateSignals:
 
     def known(self) -> dict[str, float]:
         """The signals that say something, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None and math.isfinite(value)}
+        return {name: value for name, value in vars(self).items() if value is not None and math.isfinite(value)}
 
 
 SIGNALS: tuple[str, ...] = tuple(field.name for field in fields(GateSignals))

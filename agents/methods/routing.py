@@ -90,7 +90,7 @@ class TraceFeatures:
 
     def as_dict(self) -> dict[str, float]:
         """The features by name, in the order of the fields."""
-        return dataclasses.asdict(self)
+        return dict(vars(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, float]) -> Self:

@@ -196,7 +196,8 @@ def _each(
         record = hit.record
         if record not in made:
             made[record] = each(hit)
-        return replace(made[record], score=hit.score)
+        first = made[record]
+        return first if first.score == hit.score else replace(first, score=hit.score)
 
     return {key: replace(one, hits=tuple(map(of, one.hits))) for key, one in found.items()}
 

@@ -175,7 +175,7 @@ class PlainSearch(Generic[Hit]):
             try:
                 asked = as_text(query) if isinstance(query, str) else query
                 results = self._convert(self._pipeline(asked, k=fetch))
-                found.append(replace(results, hits=results.hits[:k]))
+                found.append(results if len(results.hits) <= k else replace(results, hits=results.hits[:k]))
             except Exception as error:  # noqa: BLE001 - a foreign pipeline raises anything; the other queries must be answered
                 _log.warning("a search failed: %r", error)
                 found.append(Results(error=reason(error)))

@@ -8,7 +8,7 @@ from agents.methods.chunk_scores import ToScore, best_scores, mad_threshold
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import evidence_for_trace
-from agents.turn import Evidence, Turn
+from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24
 
@@ -51,18 +51,16 @@ class Rerank(Stage):
             return context.models.reranker.score([item.pair for item in items])
 
         for turn, scored in best_scores(asked_of, asked, score):
-            chunks = [chunk.scored(value) for chunk, value in scored]
-            threshold = self._threshold(chunks)
+            threshold = self._threshold([value for _, value in scored])
             # NaN reaches no threshold.
-            passing = [chunk for chunk in chunks if chunk.score is not None and chunk.score >= threshold]
+            passing = [chunk.scored(value) for chunk, value in scored if value >= threshold]
             best = sorted(passing, key=lambda chunk: -(chunk.score or 0.0))
             turn.ranked = tuple(in_turn(turn, best)[: options.k])
             turn.note(threshold=round(threshold, 4), evidence=evidence_for_trace(turn.ranked))
 
-    def _threshold(self, chunks: Sequence[Evidence]) -> float:
+    def _threshold(self, scores: Sequence[float]) -> float:
         """The fixed threshold, or theta of CRUISE (eq. 5) over the scores of this turn."""
         options = self.options
         if options.mad_lambda is None:
             return options.threshold
-        scores = [chunk.score for chunk in chunks if chunk.score is not None]
         return mad_threshold(scores, tau=options.threshold, lam=options.mad_lambda, top=options.mad_top)

@@ -58,7 +58,9 @@ class WebSearch(Stage):
         for turn in turns:
             pages = best.get(id(turn), {})
             turn.web_hits = tuple(
-                replace(hit, page_text=hit.page_text if hit.page_text is not None else texts.get(hit.page_url))
+                hit
+                if hit.page_text is not None or hit.page_url not in texts
+                else replace(hit, page_text=texts[hit.page_url])
                 for hit in sorted(pages.values(), key=lambda hit: -hit.score)
             )
             shown = [

@@ -11,8 +11,6 @@ from semantic_text_splitter import TextSplitter
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts
-from agents.texts.page_text import main_content
-from agents.texts.text import clean, visible_text
 from agents.turn import Evidence, Turn
 
 _WORD = re.compile(r"\w+")
@@ -79,12 +77,11 @@ def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
 
 
 def page_chunks(hit: WebHit, cut: Cut) -> Iterator[Evidence]:
-    """The chunks of a page: of its full text around what was found, where there is one, else of what was found alone."""
-    found, name = clean(visible_text(hit.page_snippet)), clean(hit.page_name)
-    page = clean(main_content(hit.page_text)) if hit.page_text else ""
+    """The chunks of a page that was made safe: of its full text around what was found, where there is one, else of what was found alone."""
+    found, page = hit.page_snippet, hit.page_text
     for text in surroundings(page, found, PAGE_CHARACTERS) if page else (found,):
         for chunk in cut(text):
-            yield Evidence(chunk, "web", name, hit.page_url, hit.score)
+            yield Evidence(chunk, "web", hit.page_name, hit.page_url, hit.score)
 
 
 def surroundings(page: str, found: str, characters: int) -> tuple[str, ...]:

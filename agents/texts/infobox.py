@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from agents.texts.wikitext import flatten
@@ -28,9 +29,13 @@ def is_layout(key: str, value: str) -> bool:
     The caption of a picture is kept: it describes what is shown. So are coordinates themselves, but not how they are displayed. Keys have
     blanks or underscores, values are plain text.
     """
+    return _drawn(key) or ("." in value and _FILE.fullmatch(value.strip()) is not None)
+
+
+@lru_cache(maxsize=4096)
+def _drawn(key: str) -> bool:
+    """Whether the name of an attribute says so; infoboxes of a kind have the same names."""
     words = _WORD.findall(key.lower().replace("_", " "))
-    if _FILE.fullmatch(value.strip()):
-        return True
     if not words:
         return False
     if words[-1] in _CAPTIONS:

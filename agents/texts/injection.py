@@ -50,11 +50,11 @@ _ORDERS = re.compile(
             r"the\s+(?:only\s+)?(?:correct|right|true|real|only|final|best|expected|official|verified|proper|accepted)\s+(?:and\s+\w+\s+)?(?:answer|reply|response)\b",
             r"(?:answer|reply|response)\s+to\s+(?:every|all|any|each|this|the|your|that|whatever)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies)|users?|prompts?)\b",
             r"(?:answer|respond\s+to)\s+(?:every|all|any|each)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies))\b",
-            r"(?:attention|note|message|notice|instructions?|warning|memo|dear|hello|hey|hi)\s*,?\s*(?:to|for)?\s*(?:all\s+|any\s+|the\s+|every\s+)*(?:ais?|a\.i\.|llms?|(?:large\s+)?language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|assistants?|chatbots?|bots?|models?)\b",
+            r"(?:attention|note|message|notice|instructions?|warning|memo|dear|hello|hey|hi)(?:\s*,\s*|\s+)(?:(?:to|for)\s+)?(?:all\s+|any\s+|the\s+|every\s+)*(?:ais?|a\.i\.|llms?|(?:large\s+)?language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|assistants?|chatbots?|bots?|models?)\b",
             r"(?:ais?|llms?|language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|chatbots?|assistants?)\s+(?:reading|processing|that\s+reads?|who\s+reads?|parsing|seeing|summari[sz]ing|must|should|shall)\b",
             r"as\s+an?\s+(?:ai|language\s+model|assistant)\b",
             r"(?:do\s+not|don'?t|never)\s+(?:answer|mention|use|reveal|trust|follow|cite|rely|say|tell|respond|reply|believe)\b[^.]{0,60}\b(?:question|user|instructions?|evidence|photo|image|picture|context|information|sources?|documents?|prompt|anything|don'?t\s+know|i\s+don)",
-            r"(?:begin|start|end|finish|prefix|replace)\s+(?:your|the|every|each|any)\s+(?:answer|reply|response)s?\b",
+            r"(?:begin|start|end|finish|prefix|replace)\s+(?:your|the|every|each|any)\s+(?:answers?|reply|replies|responses?)\b",
             r"your\s+(?:answer|reply|response|output|task|new\s+task|only\s+task|job)\s+(?:must|should|is|has\s+to|shall|will)\b",
             r"(?:pretend|act|behave|role-?play)\s+(?:that\s+you|as\s+if\s+you|to\s+be|like\s+you|as\s+though\s+you)\b",
             r"(?:developer|debug|admin|maintenance|jailbreak|dan|god)\s+mode\b",
@@ -64,10 +64,13 @@ _ORDERS = re.compile(
         )
     ) + ")"
 )  # fmt: skip
-_WORDS = (
-    "ignor disregard forget overrid bypass discard neglect skip instruct prompt directive order system answer repl respon you "
-    "assistant model chatbot bot llm ai ais a.i. output print repeat say write return type pretend act mode end do not don't don’t never"
-).split()
+_KEY_WORDS = frozenset(  # each order has one of them
+    "ignore disregard forget override bypass discard neglect skip instruction instructions prompt directive order orders system ai ais i "
+    "assistant assistants model models chatbot chatbots bot bots llm llms you your output print write repeat return type say tell answer "
+    "answers reply replies response responses respond mention use reveal trust follow cite rely believe pretend act behave role roleplay "
+    "mode end asked".split()
+)
+_WORD = re.compile("[a-z]+")
 _MOST_CHARACTERS = 200_000
 
 
@@ -98,10 +101,13 @@ def neutral(text: str, *, citations: bool = True) -> str:
         text = _FAKE_INFO.sub(r"(\1)", text)
         if citations:
             text = _FAKE_CITATION.sub("", text)
-    text = _ROLE_LINE.sub(_plain_header, text)
-    lowered = _folded(text)
-    # The words without which no order is given; next to no cost.
-    return _without_orders(text) if any(word in lowered for word in _WORDS) else text
+    if "\n" in text or _ROLE_LINE.match(text):
+        text = _ROLE_LINE.sub(_plain_header, text)
+    # Most texts have no word without which no order is given, and finding that out costs next to nothing.
+    folded = _folded(text)
+    if _KEY_WORDS.isdisjoint(_WORD.findall(folded)) or not _ORDERS.search(_one_line(folded)):
+        return text
+    return _without_orders(text)
 
 
 def _plain_header(line: re.Match[str]) -> str:
@@ -124,7 +130,7 @@ def _without_orders(text: str) -> str:
 
 def _touched(parts: Sequence[str]) -> set[int]:
     """The numbers of the parts that orders stand in."""
-    folded = [" ".join([*_folded(part).split(), ""]) for part in parts]  # each ends with a blank, an empty one is empty
+    folded = [_one_line(_folded(part)) for part in parts]
     ends = list(accumulate(map(len, folded)))
     touched: set[int] = set()
     for order in _ORDERS.finditer("".join(folded)):
@@ -135,6 +141,11 @@ def _touched(parts: Sequence[str]) -> set[int]:
             first -= 1
         touched.update(range(first, last + 1))
     return touched
+
+
+def _one_line(text: str) -> str:
+    """The words of a text, each with a blank behind it."""
+    return " ".join([*text.split(), ""])
 
 
 def _folded(text: str) -> str:

@@ -42,6 +42,21 @@ def safe_full_text(page: str) -> str:
     return safe_text(main_content(page))
 
 
+def cleaned_page(hit: WebHit) -> WebHit:
+    """The page as plain text, as a reader sees it, whatever it says: where ``guard.injection`` is off."""
+    return dataclasses.replace(
+        hit,
+        page_name=clean(hit.page_name),
+        page_snippet=clean(visible_text(hit.page_snippet)),
+        page_text=None if hit.page_text is None else cleaned_full_text(hit.page_text),
+    )
+
+
+def cleaned_full_text(page: str) -> str:
+    """The main content of a whole page, cleaned like ``cleaned_page``."""
+    return clean(main_content(page))
+
+
 def safe_text(page: str) -> str:
     """A page, or a part of it, as plain text, as a reader sees it, with ``neutral`` applied; doing it twice changes nothing more."""
     return _disarmed(page, lambda text: clean(visible_text(text)))
@@ -129,7 +144,7 @@ class _Bounded:
             if self._left <= 0:
                 break
             name = _key(key if isinstance(key, str) else str(key))
-            if not gives_orders(f"the {name.replace('_', ' ')}"):  # it becomes "The <key> of <entity> is <value>"
+            if name is not None:
                 made[name] = self._value(inner, (*path, id(value)))
         return made
 
@@ -148,10 +163,15 @@ class _Bounded:
         return value if value is None or isinstance(value, bool | int | float) else None
 
 
-def _key(key: str) -> str:
-    """The name of an attribute; only one that is no plain words is looked at closely: ``system`` is a key, not a header."""
+@lru_cache(maxsize=KEPT_VALUES)
+def _key(key: str) -> str | None:
+    """The name of an attribute, None for one that gives orders: it becomes "The <key> of <entity> is <value>".
+
+    Only one that is no plain words is looked at closely: ``system`` is a key, not a header.
+    """
     key = key[:_MOST_NAME]
-    return key if key.isascii() and key.replace("_", "").replace(" ", "").isalnum() else _name(key)
+    name = key if key.isascii() and key.replace("_", "").replace(" ", "").isalnum() else _name(key)
+    return None if gives_orders(f"the {name.replace('_', ' ')}") else name
 
 
 @lru_cache(maxsize=KEPT_VALUES)

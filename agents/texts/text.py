@@ -23,13 +23,17 @@ _HIDDEN_STYLE = re.compile(
 )
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _BLANKS = re.compile(r"[ \t\u00a0]+")
+# One line of ASCII without entities, tags, brackets and blanks to fold
+_CLEAN = re.compile(r"[A-Za-z0-9!-%'-;=?@_~]++(?: [A-Za-z0-9!-%'-;=?@_~]++)*+")
 
 
 def clean(text: str) -> str:
     """Retrieved text as plain text: HTML entities decoded, control characters and chat special tokens removed, blanks folded."""
-    text = without_special_tokens(without_controls(html.unescape(text)))
+    if _CLEAN.fullmatch(text):  # so is most of an infobox
+        return text
+    text = _BLANKS.sub(" ", without_special_tokens(without_controls(html.unescape(text))))
     # Line by line: an expression for blanks around a line's end takes quadratic time on long runs of them.
-    lines = (line.strip() for line in _BLANKS.sub(" ", text).split("\n"))
+    lines = (line.strip() for line in text.split("\n"))
     return "\n".join(line for line in lines if line)
 
 

@@ -18,7 +18,7 @@ from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import Settings
 from agents.stage import Context, Stage
-from agents.texts.page_text import main_content
+from agents.texts.retrieved import cleaned_full_text, cleaned_page
 from agents.turn import Turn
 
 Say = Callable[[ChatRequest], str | ChatReply]
@@ -132,7 +132,7 @@ def context(settings: Settings, pipeline: Any = None, seconds: float = float("in
 
     return Scripted(
         ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=models),
-        SearchGateway(pipeline, each_text=main_content),
+        SearchGateway(pipeline, each_page=cleaned_page, each_text=cleaned_full_text),
         PromptLibrary(PROMPTS),
         Deadline(seconds),
         settings.limits,

@@ -16,6 +16,7 @@ from agents.stages.tools import ToolOptions, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.texts.evidence_chunks import surroundings
+from agents.texts.retrieved import safe_page
 from agents.turn import Candidate, Tools
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, turn
 
@@ -71,7 +72,7 @@ def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: 
 def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> None:
     hit = WebHit("u_chunk_0", 0.5, "t", FOUND, "u", page_text=f"{FOUND} <|eot_id|>&nbsp;more")
     asked = turn("a")
-    asked.web_hits = (hit,)
+    asked.web_hits = (safe_page(hit),)
     run(EvidenceStage, [asked], context(settings()))
     assert [chunk.text for chunk in asked.evidence] == [f"{FOUND} more"]
 

@@ -25,6 +25,7 @@ from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.understand import Understand
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
+from agents.texts.retrieved import safe_page
 from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Verification, View
 from tests.agent.scripted import (
     ScriptedChat,
@@ -272,9 +273,8 @@ def test_evidence_is_attributes_and_pages() -> None:
     asked = turn("a")
     asked.image_hits = (ImageHit(0, 0.8, "u", (Entity(*TOWER),)),)
     asked.entity = asked.image_hits[0].entities[0]
-    asked.web_hits = (
-        WebHit("w_chunk_0", 0.5, "Page &amp; more", "First.&nbsp;Second <|eot_id|>", "https://w.example"),
-    )
+    page = WebHit("w_chunk_0", 0.5, "Page &amp; more", "First.&nbsp;Second <|eot_id|>", "https://w.example")
+    asked.web_hits = (safe_page(page),)  # as the gateway gives it
     run(EvidenceStage, [asked], context(settings()))
     assert [(chunk.source, chunk.text) for chunk in asked.evidence] == [
         ("kg", "The height of Eiffel Tower is 330 m."),

@@ -3,10 +3,37 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.texts.wikitext import flatten, plain
+from agents.texts.wikitext import flatten, parsed_text, plain, simple_text
+
+PIECES = (
+    "a", "b c", " ", "  ", "Zürich", "(x)", "1,2", "1889", "3", "m", "ft", "to", "-", "–", "s", "x=1", ".", "'", "''", "'''", "\t", "=",
+    "#", "*", ";", ":", "&", "|", "[", "]", "{", "}", "_", "~", "File:a", "http://a.b", "www.x", "ISBN 123", "<br>", "<br />",
+)  # fmt: skip
+TEMPLATES = (
+    "convert",
+    "ubl",
+    "circa",
+    "Nowrap",
+    "start date",
+    "lang",
+    "height",
+    "cite web",
+    "coord",
+    "!",
+    "=",
+    "",
+    " ",
+)
+words = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
+links = st.lists(words, min_size=1, max_size=2).map(lambda parts: f"[[{'|'.join(parts)}]]")
+templates = st.tuples(st.sampled_from(TEMPLATES), st.lists(words, max_size=4)).map(
+    lambda parts: "{{" + "|".join((parts[0], *parts[1])) + "}}"
+)
+italics = st.lists(words | links, max_size=2).map(lambda parts: f"''{''.join(parts)}''")
+markup = st.lists(words | links | templates | italics, max_size=6).map("".join)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +86,17 @@ def test_a_huge_value_costs_little_time() -> None:
 @given(st.text(alphabet="[]{}|<>/'=&;#*abc 1\n", max_size=200))
 def test_no_markup_breaks_the_reader(raw: str) -> None:
     assert "\n" not in plain(raw)
+
+
+@settings(max_examples=600, deadline=None)
+@given(markup)
+def test_simple_markup_reads_as_the_parser_reads_it(raw: str) -> None:
+    simple = simple_text(raw)
+    assert simple is None or simple == parsed_text(raw)
+
+
+@pytest.mark.parametrize(
+    "raw", ["[[Paris]], [[French Republic|France]]", "{{convert|870|ft|m}}<br>''{{circa|1880}}'' (old)"]
+)
+def test_common_values_do_not_need_the_parser(raw: str) -> None:
+    assert simple_text(raw) is not None

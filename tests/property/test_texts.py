@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agents.methods import citations
 from agents.models.base import ChatReply
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.texts import replies, wikitext
+from agents.texts import injection, replies, wikitext
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.replies import whole_sentences
@@ -86,6 +86,20 @@ def test_no_order_and_no_mark_is_left_in_a_page(page: str, name: str) -> None:
     for chunk in page_chunks(safe, CUT):
         assert says_no_order(chunk.text)
         assert not MARKS.search(f"{chunk.title}\n{chunk.text}")
+
+
+@fuzzed(80)
+@given(hostile_text)
+def test_cleaning_a_plain_line_needs_no_more_than_to_see_that_it_is_one(text: str) -> None:
+    line = "".join(text.split("\n"))
+    assert clean(line) == clean(line + "\n")  # two lines are always cleaned
+
+
+@fuzzed(80)
+@given(st.from_regex(injection._ORDERS, fullmatch=True).filter(gives_orders))
+def test_no_order_of_any_form_stays(order: str) -> None:
+    """A text without any of the key words is not looked at closely: each order has to have one."""
+    assert says_no_order(neutral(order))
 
 
 @fuzzed(40)
