@@ -24,6 +24,8 @@ _RANGE = re.compile(r"(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _SPACED_STOP = re.compile(r"\s+([.,;:!?])")
 _WORD = re.compile(r"\w")
+_WAITING = re.compile(r"\b(?:is|was|are|were|by|the|an?)$", re.IGNORECASE)  # something has to follow
+_END = re.compile(r"\s*(?:[.!?]|\n|$)")
 _MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is taken for three characters (text.cut_words)
 
 
@@ -40,6 +42,7 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
 
     ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers; other brackets are
     text. A marker belongs to the sentence that it stands in or after; where the answer begins with one, to the sentence after it.
+    A sentence that has a marker in the place of what was asked for ("It was made by [1].") says nothing and is left out.
     """
     text, markers = _without_markers(without_controls(answer[:_LONGEST]))  # sentencex raises on lone surrogates
     spans = list(_sentence_spans(text))
@@ -47,6 +50,7 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
         return ()
     leading = bool(markers) and not text[: markers[0][0]].strip()
     cited: list[list[int]] = [[] for _ in spans]
+    empty: set[int] = set()
     place = 0
     for position, numbers in markers:
         if leading:
@@ -56,9 +60,12 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
             while place < len(spans) - 1 and spans[place + 1][0] < position:
                 place += 1
         cited[place] += numbers
+        if _END.match(text, position) and _WAITING.search(text, spans[place][0], position):
+            empty.add(place)
     return tuple(
         CitedSentence(_SPACED_STOP.sub(r"\1", " ".join(text[start:end].split())), tuple(dict.fromkeys(numbers)))
-        for (start, end), numbers in zip(spans, cited, strict=True)
+        for number, ((start, end), numbers) in enumerate(zip(spans, cited, strict=True))
+        if number not in empty
     )
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 from pydantic import Field
 
 from agents.methods.candidates import MOST_READ, candidate_from
-from agents.methods.citations import MOST_DOCUMENTS
+from agents.methods.citations import MOST_DOCUMENTS, parse_cited
 from agents.models.base import ChatReply, ChatRequest
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
@@ -83,10 +83,10 @@ class CitedAnswer(Stage):
 
 
 def long_answer(reply: ChatReply) -> Candidate | None:
-    """The answer of a reply with its markers; None where it says nothing or was cut off before its answer."""
+    """The answer of a reply with its markers; None where it says nothing but where to read, or was cut off before its answer."""
     said = reply.text[:MOST_READ]
     text = labelled(said, "answer")
     begins = text is None  # with the answer itself, not with a label
     if text is None:
         text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
-    return candidate_from(reply, text, begins=begins)
+    return candidate_from(reply, text if parse_cited(text) else "", begins=begins)

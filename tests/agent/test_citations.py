@@ -46,6 +46,9 @@ from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapRera
         ("Twice [1] and again [1].", [("Twice and again.", (1,))]),
         ("An [aside], a list[0x], nothing.", [("An [aside], a list[0x], nothing.", ())]),
         ("Dr. Eiffel lived at St. Louis [2].", [("Dr. Eiffel lived at St. Louis.", (2,))]),
+        ("It was made by [1]. It is old [2].", [("It is old.", (2,))]),
+        ("The man is 【3】", []),
+        ("It is what it was. [1] He is the [one].", [("It is what it was.", (1,)), ("He is the [one].", ())]),
         ("[1]", []),
         ("", []),
     ],
@@ -282,6 +285,7 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
         ("Relevant documents: [1]\nInformation: tall\nAnswer: It is tall [1].\nIt is old [2].", "It is tall [1]. It is old [2]."),
         ("Relevant documents: [1]\nInformation: ta", None),
         ("It is tall [1].", "It is tall [1]."),
+        ("The man who gave this bird its name is [1].", None),
         ("", None),
     ],
 )  # fmt: skip
