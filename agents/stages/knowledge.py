@@ -14,6 +14,7 @@ from agents.texts.text import clean, one_line
 from agents.turn import Evidence, Turn
 
 _ANSWER_SECONDS = 3.0  # for each turn, left to the answer
+_STOPS = (".", "!", "?", ":", ";", ",")
 
 
 class KnowledgeStage(Stage):
@@ -58,9 +59,10 @@ class KnowledgeStage(Stage):
 
 
 def extracted(reply: ChatReply) -> str | None:
-    """The facts of a reply on one line; None where there are none."""
+    """The facts of a reply on one line, a stop behind each line of it; None where there are none."""
     said = reply.text[:MOST_READ]
-    text = one_line(clean(whole_sentences(said) if was_cut(reply) else said))
+    lines = clean(whole_sentences(said) if was_cut(reply) else said).split("\n")
+    text = one_line(" ".join(line if line.endswith(_STOPS) else f"{line}." for line in lines if line))
     if reply.finish_reason == "error":
         return None
     return None if text.strip(" .").lower() in ("", "none", "nothing", "no facts") else text

@@ -232,20 +232,20 @@ def test_knowledge_is_extracted_without_question_or_photo_and_each_document_once
 
 
 def test_a_model_is_not_asked_about_a_picture_that_it_cannot_see(tmp_path: Any) -> None:
-    chat = ScriptedChat(lambda _: "fact")
+    chat = ScriptedChat(lambda _: "A fact.")
     url = "https://i.example/t.png"
     ranked = (document("height 330 m", "kg", url="https://i.example/elsewhere.png"), document("opened 1889"))
     asked = turn("q", ranked=ranked)
     run(KnowledgeStage, [asked], context(settings(), pictured(tmp_path, url), chat=chat))
     assert ["opened 1889" in request.messages[-1].content for request in chat.requests] == [True]
-    assert asked.knowledge == {ranked[1]: "fact"}
+    assert asked.knowledge == {ranked[1]: "A fact."}
     without = turn("q", ranked=ranked[:1])
     run(KnowledgeStage, [without], context(settings(), pictured(tmp_path, url), chat=chat))
     assert (chat.batches, dict(without.knowledge)) == ([1], {})
 
 
 def test_extraction_leaves_the_answer_its_time() -> None:
-    chat = ScriptedChat(lambda _: "fact")
+    chat = ScriptedChat(lambda _: "A fact.")
     asked = turn("q", ranked=TOWER)
     run(KnowledgeStage, [asked], context(settings(), seconds=2.5, chat=chat))
     assert (chat.batches, dict(asked.knowledge)) == ([], {})
