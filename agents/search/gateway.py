@@ -197,7 +197,7 @@ def _each(
         if record not in made:
             made[record] = each(hit)
         first = made[record]
-        return first if first.score == hit.score else replace(first, score=hit.score)
+        return first if first.score == hit.score else first.scored(hit.score)
 
     return {key: replace(one, hits=tuple(map(of, one.hits))) for key, one in found.items()}
 

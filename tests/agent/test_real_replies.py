@@ -14,7 +14,7 @@ import pytest
 
 from agents.models.base import ChatReply
 from agents.profiles import PROMPTS
-from benchmarks.readable_replies import readers
+from benchmarks.readable_replies import copied, readers
 
 CORPUS = [
     json.loads(line) for line in Path(__file__).with_name("real_replies.jsonl").read_text(encoding="utf-8").splitlines()
@@ -30,3 +30,18 @@ def test_what_a_model_really_said_is_read(line: dict[str, Any]) -> None:
 
 def test_every_prompt_has_a_reader() -> None:
     assert set(READERS) == {path.stem for path in PROMPTS.glob("*.j2")} - {PICTURE_DESCRIPTION}
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        (["a lighthouse", 1, "31 Metres", "31 metres"], True),
+        ({"answer": "a tower of 31 metres"}, False),
+        (["I don't know", 1, "none"], False),
+        ("metres", True),
+        ("metre", False),
+        (None, False),
+    ],
+)
+def test_words_of_the_template_in_a_reply_are_found(read: Any, found: bool) -> None:
+    assert copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is found
