@@ -3,6 +3,7 @@
 ``strip_code`` alone would drop every template, and with ``{{convert|330|m|ft}}`` the fact itself.
 """
 
+import html
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,10 +29,14 @@ _HIDDEN_TAGS = frozenset({"ref", "gallery", "math", "score", "style", "script", 
 _BREAK_TAGS = frozenset({"br", "li", "p", "hr"})
 _HIDDEN_LINKS = ("file:", "image:", "category:")
 _LINK = re.compile(r"\[\[([\w (][\w ,.()–-]*)(?:\|([\w (][\w ,.()–-]*))?\]\]")
-_TEMPLATE = re.compile(r"\{\{([\w$£€][\w $£€.-]*)((?:\|[\w $£€.,()–%+=-]*)*)\}\}")
+_TEMPLATE = re.compile(r"\{\{([\w$£€][\w $£€.-]*)((?:\|[\w $£€.,()–%+=/-]*)*)\}\}")
 _ITALIC = re.compile(r"(?<!')''([^'\n]+)''(?!')")
 _BREAK = re.compile(r"<br ?/?>")
-_UNUSUAL = re.compile(r"[:&#*\n]|__|--|//|^\s*;")  # addresses, entities, lists, rules: for the parser
+_REFERENCE = re.compile(r"<ref(?: name=\"[\w ]+\" ?)?(?:/>|>[\w .,()–-]*</ref>)")
+_RAISED = re.compile(r"<(su[bp])>([\w .,()–-]*)</\1>")
+_ENTITY = re.compile(r"&[a-z]{2,8};")
+_SIGNS = frozenset("–—×·°½")
+_UNUSUAL = re.compile(r"[&#*\n]|:(?! )|^\s*[:;]|__|--|//")  # addresses, entities, lists, rules: for the parser
 _LEFT_OVER = re.compile(r"[\[\]{}<>|=]|''|__|--|^;")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -124,6 +129,12 @@ def _template(template: Template) -> str:
     return _rendered(_Call(_name(str(template.name)), positional, named))
 
 
+def _character(entity: re.Match[str]) -> str:
+    """The letter or dash that an entity stands for; the entity itself where that might be markup."""
+    character = html.unescape(entity[0])
+    return character if character.isalpha() or character in _SIGNS else entity[0]
+
+
 def _simple_template(template: re.Match[str]) -> str:
     given = template[2].split("|")[1:]
     pairs = (each.split("=", 1) for each in given if "=" in each)
@@ -189,14 +200,18 @@ def parsed_text(value: str) -> str:
 
 
 def simple_text(value: str) -> str | None:
-    """The same without the parser, where all the markup is links and templates of plain words, italics and line breaks; else None.
+    """The same without the parser, where all the markup is links, templates, tags and italics of plain words; else None.
 
     Nearly all values are like that, and the parser took a seventh of the agent's own time.
     """
+    if "&" in value:
+        value = _ENTITY.sub(_character, value)
     if _UNUSUAL.search(value):
         return None
     text = _LINK.sub(lambda link: (link[2] or link[1]).strip(), value)
-    text = _TEMPLATE.sub(_simple_template, _BREAK.sub(_SEPARATOR, text))
+    if "<" in text:
+        text = _RAISED.sub(lambda raised: raised[2].strip(), _REFERENCE.sub("", _BREAK.sub(_SEPARATOR, text)))
+    text = _TEMPLATE.sub(_simple_template, text)
     text = _ITALIC.sub(lambda italic: italic[1].strip(), text).strip()
     return None if _LEFT_OVER.search(text) else text
 

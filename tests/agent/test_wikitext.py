@@ -8,9 +8,31 @@ from hypothesis import strategies as st
 
 from agents.texts.wikitext import flatten, parsed_text, plain, simple_text
 
-PIECES = (
-    "a", "b c", " ", "  ", "Zürich", "(x)", "1,2", "1889", "3", "m", "ft", "to", "-", "–", "s", "x=1", ".", "'", "''", "'''", "\t", "=",
-    "#", "*", ";", ":", "&", "|", "[", "]", "{", "}", "_", "~", "File:a", "http://a.b", "www.x", "ISBN 123", "<br>", "<br />",
+PLAIN = (
+    "a",
+    "b c",
+    " ",
+    "Zürich",
+    "(x)",
+    "1,2",
+    "1889",
+    "3",
+    "m",
+    "ft",
+    "km/h",
+    "to",
+    "-",
+    "–",
+    ".",
+    "x=1",
+    "<br>",
+    "<br />",
+    "&ndash;",
+    "&auml;",
+)
+ODD = (
+    "  ", "s", "'", "''", "'''", "\t", "=", "#", "*", ";", ":", ": ", "&", "&nbsp;", "&lt;", "&bogus;", "|", "[", "]", "{", "}", "_", "~",
+    "File:a", "http://a.b", "www.x", "ISBN 123", "<ref>b</ref>", '<ref name="c" />', "<ref>", "<sup>2</sup>", "<sub> 3 </sub>", "</sup>",
 )  # fmt: skip
 TEMPLATES = (
     "convert",
@@ -27,13 +49,13 @@ TEMPLATES = (
     "",
     " ",
 )
-words = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
+words = st.lists(st.sampled_from(PLAIN) | st.sampled_from(PLAIN) | st.sampled_from(ODD), max_size=3).map("".join)
 links = st.lists(words, min_size=1, max_size=2).map(lambda parts: f"[[{'|'.join(parts)}]]")
 templates = st.tuples(st.sampled_from(TEMPLATES), st.lists(words, max_size=4)).map(
     lambda parts: "{{" + "|".join((parts[0], *parts[1])) + "}}"
 )
 italics = st.lists(words | links, max_size=2).map(lambda parts: f"''{''.join(parts)}''")
-markup = st.lists(words | links | templates | italics, max_size=6).map("".join)
+markup = st.lists(words | links | templates | italics, max_size=4).map("".join)
 
 
 @pytest.mark.parametrize(
