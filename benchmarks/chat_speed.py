@@ -14,12 +14,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-
 from agents.launch import Launch
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.texts.evidence_text import CHARACTERS_PER_TOKEN
 from benchmarks.common import parser_of, run
+from evaluation.commands import output
 from mini_crag_mm.loader import read_pages
 
 
@@ -79,7 +78,7 @@ def _measure(options: argparse.Namespace) -> int:
     model.chat([ChatRequest((ChatMessage("user", "Hello"),), max_tokens=2)])  # loads it
     text = "\n\n".join(page["page_snippet"] for page in read_pages(options.split))
     speed = measure(model, text, options.batch, options.prompt_tokens, options.reply_tokens)
-    Console().print(
+    output().print(
         f"{options.profile}, {model.name}, batch {options.batch}: prompts {speed.reading:.0f}, replies {speed.writing:.1f} tokens/s",
         highlight=False,
     )

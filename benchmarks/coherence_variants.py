@@ -22,12 +22,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from tqdm import tqdm
 
 from agents.launch import Launch
 from agents.settings import Settings
 from benchmarks.common import parser_of, run
+from evaluation.commands import output
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
 from evaluation.judge.rule_judge import RuleJudge
@@ -174,7 +174,7 @@ def _measure(options: argparse.Namespace) -> int:
                     rows[label] += measured
                 bar.update(len(batch))
     made = table(rows)
-    made.show(Console(width=200))
+    made.show(output())
     if options.out is not None:
         options.out.write_text(made.markdown(), encoding="utf-8")
     return 0

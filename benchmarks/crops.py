@@ -19,13 +19,13 @@ from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from agents.methods.fusion import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
 from benchmarks.common import graph_index, parser_of, run, table_of
+from evaluation.commands import output
 from mini_crag_mm.loader import ShownScene, read_scenes
 
 LEAST_WIDTH = 0.2
@@ -78,7 +78,7 @@ def _measure(options: argparse.Namespace) -> int:
         for scene, found in zip(scenes, detections, strict=True)
         for one in search(scene, found[: options.most], entities, index, encoder, options.padding)
     ]
-    console = Console()
+    console = output()
     console.print(f"{options.split}: {len(scenes)} scenes, {len(seen)} objects, {len(entities)} entities in the index")
     console.print(f"{detector.name}: {1000 * spent:.0f} ms of processor time an image")
     shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in seen]) for boxes in BOXES]

@@ -29,7 +29,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from PIL import Image
-from rich.console import Console
 
 from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
@@ -38,7 +37,7 @@ from agents.search.hub import serve, served_tag, use_local_hub
 from agents.search.index_builder import build_image_index, build_web_index
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from benchmarks.common import run, table_of
-from evaluation.commands import parser_of
+from evaluation.commands import output, parser_of
 
 Kind = Literal["pictures", "chunks"]
 
@@ -219,7 +218,7 @@ def expected(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
 
 def measure(options: argparse.Namespace) -> int:
     """Measure what has not been measured, and print all."""
-    console = Console()
+    console = output()
     done_file = options.folder / "measured.json"
     done: dict[str, dict[str, float]] = json.loads(done_file.read_text()) if done_file.exists() else {}
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from agents.launch import Launch, preset_names
 from agents.models.pixels import to_rgb
@@ -31,6 +30,7 @@ from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
 from benchmarks.latency.recorded_calls import read, record, write
 from benchmarks.latency.replayed_calls import placed_models, turn_seconds, with_configs
+from evaluation.commands import output
 from mini_crag_mm.loader import KINDS, PreparedSet
 
 BATCHES = (1, 8, 16)
@@ -39,7 +39,7 @@ MEAN_LIMIT, MAX_LIMIT, DIALOG_LIMIT = 4.0, 10.0, 30.0
 
 
 def _measure(options: argparse.Namespace) -> int:
-    console = Console(width=140)
+    console = output()
     machine = Machine.read()
     rows: list[tuple[str, ...]] = []
     slow: list[str] = []

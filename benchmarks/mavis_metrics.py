@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
 from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
-from evaluation.commands import parser_of
+from evaluation.commands import output, parser_of
 from evaluation.data.crag_dataset import read_accept
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
@@ -59,7 +58,7 @@ def _measure(options: argparse.Namespace) -> int:
         (row["run"], f"{row['answers']}/{row['turns']}", *(_cell(name, row[name]) for _, name in _COLUMNS))
         for row in rows
     ]
-    Console(width=200).print(table_of(title, headings, cells))
+    output().print(table_of(title, headings, cells))
     return 0
 
 

@@ -21,12 +21,12 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
-from rich.console import Console
 from rich.table import Table
 
 from agents.models.base import FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from benchmarks.common import graph_index, parser_of, run, table_of
+from evaluation.commands import output
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_kg, read_scenes
 
@@ -170,7 +170,7 @@ def _measure(options: argparse.Namespace) -> int:
     encoder: ImageEncoder = ModelRegistry(options.cache).load(json.loads(options.encoder))
     entities, index = graph_index(options.split, encoder)
     found = search(queries, entities, index, encoder)
-    console = Console()
+    console = output()
     if unknown:
         more = f" and {len(unknown) - SHOWN_NAMES} more" if len(unknown) > SHOWN_NAMES else ""
         console.print(f"left out, named after no entity of {options.split}: {', '.join(unknown[:SHOWN_NAMES])}{more}")

@@ -18,8 +18,6 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from rich.console import Console
-
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from agents.model_set import ModelSet
@@ -27,6 +25,7 @@ from agents.texts import retrieved, wikitext
 from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.meter import SIZES
 from benchmarks.latency.recorded_calls import StandInModels
+from evaluation.commands import output
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 
 MOST_MILLISECONDS = 5.0
@@ -120,7 +119,7 @@ def _measure(options: argparse.Namespace) -> int:
         rows.append((preset, f"{statistics.mean(found):.1f}", f"{max(found):.1f}"))
         if statistics.mean(found) > MOST_MILLISECONDS:
             slow.append(preset)
-    console = Console()
+    console = output()
     title = f"own milliseconds a turn, batches of {options.batch}"
     console.print(table_of(title, ("preset", "mean", "slowest batch"), rows))
     if slow:

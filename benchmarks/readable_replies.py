@@ -29,6 +29,7 @@ from agents.prompts import Prompt
 from agents.stage import Context
 from agents.texts.refusals import refuses
 from benchmarks.common import parser_of, run, table_of
+from evaluation.commands import output
 from mini_crag_mm.files import write_lines
 from mini_crag_mm.loader import PreparedSet
 
@@ -230,7 +231,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
 
 
 def _measure(options: argparse.Namespace) -> int:
-    console = Console()
+    console = output()
     presets = options.presets.split(",") if options.presets != "all" else preset_names()
     found = [each for preset in presets for each in count(preset, options, console)]
     title = f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"

@@ -14,12 +14,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity
 from benchmarks.common import parser_of, run, table_of
+from evaluation.commands import output
 from mini_crag_mm.content_models import WIKI_PREFIX, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg
 
@@ -84,7 +83,7 @@ def _measure(options: argparse.Namespace) -> int:
     found = zip(WAYS, ranks(asked, search), strict=True)
     rows = [(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS)) for way, row in found]
     title = f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}"
-    Console().print(table_of(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
+    output().print(table_of(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from collections.abc import Callable
 
 from rich.console import Console
@@ -11,11 +12,19 @@ from rich.console import Console
 from agents.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 
+_WIDE = 240  # characters
+
 
 def parser_of(module: str, description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
     """The parser of ``python -m MODULE``."""
     kept = argparse.RawDescriptionHelpFormatter
     return argparse.ArgumentParser(f"python -m {module}", None, description, epilog, formatter_class=kept)
+
+
+def output() -> Console:
+    """Where a command prints: the terminal, or a file or pipe, in which tables are as wide as they have to be (``COLUMNS`` limits them)."""
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=_WIDE)
 
 
 def first_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evaluation.commands import exit_status
+from evaluation.commands import exit_status, output
 from evaluation.run.options import data_folders, parse
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def main(
 
     ``build`` takes the place and the arguments of ``CragAgent.from_launch``.
     """
-    return evaluate(parse(arguments), console or Console(), build)
+    return evaluate(parse(arguments), console or output(), build)
 
 
 def evaluate(options: argparse.Namespace, console: Console, build: BuildAgent | None = None) -> int:

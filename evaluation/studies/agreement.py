@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from evaluation.commands import exit_status, parser_of
+from evaluation.commands import exit_status, output, parser_of
 from evaluation.judge.judge_options import judge_settings
 from evaluation.judge.judging import choose_judge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
@@ -245,7 +245,7 @@ def pairs_of(found: Mapping[str, Verdicts]) -> list[Agreement]:
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or Console()
+    options, console = _parser().parse_args(arguments), console or output()
     return exit_status(lambda: _run(options, console), console)
 
 

@@ -17,7 +17,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from agents.linear_head import HeadError
 from agents.methods.gate import Gate
-from evaluation.commands import exit_status, parser_of
+from evaluation.commands import exit_status, output, parser_of
 from evaluation.files.manifest import commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
 from evaluation.judge.judging import Judge, choose_judge
@@ -85,7 +85,7 @@ class Material:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), Console()
+    options, console = _parser().parse_args(arguments), output()
     run = _measure if options.measure else _fit_white_box if options.fit == "white_box" else _fit_gate
     return exit_status(lambda: run(options, console), console, (EvaluationError, HeadError))
 

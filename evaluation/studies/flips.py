@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from evaluation.commands import exit_status, parser_of
+from evaluation.commands import exit_status, output, parser_of
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
 from evaluation.studies.figures import traces_of
@@ -188,7 +188,7 @@ def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> d
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or Console()
+    options, console = _parser().parse_args(arguments), console or output()
     return exit_status(lambda: _run(options, console), console)
 
 

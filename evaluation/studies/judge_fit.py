@@ -12,7 +12,7 @@ import pandas as pd
 from rich.console import Console
 from tqdm import tqdm
 
-from evaluation.commands import exit_status, parser_of
+from evaluation.commands import exit_status, output, parser_of
 from evaluation.files.responses import read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_verdict
 from evaluation.judge.rule_judge import RuleJudge
@@ -133,7 +133,7 @@ def item_of(turn: AnsweredTurn) -> JudgeItem:
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesModel | None = None) -> int:
     """Fit, print and write; ``model`` is asked instead of the profile's. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or Console()
+    options, console = _parser().parse_args(arguments), console or output()
     return exit_status(lambda: _run(options, console, model), console)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from evaluation.commands import exit_status, parser_of
+from evaluation.commands import exit_status, output, parser_of
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import score
 from evaluation.scores.slices import SLICES, Group, group_sizes, groups_of, mean_points, points_interval, weighted_total
@@ -238,7 +238,7 @@ def _notes(board: Board) -> tuple[str, ...]:
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or Console()
+    options, console = _parser().parse_args(arguments), console or output()
     return exit_status(lambda: _run(options, console), console)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from evaluation.commands import exit_status
+from evaluation.commands import exit_status, output
 from evaluation.files.outputs import read_about
 from evaluation.records import EvaluationError
 from evaluation.run import command
@@ -113,7 +113,7 @@ def compare(
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
     """
-    console = Console()
+    console = output()
 
     def run() -> int:
         try:
