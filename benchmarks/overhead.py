@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--presets", nargs="+", default=["best", "direct_rag", "cruise"], help="presets")
     parser.add_argument("--batch", type=int, default=16, help="turns in one call (default: 16)")
     parser.add_argument("--batches", type=int, default=3, help="batches of the data set (default: 3)")
-    parser.add_argument("--repeats", type=int, default=5, help="calls of which the fastest counts (default: 5)")
+    parser.add_argument("--repeats", type=int, default=20, help="calls of which the fastest counts (default: 20)")
     return run(_measure, parser, arguments)
 
 

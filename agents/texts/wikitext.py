@@ -202,7 +202,7 @@ def parsed_text(value: str) -> str:
 def simple_text(value: str) -> str | None:
     """The same without the parser, where all the markup is links, templates, tags and italics of plain words; else None.
 
-    Nearly all values are like that, and the parser took a seventh of the agent's own time.
+    Nearly all values are like that, and parsing costs many times as much.
     """
     if "&" in value:
         value = _ENTITY.sub(_character, value)
