@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 from collections.abc import Callable
 
 from rich.console import Console
@@ -22,9 +21,9 @@ def parser_of(module: str, description: str | None, epilog: str | None = None) -
 
 
 def output() -> Console:
-    """Where a command prints: the terminal, or a file or pipe, in which tables are as wide as they have to be (``COLUMNS`` limits them)."""
+    """Where a command prints: the terminal, or a file or pipe, in which tables are as wide as they have to be."""
     console = Console()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=_WIDE)
+    return console if console.is_terminal else Console(width=_WIDE)
 
 
 def first_line(error: BaseException) -> str:
