@@ -88,7 +88,7 @@ def without_special_tokens(text: str) -> str:
 
 def gives_orders(sentence: str) -> bool:
     """Whether a sentence speaks to the model rather than of a thing; compatibility forms of letters (full-width, bold) count as letters."""
-    return _ORDERS.search(_folded(sentence)) is not None
+    return _orders_in(_folded(sentence))
 
 
 def neutral(text: str, *, citations: bool = True) -> str:
@@ -103,11 +103,12 @@ def neutral(text: str, *, citations: bool = True) -> str:
             text = _FAKE_CITATION.sub("", text)
     if "\n" in text or _ROLE_LINE.match(text):
         text = _ROLE_LINE.sub(_plain_header, text)
-    # Most texts have no word without which no order is given, and finding that out costs next to nothing.
-    folded = _folded(text)
-    if _KEY_WORDS.isdisjoint(_WORD.findall(folded)) or not _ORDERS.search(_one_line(folded)):
-        return text
-    return _without_orders(text)
+    return _without_orders(text) if _orders_in(_one_line(_folded(text))) else text
+
+
+def _orders_in(folded: str) -> bool:
+    """Whether an order stands in a folded text; most have no word without which none is given, and that is cheap to find out."""
+    return not _KEY_WORDS.isdisjoint(_WORD.findall(folded)) and _ORDERS.search(folded) is not None
 
 
 def _plain_header(line: re.Match[str]) -> str:

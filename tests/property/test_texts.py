@@ -96,9 +96,14 @@ def test_cleaning_a_plain_line_needs_no_more_than_to_see_that_it_is_one(text: st
 
 
 @fuzzed(80)
-@given(st.from_regex(injection._ORDERS, fullmatch=True).filter(gives_orders))
+@given(
+    st.from_regex(injection._ORDERS, fullmatch=True).filter(
+        lambda order: injection._ORDERS.search(injection._folded(order))
+    )
+)
 def test_no_order_of_any_form_stays(order: str) -> None:
     """A text without any of the key words is not looked at closely: each order has to have one."""
+    assert gives_orders(order)
     assert says_no_order(neutral(order))
 
 
