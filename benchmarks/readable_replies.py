@@ -30,8 +30,7 @@ from agents.stage import Context
 from agents.texts.refusals import refuses
 from benchmarks.common import parser_of, run, table_of
 from evaluation.commands import output
-from mini_crag_mm.files import write_lines
-from mini_crag_mm.loader import PreparedSet
+from mini_crag_mm.loader import PreparedSet, write_lines
 
 _SHORT = 4  # characters of a word that any reply may share with its prompt
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 Split = Literal["validation", "public_test"]
 SPLITS: tuple[Split, ...] = ("validation", "public_test")
@@ -30,8 +30,7 @@ SceneryName = Literal["table", "grass", "wall", "street", "carpet", "sky", "sand
 FrameStyle = Literal["none", "postcard", "poster"]
 TextStyle = Literal["sign", "label", "cover", "receipt", "handwritten"]
 
-# The organiser's refusal, and the mark of a question that nothing answers.
-I_DONT_KNOW = "I don't know"
+I_DONT_KNOW = "I don't know"  # the organiser's refusal, and the mark of a question that nothing answers
 WIKI_PREFIX = "wiki:"
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$")]
@@ -57,6 +56,12 @@ class _Model(BaseModel):
     # Unknown keys are refused: a misspelt optional key would otherwise be ignored silently.
     # Numbers become strings, because authors write `accept: [330]`.
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_absent(cls, given: Any) -> Any:
+        # `effects:` with nothing after it is YAML for null.
+        return {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
 class _Item(_Model):
@@ -111,17 +116,10 @@ class Page(_Item):
     text: str
 
 
-class WikiTitle(_Model):
-    """A Wikipedia summary that joins the pages of a split."""
+class WikiTitle(_Item):
+    """A Wikipedia summary that joins the pages of a split; `title` in the file."""
 
-    split: Split
-    title: str
-    origin: str = Field(default="", exclude=True)
-
-    @property
-    def where(self) -> str:
-        """File and title, for messages."""
-        return f"{self.origin}: {self.title}"
+    id: str = Field(validation_alias="title")
 
 
 class PhotoBackground(_Model):
@@ -176,14 +174,6 @@ class Scene(_Item):
     texts: tuple[PlacedText, ...] = ()
     effects: Effects = Effects()
 
-    @field_validator("effects", "objects", "texts", mode="before")
-    @classmethod
-    def _empty_is_default(cls, value: Any, info: Any) -> Any:
-        # `effects:` with nothing after it is YAML for null.
-        if value is None:
-            return {} if info.field_name == "effects" else ()
-        return value
-
     def entity_ids(self) -> Iterator[str]:
         """The entities to be seen, background first, in drawing order."""
         if isinstance(self.background, PhotoBackground):
@@ -205,11 +195,6 @@ class Turn(_Model):
     source: AnswerSource
     pages: tuple[str, ...] = ()
     hops: Annotated[int, Field(ge=0, le=6)] = 1
-
-    @field_validator("accept", "pages", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: Any) -> Any:
-        return () if value is None else value
 
     @property
     def answerable(self) -> bool:
@@ -242,7 +227,7 @@ class Content:
     dialogs: dict[str, Dialog] = field(default_factory=dict)
 
     def turns(self) -> Iterator[tuple[str, Split, str, Turn]]:
-        """All turns as (content id, split, scene id, turn); a dialog's N-th turn has the id DIALOG#N, from 0."""
+        """All turns as (content id, split, scene id, turn)."""
         for item in self.asking():
             for content_id, turn in turns_of(item):
                 yield content_id, item.split, item.scene, turn
@@ -255,7 +240,7 @@ class Content:
         """Wikipedia titles -> the splits that claim them, by wiki.yaml or as an entity's own article."""
         claims: dict[str, set[Split]] = {}
         for entry in self.wiki:
-            claims.setdefault(entry.title, set()).add(entry.split)
+            claims.setdefault(entry.id, set()).add(entry.split)
         for entity in self.entities.values():
             if entity.wiki:
                 claims.setdefault(entity.wiki, set()).add(entity.split)
@@ -263,16 +248,14 @@ class Content:
 
 
 def turns_of(item: Question | Dialog) -> list[tuple[str, Turn]]:
-    """The turns of an item with their content ids."""
+    """The turns of an item with their content ids; a dialog's N-th turn has the id DIALOG#N, from 0."""
     if isinstance(item, Question):
         return [(item.id, item)]
     return [(f"{item.id}#{number}", turn) for number, turn in enumerate(item.turns)]
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without its surprises: dates stay text, only true/false are booleans (yes, no, on and off are words), and a
-    key that is given twice is an error.
-    """
+    """YAML, plain data alone, without its surprises: dates stay text, only true/false are booleans (yes, no, on and off are words)."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping, unless a key occurs twice: the first value would be lost without a word."""
@@ -293,14 +276,13 @@ _PlainLoader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
-_Entry = TypeVar("_Entry", bound=_Model)
+_Entry = TypeVar("_Entry", bound=_Item)
 
 
 def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_Entry]:
     """Entries of one YAML file; faults are added to `problems` and the faulty entries left out."""
     origin = f"{path.parent.name}/{path.name}"
     try:
-        # _PlainLoader is a SafeLoader: nothing is constructed but plain data.
         raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         problems.append(f"{origin}: not readable YAML: {error}")
@@ -325,20 +307,6 @@ def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_En
     return entries
 
 
-_KeyedEntry = TypeVar("_KeyedEntry", bound=_Item)
-
-
-def _by_id(entries: list[_KeyedEntry], problems: list[str]) -> dict[str, _KeyedEntry]:
-    """Index entries by id; second uses of an id are added to `problems`."""
-    index: dict[str, _KeyedEntry] = {}
-    for entry in entries:
-        if entry.id in index:
-            problems.append(f"{entry.where}: the id is taken already, by {index[entry.id].origin}")
-        else:
-            index[entry.id] = entry
-    return index
-
-
 def load_content(root: Path, report: Callable[[str], None] | None = None) -> Content:
     """Read all groups below `root`.
 
@@ -349,17 +317,24 @@ def load_content(root: Path, report: Callable[[str], None] | None = None) -> Con
     def read(name: str, model: type[_Entry]) -> list[_Entry]:
         return [entry for path in sorted(root.glob(f"*/{name}.yaml")) for entry in _read_file(path, model, problems)]
 
+    def by_id(name: str, model: type[_Entry]) -> dict[str, _Entry]:
+        index: dict[str, _Entry] = {}
+        for entry in read(name, model):
+            first = index.setdefault(entry.id, entry)
+            if first is not entry:
+                problems.append(f"{entry.where}: the id is taken already, by {first.origin}")
+        return index
+
     content = Content(
-        entities=_by_id(read("entities", Entity), problems),
-        pages=_by_id(read("pages", Page), problems),
-        wiki=read("wiki", WikiTitle),
-        scenes=_by_id(read("scenes", Scene), problems),
-        questions=_by_id(read("single", Question), problems),
-        dialogs=_by_id(read("dialogs", Dialog), problems),
+        by_id("entities", Entity),
+        by_id("pages", Page),
+        read("wiki", WikiTitle),
+        by_id("scenes", Scene),
+        by_id("single", Question),
+        by_id("dialogs", Dialog),
     )
     if problems and report is None:
         raise ContentError(problems)
-    if report is not None:
-        for problem in problems:
-            report(problem)
+    for problem in problems if report else ():
+        report(problem)
     return content

@@ -6,7 +6,7 @@ Training, benchmarks and tests read the set through this module.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,43 +14,78 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from PIL import Image
 
+from agents.launch import DEFAULT_CACHE, Launch
+from agents.search.folders import write_whole
 from mini_crag_mm.content_models import Content, Split, load_content
-from mini_crag_mm.files import SET_ROOT, SetPaths, read_lines
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset, DatasetType
     from evaluation.records import QuestionTurn, Session
 
-SET = SetPaths()
-DEFAULT_CACHE = SET_ROOT.parent / ".cache"
+SET_ROOT = Path(__file__).resolve().parent
 KINDS: tuple[DatasetType, ...] = ("single-turn", "multi-turn")
 IMAGE_URL = "https://images.mini-crag-mm.example/"
 INDEX_MARGIN = 0.06
 """A cut-out fills its file to the rim; in the index it gets some air, as in a product photograph."""
 
 
-class KgEntity(TypedDict):
-    """An entity as the organiser's image search returns it: raw infobox attributes."""
+class SetPaths:
+    """The files and folders of the set below a root, which tests replace."""
 
-    entity_name: str
-    entity_attributes: dict[str, Any]
+    def __init__(self, root: Path = SET_ROOT) -> None:
+        self.root = root
+        self.content = root / "content"  # the YAML, a sub-folder a group
+        self.photos = root / "photos"  # the KG photographs, ENTITY.webp
+        self.other_photos = root / "other_photos"  # the second photographs, ENTITY.webp, which only scenes show
+        self.textures = root / "textures"  # the ground textures that backgrounds are made of
+        self.scenes = root / "scenes"  # the composed question photos, SCENE.webp
+        self.layout = self.scenes / "layout.json"  # positions of objects and texts in them
+        self.wiki_pages = root / "pages" / "wiki.jsonl"  # taken from Wikipedia summaries
+        self.own_pages = root / "pages" / "own.jsonl"  # written for the set
+        self.attribution = root / "ATTRIBUTION.md"  # sources, authors and licences
+
+    def kg(self, split: Split) -> Path:
+        """The image KG of a split, JSON lines."""
+        return self.root / "kg" / f"{split}.jsonl"
+
+
+SET = SetPaths()
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write UTF-8 text, whole or not at all."""
+    write_whole(target, text.encode("utf-8"))
+
+
+def write_lines(target: Path, rows: Iterable[Any]) -> Path:
+    """Write JSON lines, whole or not at all; returns ``target``."""
+    write_text(target, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return target
+
+
+def read_lines(source: Path) -> list[Any]:
+    """The values of a file of JSON lines."""
+    # Not splitlines: texts may hold U+2028.
+    return [json.loads(line) for line in source.read_text(encoding="utf-8").split("\n") if line]
 
 
 class KgImage(TypedDict):
-    """An image of the index. `image` is its path below mini_crag_mm/."""
+    """An image of the index."""
 
-    image: str
+    image: str  # path below mini_crag_mm/
     image_url: str
-    entities: list[KgEntity]
+    entities: list[
+        dict[str, Any]
+    ]  # entity_name, and entity_attributes raw as in an infobox: what the organiser's search returns
 
 
 class WebPage(TypedDict):
-    """A page of the web corpus. `page_snippet` is its whole text; `split` is null where both splits have it."""
+    """A page of the web corpus."""
 
-    split: Split | None
+    split: Split | None  # null where both splits have it
     page_url: str
     page_name: str
-    page_snippet: str
+    page_snippet: str  # its whole text
     kind: Literal["answer", "background", "hard_negative", "wiki"]
 
 
@@ -66,7 +101,7 @@ def index_image(image: KgImage, paths: SetPaths = SET) -> Image.Image:
 
 
 def flattened(photo: Image.Image, side_margin: float = 0.0) -> Image.Image:
-    """The photo in RGB; a cut-out gets a neutral pale ground, with `side_margin` (fraction of its size) around it."""
+    """The photo in RGB; a cut-out gets a neutral pale ground, with ``side_margin`` (fraction of its size) around it."""
     if photo.mode != "RGBA":
         return photo.convert("RGB")
     margin = round(side_margin * max(photo.size))
@@ -83,26 +118,17 @@ def read_pages(split: Split | None = None, paths: SetPaths = SET) -> list[WebPag
 
 def read_layout(path: Path = SET.layout) -> dict[str, dict[str, Any]]:
     """Scene id -> its entry in scenes/layout.json; empty when there is none yet."""
-    if not path.exists():
-        return {}
-    layout: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    layout: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return layout
 
 
 @dataclass(frozen=True)
 class ShownThing:
-    """A thing in a scene.
-
-    Attributes:
-        entity: Its id.
-        box: Left, top, right and lower edge in pixels.
-        same_photo: Whether it is an altered copy of the graph's photograph, not another photograph.
-        in_graph: Whether the graph holds its entity.
-    """
+    """A thing in a scene."""
 
     entity: str
-    box: tuple[int, int, int, int]
-    same_photo: bool
+    box: tuple[int, int, int, int]  # left, top, right and lower edge in pixels
+    same_photo: bool  # an altered copy of the graph's photograph, not another photograph
     in_graph: bool
 
 
@@ -115,12 +141,12 @@ class ShownScene:
     things: tuple[ShownThing, ...]
 
 
-def read_scenes(split: Split, paths: SetPaths = SET) -> Iterator[ShownScene]:
+def read_scenes(split: Split) -> Iterator[ShownScene]:
     """The scenes of a split, in the order of the content."""
-    content, layouts = load_content(paths.content), read_layout(paths.layout)
+    content, layouts = load_content(SET.content), read_layout()
     for scene in content.scenes.values():
         if scene.split == split:
-            with Image.open(paths.scenes / f"{scene.id}.webp") as picture:
+            with Image.open(SET.scenes / f"{scene.id}.webp") as picture:
                 image = picture.convert("RGB")
             yield ShownScene(scene.id, image, tuple(_thing(entry, content) for entry in layouts[scene.id]["objects"]))
 
@@ -133,20 +159,14 @@ def _thing(entry: dict[str, Any], content: Content) -> ShownThing:
 
 @dataclass(frozen=True)
 class AskedTurn:
-    """A turn as the evaluator passes it, after earlier turns that were answered by the ground truth.
-
-    Attributes:
-        image: As the evaluator passes it; None where it cannot be read.
-        accept: Short right answers.
-        facts: What content_ids.json says of the turn (``organiser_format.turn_facts``).
-    """
+    """A turn as the evaluator passes it, after earlier turns that were answered by the ground truth."""
 
     session: Session
     turn: QuestionTurn
-    image: Image.Image | None
+    image: Image.Image | None  # None where it cannot be read
     history: tuple[dict[str, str], ...]
-    accept: tuple[str, ...]
-    facts: Mapping[str, Any]
+    accept: tuple[str, ...]  # short right answers
+    facts: Mapping[str, Any]  # what content_ids.json says of the turn (``organiser_format.turn_facts``)
 
 
 @dataclass(frozen=True)
@@ -156,17 +176,12 @@ class PreparedSet:
     split: Split = "validation"
     cache: Path = DEFAULT_CACHE
 
-    @property
-    def folder(self) -> Path:
-        """The data sets in the organiser's schema."""
-        return self.cache / "datasets"
-
     def sessions(self, kind: DatasetType) -> CragDataset:
         """The single-turn or the multi-turn data set. Raises EvaluationError where the set is not prepared."""
         # Only now: it imports Hugging Face's libraries, which take their cache at import.
         from evaluation.data.crag_dataset import load
 
-        return load(kind, self.split, path=self.folder, cache=self.cache)
+        return load(kind, self.split, path=self.cache / "datasets", cache=self.cache)
 
     def turns(self, sessions: int | None = None, kinds: Sequence[DatasetType] = KINDS) -> Iterator[AskedTurn]:
         """All turns of the first ``sessions`` of each data set (None: of all). Raises EvaluationError where the set is not prepared."""
@@ -184,7 +199,7 @@ class PreparedSet:
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
         """What is known of each turn, by interaction id; empty where the set is not prepared."""
-        file = self.folder / "content_ids.json"
+        file = self.cache / "datasets" / "content_ids.json"
         found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         return found
 
@@ -194,8 +209,6 @@ class PreparedSet:
         Raises:
             agents.search.hits.SearchError: The indices are not built.
         """
-        from agents.launch import Launch
-
         launch = Launch.read(profile=profile, cache=self.cache)
         launch.prepare()
         return launch.pipeline(split=self.split)

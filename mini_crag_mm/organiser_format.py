@@ -24,19 +24,16 @@ from mini_crag_mm.content_models import (
     SPLITS,
     Category,
     Content,
-    Dialog,
     Domain,
     Dynamism,
     Entity,
-    Question,
     Scene,
     Split,
     Turn,
     load_content,
     turns_of,
 )
-from mini_crag_mm.files import SetPaths
-from mini_crag_mm.loader import IMAGE_URL, SET, read_layout
+from mini_crag_mm.loader import IMAGE_URL, SET, SetPaths, read_layout
 
 Revision = Literal["v0.1.1", "v0.1.2"]
 REVISIONS: tuple[Revision, ...] = get_args(Revision)
@@ -44,6 +41,7 @@ Task = Literal["single-turn", "multi-turn"]
 TASKS: tuple[Task, ...] = get_args(Task)
 ImageQuality = Literal["normal", "low-light", "blurred", "truncated", "occluded", "rotated"]
 IMAGE_QUALITIES: tuple[ImageQuality, ...] = get_args(ImageQuality)
+TURN_FIELDS = ("interaction_id", "domain", "query_category", "dynamism", "query")
 PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
 
 # Raise this when the layout of the built files changes, so that older ones are rebuilt.
@@ -61,17 +59,13 @@ OCCLUDED_FROM = 0.2  # share of the asked thing that others hide
 
 
 class BuiltDatasets:
-    """Where `build_datasets` put things.
-
-    Attributes:
-        image_cache: Images that rows give by URL, under the name `cache_name(url)`.
-        accept: interaction_id -> list of short right answers (empty: nothing answers it).
-        content_ids: interaction_id -> what the turn was made from; see `turn_facts`.
-    """
+    """Where `build_datasets` put things."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.image_cache = root, root / "image_cache"
-        self.accept, self.content_ids = root / "accept.json", root / "content_ids.json"
+        self.root = root
+        self.image_cache = root / "image_cache"  # images that rows give by URL, under the name `cache_name(url)`
+        self.accept = root / "accept.json"  # interaction_id -> short right answers (none: nothing answers it)
+        self.content_ids = root / "content_ids.json"  # interaction_id -> `turn_facts`
 
     def folder(self, task: Task, revision: Revision) -> Path:
         """The folder to give to `datasets.load_dataset`."""
@@ -91,12 +85,6 @@ def interaction_id(content_id: str) -> str:
 def scene_url(scene_id: str) -> str:
     """The made-up address of a scene that is given by URL."""
     return f"{IMAGE_URL}scenes/{scene_id}.webp"
-
-
-def _items(content: Content, task: Task, split: Split) -> list[Question | Dialog]:
-    items = content.questions if task == "single-turn" else content.dialogs
-    # By session id, which is as good as shuffled: the first N rows are then a fair sample of all groups.
-    return sorted((item for item in items.values() if item.split == split), key=lambda item: session_id(item.id))
 
 
 def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
@@ -134,10 +122,9 @@ def turn_facts(
 ) -> dict[str, Any]:
     """What benchmarks want to know of a turn.
 
-    `boxes` are those of the asked entity, [left, top, width, height] in pixels of the scene; there are none where the
-    turn asks about the whole picture or about something outside it. `same_photo` is null there; it is true where the
-    picture shows an altered copy of the graph's photograph, false where another photograph. `cosines` are those of the
-    boxes' crops and the graph's photograph.
+    `boxes` are those of the asked entity, [left, top, width, height] in pixels of the scene, `cosines` those of their crops and the
+    graph's photograph; none where the turn asks about the whole picture or something outside it. `same_photo` is null there, true for an
+    altered copy of the graph's photograph, false for another photograph.
     """
     shown = [thing for thing in layout["objects"] if thing["entity"] == turn.entity]
     same_photo = any(thing["same_photo"] for thing in shown) if shown else None
@@ -164,30 +151,22 @@ def _rows(
     content: Content, paths: SetPaths, layouts: dict[str, dict[str, Any]], task: Task, split: Split
 ) -> Iterator[dict[str, Any]]:
     """Rows in the form of v0.1.1, with image_quality beside (left out when that revision is written)."""
-    for item in _items(content, task, split):
+    items = (content.questions if task == "single-turn" else content.dialogs).values()
+    # By session id, which is as good as shuffled: the first N rows are then a fair sample of all groups.
+    for session, item in sorted((session_id(item.id), item) for item in items if item.split == split):
         scene = content.scenes[item.scene]
-        image = None
-        # The organiser's sets have both for pictures that are in the row: readers must take either.
-        image_url: str | None = None if int(session_id(item.id)[0], 16) % 2 else ""
+        row: dict[str, Any] = {"session_id": session, "image": None, "image_url": scene_url(scene.id)}
         if scene.egocentric:
-            image = {"bytes": (paths.scenes / f"{scene.id}.webp").read_bytes(), "path": None}
-        else:
-            image_url = scene_url(scene.id)
-        turns = [
-            {
-                "interaction_id": interaction_id(content_id),
-                "domain": turn.domain,
-                "query_category": turn.query_category,
-                "dynamism": turn.dynamism,
-                "query": turn.query,
-                "image_quality": image_quality(scene, layouts[scene.id], turn.entity),
-            }
-            for content_id, turn in turns_of(item)
-        ]
-        asked = turns_of(item)
-        answers = [{"interaction_id": interaction_id(name), "ans_full": turn.answer} for name, turn in asked]
-        shown = {"session_id": session_id(item.id), "image": image, "image_url": image_url}
-        yield {**shown, "turns": turns, "answers": answers}
+            row["image"] = {"bytes": (paths.scenes / f"{scene.id}.webp").read_bytes(), "path": None}
+            # The organiser's sets have both for pictures that are in the row: readers must take either.
+            row["image_url"] = None if int(session[0], 16) % 2 else ""
+        row |= {"turns": [], "answers": []}
+        for content_id, turn in turns_of(item):
+            named = {"interaction_id": interaction_id(content_id)}
+            quality = image_quality(scene, layouts[scene.id], turn.entity)
+            row["turns"].append({**named, **turn.model_dump(include=set(TURN_FIELDS)), "image_quality": quality})
+            row["answers"].append({**named, "ans_full": turn.answer})
+        yield row
 
 
 def _features(revision: Revision) -> Any:
@@ -196,19 +175,11 @@ def _features(revision: Revision) -> Any:
     from datasets import ClassLabel, Features, Image, Sequence, Value
 
     text = Value("string")
-    answers = {"interaction_id": text, "ans_full": text}
-    if revision == "v0.1.1":
-        turns = dict.fromkeys(("interaction_id", "domain", "query_category", "dynamism", "query"), text)
-        shapes = {"turns": [turns], "answers": [answers]}
-    else:
-        turns = {
-            "interaction_id": text,
-            "domain": ClassLabel(names=sorted(get_args(Domain))),
-            "query_category": ClassLabel(names=sorted(get_args(Category))),
-            "dynamism": ClassLabel(names=sorted(get_args(Dynamism))),
-            "query": text,
-            "image_quality": ClassLabel(names=sorted(IMAGE_QUALITIES)),
-        }
+    turns, answers = dict.fromkeys(TURN_FIELDS, text), {"interaction_id": text, "ans_full": text}
+    shapes: dict[str, Any] = {"turns": [turns], "answers": [answers]}
+    if revision != "v0.1.1":
+        labels = {"domain": Domain, "query_category": Category, "dynamism": Dynamism, "image_quality": ImageQuality}
+        turns |= {name: ClassLabel(names=sorted(get_args(values))) for name, values in labels.items()}
         shapes = {"turns": Sequence(turns), "answers": Sequence(answers)}
     return Features({"session_id": text, "image": Image(), "image_url": text, **shapes})
 
@@ -216,8 +187,7 @@ def _features(revision: Revision) -> Any:
 def _in_revision(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
     """The row as a revision has it."""
     if revision == "v0.1.1":
-        turns = [{name: value for name, value in turn.items() if name != "image_quality"} for turn in row["turns"]]
-        return {**row, "turns": turns}
+        return {**row, "turns": [{name: turn[name] for name in TURN_FIELDS} for turn in row["turns"]]}
     columns = {key: {name: [one[name] for one in row[key]] for name in row[key][0]} for key in ("turns", "answers")}
     return {**row, **columns}
 

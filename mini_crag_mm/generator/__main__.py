@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from evaluation.commands import parser_of
 from mini_crag_mm.content_models import ContentError, load_content
-from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import build_scenes
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
 from mini_crag_mm.generator.set_rules import report
+from mini_crag_mm.loader import SetPaths
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

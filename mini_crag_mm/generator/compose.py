@@ -22,13 +22,12 @@ from tqdm import tqdm
 
 from agents.search.folders import write_whole
 from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
-from mini_crag_mm.files import SetPaths, write_text
 from mini_crag_mm.generator.altered import alter
 from mini_crag_mm.generator.backgrounds import FLAT, Stage, fill_with_photo, paint, shelf_levels
 from mini_crag_mm.generator.camera import aim, expose
 from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.loader import flattened, read_layout
+from mini_crag_mm.loader import SetPaths, flattened, read_layout, write_text
 
 # Raise this when the composer itself changes, so that all scenes are composed again.
 COMPOSER_VERSION = 5

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from mini_crag_mm import wikipedia
 from mini_crag_mm.content_models import SPLITS, Companion, Content, Entity, Split
-from mini_crag_mm.files import SetPaths, write_lines
-from mini_crag_mm.loader import IMAGE_URL, KgImage, WebPage
+from mini_crag_mm.loader import IMAGE_URL, KgImage, SetPaths, WebPage, write_lines
 from mini_crag_mm.wikipedia import WikiError, wiki_page
 
 

@@ -15,10 +15,9 @@ import numpy as np
 from PIL import Image
 
 from mini_crag_mm.content_models import Scene
-from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import Layout, set_up, take
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.loader import INDEX_MARGIN, flattened
+from mini_crag_mm.loader import INDEX_MARGIN, SetPaths, flattened
 
 if TYPE_CHECKING:
     from agents.models.base import ImageEncoder

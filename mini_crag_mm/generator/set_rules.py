@@ -33,11 +33,10 @@ from mini_crag_mm.content_models import (
     load_content,
     turns_of,
 )
-from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import fingerprint
 from mini_crag_mm.generator.graph_and_pages import kg_images, own_pages
 from mini_crag_mm.generator.likeness import LEAST_STRENGTH
-from mini_crag_mm.loader import flattened, read_kg, read_layout, read_pages
+from mini_crag_mm.loader import SetPaths, flattened, read_kg, read_layout, read_pages
 
 MIN_PHOTOS, MIN_QUESTIONS, MIN_DIALOGS, MIN_ENTITIES, MIN_PAGES = 120, 150, 40, 200, 400
 MAX_BYTES = 25_000_000
@@ -143,7 +142,7 @@ def check_independence(content: Content) -> Iterator[Finding]:
     yield from _shared("page name", ((p.name.lower(), p.where, p.split) for p in pages), one_owner=False)
     yield from _shared("page text", ((normal(p.text), p.where, p.split) for p in pages), one_owner=True)
     titles = [(e.wiki, e.where, e.split) for e in entities if e.wiki]
-    titles += [(w.title, w.where, w.split) for w in content.wiki]
+    titles += [(w.id, w.where, w.split) for w in content.wiki]
     yield from _shared("wiki title", titles, one_owner=False)
 
 

@@ -18,8 +18,7 @@ from benchmarks.other_photos import (
     read_photos,
     search,
 )
-from mini_crag_mm.files import SetPaths
-from mini_crag_mm.loader import index_image, read_kg
+from mini_crag_mm.loader import SetPaths, index_image, read_kg
 from tests.support.mean_colour import MeanColour
 
 NAMES = {"eiffel tower": "eiffel_tower", "giraffe": "ani_giraffe"}

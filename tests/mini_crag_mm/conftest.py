@@ -12,10 +12,10 @@ from PIL import Image, ImageDraw
 
 from mini_crag_mm import wikipedia
 from mini_crag_mm.content_models import Content, Scene, load_content
-from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.compose import Layout, build_scenes, set_up, take
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
 from mini_crag_mm.generator.likeness import compose_alike
+from mini_crag_mm.loader import SET_ROOT, SetPaths
 from tests.support.mean_colour import MeanColour
 
 RED = (230, 20, 30)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mini_crag_mm.content_models import PhotoBackground, Scene
-from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.altered import SMALLEST_SIDE_PX, alter
 from mini_crag_mm.generator.compose import set_up
 from mini_crag_mm.generator.likeness import LEAST_STRENGTH, OTHER_PHOTOS, compose_alike, next_strength, target_cosine
 from mini_crag_mm.generator.noise import generator
+from mini_crag_mm.loader import SET_ROOT, SetPaths
 from tests.support.mean_colour import MeanColour
 
 

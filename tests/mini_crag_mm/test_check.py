@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from mini_crag_mm.content_models import load_content
-from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator import set_rules
 from mini_crag_mm.generator.set_rules import check_content, difference_hash
+from mini_crag_mm.loader import SetPaths
 from tests.mini_crag_mm.conftest import SUMMARIES, Files, tiny_files, write_files
 
 

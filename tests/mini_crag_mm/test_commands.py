@@ -9,9 +9,9 @@ import pytest
 from agents.models import vision
 from agents.models.vision.object_embedding import MEAN_FILE
 from mini_crag_mm import prepare
-from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator import __main__ as command
 from mini_crag_mm.generator import likeness, set_rules
+from mini_crag_mm.loader import SetPaths
 from mini_crag_mm.organiser_format import STAMP
 from tests.support.mean_colour import MeanColour
 

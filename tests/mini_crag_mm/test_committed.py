@@ -11,9 +11,8 @@ from PIL import Image
 
 from agents.search.web_cache import cache_name
 from mini_crag_mm.content_models import SPLITS, Content, load_content
-from mini_crag_mm.files import SET_ROOT, SetPaths
 from mini_crag_mm.generator.set_rules import check_all, held_out_share
-from mini_crag_mm.loader import index_image, read_kg, read_layout, read_pages
+from mini_crag_mm.loader import SET_ROOT, SetPaths, index_image, read_kg, read_layout, read_pages
 from mini_crag_mm.organiser_format import TASKS, BuiltDatasets, build_datasets, scene_url
 from tests.mini_crag_mm.test_organiser_format import same_in_both_revisions
 

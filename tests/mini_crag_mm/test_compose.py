@@ -10,11 +10,10 @@ import pytest
 from PIL import Image
 
 from mini_crag_mm.content_models import Scene, SceneryName, TextStyle
-from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.compose import LARGEST_SCENE_BYTES, ComposeError, build_scenes, encode_scene
 from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.loader import flattened, read_layout
+from mini_crag_mm.loader import SetPaths, flattened, read_layout
 from tests.mini_crag_mm.conftest import unaltered
 
 

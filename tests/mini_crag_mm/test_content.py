@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mini_crag_mm.content_models import ContentError, Effects, PhotoBackground, load_content
-from mini_crag_mm.files import SetPaths
+from mini_crag_mm.loader import SetPaths
 from tests.mini_crag_mm.conftest import tiny_files, write_files
 
 

@@ -13,7 +13,7 @@ import pytest
 from agents.search.web_cache import cache_name
 from mini_crag_mm import organiser_format
 from mini_crag_mm.content_models import Content, load_content
-from mini_crag_mm.files import SetPaths
+from mini_crag_mm.loader import SetPaths
 from mini_crag_mm.organiser_format import (
     IMAGE_QUALITIES,
     REVISIONS,

@@ -9,8 +9,8 @@ import pytest
 
 from mini_crag_mm import loader, wikipedia
 from mini_crag_mm.content_models import Content
-from mini_crag_mm.files import SetPaths
 from mini_crag_mm.generator.graph_and_pages import build_pages
+from mini_crag_mm.loader import SetPaths
 
 
 def test_pages_of_each_split(built: SetPaths) -> None:
