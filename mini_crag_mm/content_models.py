@@ -64,7 +64,7 @@ class _Model(BaseModel):
         return {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
-class _Item(_Model):
+class Item(_Model):
     """An entry of a content file; `origin` is GROUP/FILE, for messages."""
 
     id: Identifier
@@ -91,7 +91,7 @@ class Companion(_Model):
     attributes: dict[str, Any] = Field(default_factory=dict)
 
 
-class Entity(_Item):
+class Entity(Item):
     """A KG entity with its photograph and raw infobox attributes.
 
     `other_photo` is a second photograph, by another camera, for the scenes: the graph's own is never shown in one.
@@ -107,7 +107,7 @@ class Entity(_Item):
     also: tuple[Companion, ...] = ()
 
 
-class Page(_Item):
+class Page(Item):
     """A web page written for the set; `text` is raw and may hold HTML entities."""
 
     url: str
@@ -116,7 +116,7 @@ class Page(_Item):
     text: str
 
 
-class WikiTitle(_Item):
+class WikiTitle(Item):
     """A Wikipedia summary that joins the pages of a split; `title` in the file."""
 
     id: str = Field(validation_alias="title")
@@ -164,7 +164,7 @@ class Effects(_Model):
         return crop
 
 
-class Scene(_Item):
+class Scene(Item):
     """How one question photo is composed; `size` is (width, height) in pixels."""
 
     size: tuple[Annotated[int, Field(ge=200, le=2000)], Annotated[int, Field(ge=200, le=2000)]] = (960, 720)
@@ -202,13 +202,13 @@ class Turn(_Model):
         return self.answer.strip().rstrip(".").lower() != I_DONT_KNOW.lower()
 
 
-class Question(_Item, Turn):
+class Question(Item, Turn):
     """A single-turn question about a scene."""
 
     scene: Identifier
 
 
-class Dialog(_Item):
+class Dialog(Item):
     """Two to six turns about one scene."""
 
     scene: Identifier
@@ -276,7 +276,7 @@ _PlainLoader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
-_Entry = TypeVar("_Entry", bound=_Item)
+_Entry = TypeVar("_Entry", bound=Item)
 
 
 def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_Entry]:

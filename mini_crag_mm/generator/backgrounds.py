@@ -1,7 +1,7 @@
 """Surroundings of a composed scene: a table, a lawn, a street and so on, seen as a person sees them.
 
 A background is drawn on a canvas larger than the frame, so that the camera can tilt without showing an edge. All
-measures are canvas pixels. Where things stand on a ground, `Ground.horizon` tells where it begins.
+measures are canvas pixels. Where things stand on a ground, `Stage.horizon` tells where it begins.
 """
 
 from __future__ import annotations
@@ -367,19 +367,14 @@ def paint(name: SceneryName, stage: Stage) -> Image.Image:
     return _PAINTERS[name](stage)
 
 
-def fill_with_photo(
-    photo: Image.Image, width: int, height: int, margin_x: int, margin_y: int
-) -> tuple[Image.Image, tuple[int, int, int, int]]:
-    """A photo that covers the frame, its mirror image in the margins around it.
-
-    Returns the canvas (width + 2 * margin_x by height + 2 * margin_y) and the box of the visible photo in it, as
-    left, top, right, bottom in pixels.
-    """
+def fill_with_photo(photo: Image.Image, frame: tuple[int, int], margin: tuple[int, int]) -> Image.Image:
+    """A photo that covers a frame (width, height), its mirror image in the margins (x, y) on each side of it."""
+    width, height = frame
     scale = max(width / photo.width, height / photo.height)
     covered = photo.resize(
         (max(width, round(photo.width * scale)), max(height, round(photo.height * scale))), Image.Resampling.LANCZOS
     )
     left, top = (covered.width - width) // 2, (covered.height - height) // 2
     framed = np.asarray(covered.crop((left, top, left + width, top + height)))
-    padded = np.pad(framed, ((margin_y, margin_y), (margin_x, margin_x), (0, 0)), mode="reflect")
-    return Image.fromarray(padded), (margin_x, margin_y, margin_x + width, margin_y + height)
+    around = (margin[1], margin[1]), (margin[0], margin[0]), (0, 0)
+    return Image.fromarray(np.pad(framed, around, mode="reflect"))

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,7 +54,7 @@ class Layer:
     """Something pasted on the canvas: an RGBA image, its upper left corner in canvas pixels, and its shadow."""
 
     name: str
-    kind: Literal["object", "text"]
+    kind: Literal["entity", "text"]
     image: Image.Image
     at: tuple[int, int]
     shadow: Shadow
@@ -85,10 +85,9 @@ class Layout:
 
 def _framed(photo: Image.Image, frame: FrameStyle, width: int, height: int) -> Image.Image:
     """The photo fitted into width x height pixels, RGBA, with a postcard's border or a poster's frame around it."""
-    has_alpha = photo.mode == "RGBA"
     if frame == "none":
         return ImageOps.contain(photo.convert("RGBA"), (width, height), Image.Resampling.LANCZOS)
-    if has_alpha:
+    if photo.mode == "RGBA":
         # A cut-out printed on card: it gets the pale ground that it would have in print.
         ground = Image.new("RGBA", (int(photo.width * 1.16), int(photo.height * 1.16)), (236, 232, 222, 255))
         ground.alpha_composite(photo, ((ground.width - photo.width) // 2, (ground.height - photo.height) // 2))
@@ -108,19 +107,9 @@ def _framed(photo: Image.Image, frame: FrameStyle, width: int, height: int) -> I
 
 def _stands(scene: Scene, placed: PlacedObject, photo: Image.Image) -> bool:
     """Whether the object rests on a ground by its lower edge."""
-    if isinstance(scene.background, PhotoBackground):
+    if isinstance(scene.background, PhotoBackground) or scene.background == "wall":
         return photo.mode == "RGBA" and placed.frame == "none"
-    if scene.background in FLAT or scene.background == "sky":
-        return False
-    if scene.background == "wall":
-        return photo.mode == "RGBA" and placed.frame == "none"
-    return True
-
-
-def _shadow_kind(scene: Scene, placed: PlacedObject, photo: Image.Image) -> Shadow:
-    if _stands(scene, placed, photo):
-        return "contact"
-    return "none" if scene.background == "sky" and photo.mode == "RGBA" else "drop"
+    return scene.background not in FLAT and scene.background != "sky"
 
 
 def _place(scene: Scene, placed: PlacedObject, photo: Image.Image, margin: tuple[int, int]) -> Layer:
@@ -133,9 +122,10 @@ def _place(scene: Scene, placed: PlacedObject, photo: Image.Image, margin: tuple
         image = ImageOps.expand(image, 2, (0, 0, 0, 0)).rotate(placed.rotate, Image.Resampling.BICUBIC, expand=True)
     x = margin[0] + left + (wide - image.width) / 2
     # Standing things keep their feet on the lower edge of the box; the others float in its middle.
-    slack = high - image.height
-    y = margin[1] + top + (slack if _stands(scene, placed, photo) else slack / 2)
-    return Layer(placed.entity, "object", image, (round(x), round(y)), _shadow_kind(scene, placed, photo))
+    stands, slack = _stands(scene, placed, photo), high - image.height
+    y = margin[1] + top + (slack if stands else slack / 2)
+    floating: Shadow = "none" if scene.background == "sky" and photo.mode == "RGBA" else "drop"
+    return Layer(placed.entity, "entity", image, (round(x), round(y)), "contact" if stands else floating)
 
 
 def _on_boards(objects: list[Layer], levels: list[float]) -> list[Layer]:
@@ -199,7 +189,7 @@ def _posts(canvas: Image.Image, scene: Scene, layers: list[Layer]) -> None:
         draw.rectangle((middle + thick // 3, layer.at[1] + 4, middle + thick, canvas.height), fill=(78, 80, 82))
 
 
-def _share(part: int, whole: float) -> float:
+def _share(part: float, whole: float) -> float:
     return round(min(1.0, part / whole), 3) if whole > 0 else 0.0
 
 
@@ -296,9 +286,9 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
     photos = [subject.altered(strength) for subject, strength in zip(studio.subjects, strengths, strict=True)]
     background: list[Layer] = []
     if studio.ground is None:
-        canvas, box = fill_with_photo(flattened(photos.pop(0)), *scene.size, *margin)
-        whole = Image.new("RGBA", (box[2] - box[0], box[3] - box[1]), (0, 0, 0, 255))
-        background = [Layer(studio.subjects[0].entity, "object", whole, box[:2], "none")]
+        canvas = fill_with_photo(flattened(photos.pop(0)), scene.size, margin)
+        whole = Image.new("RGBA", scene.size, (0, 0, 0, 255))
+        background = [Layer(studio.subjects[0].entity, "entity", whole, margin, "none")]
     else:
         canvas = studio.ground.copy()
     objects = [_place(scene, placed, photo, margin) for placed, photo in zip(scene.objects, photos, strict=True)]
@@ -329,14 +319,14 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
             hidden |= later
         whole_px = int((np.asarray(masks[number]) >= IN_BOX).sum()) * view.enlargement**2
         entry: dict[str, Any] = {
-            "entity" if layer.kind == "object" else "text": layer.name,
+            layer.kind: layer.name,
             "box": [int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1)],
             "shown": _share(int(inside.sum()), whole_px),
-            "covered": _share(int((inside & hidden).sum()), float(inside.sum())),
+            "covered": _share(int((inside & hidden).sum()), int(inside.sum())),
         }
-        if layer.kind == "object":
+        if layer.kind == "entity":
             entry |= {"same_photo": studio.subjects[number].same_photo, "strength": round(strengths[number], 3)}
-        (layout.objects if layer.kind == "object" else layout.texts).append(entry)
+        (layout.objects if layer.kind == "entity" else layout.texts).append(entry)
     return picture, layout
 
 
@@ -384,32 +374,25 @@ def build_scenes(scenes: list[Scene], paths: SetPaths, force: bool, composed: Co
     `composed` takes the picture of a scene; with more than one of the `workers` processes it must be a plain function.
     """
     problems = []
-    wanted = {scene.id for scene in scenes}
+    wanted = {scene.id: fingerprint(scene, paths) for scene in scenes}
     layouts = {scene: entry for scene, entry in read_layout(paths.layout).items() if scene in wanted}
+    kept = set()
     for picture in paths.scenes.glob("*.webp"):
         if picture.stem not in wanted:
             picture.unlink()
-    changed = {}
-    for scene in scenes:
-        made_from = fingerprint(scene, paths)
-        target = paths.scenes / f"{scene.id}.webp"
-        if force or not target.exists() or layouts.get(scene.id, {}).get("made_from") != made_from:
-            changed[scene.id] = (scene, made_from)
+        elif not force and layouts.get(picture.stem, {}).get("made_from") == wanted[picture.stem]:
+            kept.add(picture.stem)
+    changed = [scene for scene in scenes if scene.id not in kept]
     parallel = Parallel(n_jobs=min(workers, max(1, len(changed))), return_as="generator")
-    pictures = parallel(delayed(_picture_of)(composed, scene, paths) for scene, _ in changed.values())
+    pictures = parallel(delayed(_picture_of)(composed, scene, paths) for scene in changed)
     taken = zip(changed, pictures, strict=True)
-    for scene_id, made in tqdm(taken, total=len(changed), desc="scenes", unit="scene", disable=None):
+    for scene, made in tqdm(taken, total=len(changed), desc="scenes", unit="scene", disable=None):
         if isinstance(made, str):
             problems.append(made)
             continue
         encoded, layout = made
-        write_whole(paths.scenes / f"{scene_id}.webp", encoded)
-        layouts[scene_id] = {
-            "made_from": changed[scene_id][1],
-            "size": list(layout.size),
-            "objects": layout.objects,
-            "texts": layout.texts,
-        }
+        write_whole(paths.scenes / f"{scene.id}.webp", encoded)
+        layouts[scene.id] = {"made_from": wanted[scene.id], **asdict(layout)}
         _write_layout(paths.layout, layouts)  # each time, so that a killed run is resumed
     _write_layout(paths.layout, layouts)
     return problems

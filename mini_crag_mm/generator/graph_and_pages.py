@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mini_crag_mm import wikipedia
-from mini_crag_mm.content_models import SPLITS, Companion, Content, Entity, Split
+from mini_crag_mm.content_models import SPLITS, Content, Split
 from mini_crag_mm.loader import IMAGE_URL, KgImage, SetPaths, WebPage, write_lines
 from mini_crag_mm.wikipedia import WikiError, wiki_page
 
 
-def kg_image(entity: Entity) -> KgImage:
-    """The KG line of an entity's photograph, with the other entities that it shows."""
-    shown: list[Entity | Companion] = [entity, *entity.also]
-    return {
-        "image": f"photos/{entity.id}.webp",
-        "image_url": f"{IMAGE_URL}{entity.id}.webp",
-        "entities": [{"entity_name": one.name, "entity_attributes": one.attributes} for one in shown],
-    }
-
-
-def kg_images(content: Content, split: Split) -> list[KgImage]:
-    """The KG of a split: its entities but those that are held out."""
-    return [kg_image(entity) for entity in content.entities.values() if entity.split == split and entity.in_graph]
+def kg_images(content: Content, split: Split) -> Iterator[KgImage]:
+    """The KG of a split: the photographs of its entities but those that are held out, with all entities that they show."""
+    for entity in content.entities.values():
+        if entity.split == split and entity.in_graph:
+            named = [{"entity_name": one.name, "entity_attributes": one.attributes} for one in (entity, *entity.also)]
+            file = f"{entity.id}.webp"
+            yield {"image": f"photos/{file}", "image_url": f"{IMAGE_URL}{file}", "entities": named}
 
 
 def build_kg(content: Content, paths: SetPaths) -> None:
@@ -57,11 +51,9 @@ def own_pages(content: Content) -> Iterator[WebPage]:
 
 def build_pages(content: Content, paths: SetPaths) -> list[str]:
     """Write pages/wiki.jsonl and pages/own.jsonl; titles without a summary are returned as problems."""
-    problems = []
-    try:
-        wiki = list(listed_pages(content, wikipedia.read_summaries()))
-        write_lines(paths.wiki_pages, wiki)
-    except WikiError as error:
-        problems.append(f"wiki: {error}")
     write_lines(paths.own_pages, own_pages(content))
-    return problems
+    try:
+        write_lines(paths.wiki_pages, listed_pages(content, wikipedia.read_summaries()))
+    except WikiError as error:
+        return [f"wiki: {error}"]
+    return []

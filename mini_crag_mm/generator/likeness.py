@@ -48,12 +48,6 @@ def target_cosine(seed: str) -> float:
     return float(generator(f"{seed}/target").uniform(*OTHER_PHOTOS))
 
 
-def crops(picture: Image.Image, layout: Layout) -> list[Image.Image]:
-    """The things of a scene by their boxes."""
-    boxes = [thing["box"] for thing in layout.objects]
-    return [picture.crop((left, top, left + wide, top + high)) for left, top, wide, high in boxes]
-
-
 def next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
     """The strength at which a line through the two nearest pairs of (strength, cosine) reaches `target`, in bounds."""
     nearest = sorted(tried, key=lambda pair: abs(pair[1] - target))
@@ -84,7 +78,9 @@ def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = 
 
     def photographed(strengths: list[float]) -> tuple[Image.Image, Layout]:
         picture, layout = take(studio, strengths)
-        cosines = np.sum(encoder.encode(crops(picture, layout)) * references, axis=1)
+        boxes = [thing["box"] for thing in layout.objects]
+        things = [picture.crop((left, top, left + wide, top + high)) for left, top, wide, high in boxes]
+        cosines = np.sum(encoder.encode(things) * references, axis=1)
         for thing, pairs, strength, cosine in zip(layout.objects, tried, strengths, cosines, strict=True):
             thing["cosine"] = round(float(cosine), 3)
             pairs.append((strength, float(cosine)))

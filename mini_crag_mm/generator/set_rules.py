@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from PIL import Image
@@ -27,6 +27,7 @@ from mini_crag_mm.content_models import (
     Category,
     Content,
     Domain,
+    Item,
     Scene,
     Split,
     Turn,
@@ -86,35 +87,29 @@ def check_references(content: Content) -> Iterator[Finding]:
     """What is referred to exists and belongs to the same split."""
     titles = content.claimed_titles()
 
-    def entity(where: str, split: Split, reference: str) -> Iterator[Finding]:
-        found = content.entities.get(reference)
+    def named(where: str, split: Split, kind: str, known: Mapping[str, Item], reference: str) -> Iterator[Finding]:
+        found = known.get(reference)
         if found is None:
-            yield Finding(f"{where}: no such entity: {reference}")
+            yield Finding(f"{where}: no such {kind}: {reference}")
         elif found.split != split:
-            yield Finding(f"{where}: entity {reference} belongs to {found.split}")
+            yield Finding(f"{where}: {kind} {reference} belongs to {found.split}")
 
     for scene in content.scenes.values():
         for reference in scene.entity_ids():
-            yield from entity(scene.where, scene.split, reference)
+            yield from named(scene.where, scene.split, "entity", content.entities, reference)
         if not scene.objects and not scene.texts and isinstance(scene.background, str):
             yield Finding(f"{scene.where}: nothing is to be seen in it")
     for item in content.asking():
-        scene_of_item = content.scenes.get(item.scene)
-        if scene_of_item is None:
-            yield Finding(f"{item.where}: no such scene: {item.scene}")
-        elif scene_of_item.split != item.split:
-            yield Finding(f"{item.where}: scene {item.scene} belongs to {scene_of_item.split}")
+        yield from named(item.where, item.split, "scene", content.scenes, item.scene)
     for where, split, _, turn in _asked(content):
         if turn.entity:
-            yield from entity(where, split, turn.entity)
+            yield from named(where, split, "entity", content.entities, turn.entity)
         for reference in turn.pages:
             if reference.startswith(WIKI_PREFIX):
                 if split not in titles.get(reference.removeprefix(WIKI_PREFIX), set()):
                     yield Finding(f"{where}: {reference} is not among the wiki titles of {split}")
-            elif reference not in content.pages:
-                yield Finding(f"{where}: no such page: {reference}")
-            elif content.pages[reference].split != split:
-                yield Finding(f"{where}: page {reference} belongs to {content.pages[reference].split}")
+            else:
+                yield from named(where, split, "page", content.pages, reference)
 
 
 def _shared(kind: str, claims: Iterable[tuple[str, str, Split]], one_owner: bool) -> Iterator[Finding]:
@@ -203,26 +198,21 @@ def stands_in(answer: str, evidence: str) -> bool:
     return f" {wanted} " in f" {present} " or set(wanted.split()) <= set(present.split())
 
 
-def attributes_text(attributes: Mapping[str, Any]) -> str:
-    """Raw infobox attributes as the agent reads them."""
-    return "; ".join(f"{name} {text}" for key, value in attributes.items() for name, text in flatten(key, value))
-
-
 def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, str]) -> str:
     """All text that may hold the answer of a turn: attributes, named pages, summaries, names and printed text."""
-    parts: list[str] = []
+    parts = [text.text for text in scene.texts]
     # Comparisons need the things beside the one asked about as well.
-    for entity_id in {turn.entity, *scene.entity_ids()} - {None}:
-        entity = content.entities.get(str(entity_id))
+    for entity_id in {turn.entity, *scene.entity_ids()}:
+        entity = content.entities.get(entity_id or "")
         if entity:
-            parts += [entity.name, attributes_text(entity.attributes) if entity.in_graph else ""]
+            parts.append(entity.name)
+            parts += [" ".join(pair) for raw in entity.attributes.items() for pair in flatten(*raw) if entity.in_graph]
     for reference in turn.pages:
         if reference.startswith(WIKI_PREFIX):
             title = reference.removeprefix(WIKI_PREFIX)
             parts += [title, wiki_texts.get(title, "")]
         elif reference in content.pages:
             parts += [content.pages[reference].name, content.pages[reference].text]
-    parts += [text.text for text in scene.texts]
     return " \n ".join(parts)
 
 
@@ -355,8 +345,8 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
             yield Finding(f"pages/own.jsonl: not as in the content; {_ANEW}")
     for split in SPLITS:
         # Through JSON, as the file is: tuples become lists and numbers as keys become text.
-        images = kg_images(content, split)
-        if not paths.kg(split).exists() or read_kg(split, paths) != json.loads(json.dumps(images)):
+        images = json.loads(json.dumps(list(kg_images(content, split))))
+        if not paths.kg(split).exists() or read_kg(split, paths) != images:
             yield Finding(f"kg/{split}.jsonl: not as in the content; {_ANEW}")
     files = (file for file in paths.root.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     size = sum(file.stat().st_size for file in files)
@@ -366,23 +356,21 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
 
 def check_content(content: Content, wiki_texts: dict[str, str], counts: bool = True) -> list[Finding]:
     """All rules on the content itself; `counts` False leaves out those on amounts."""
-    findings = [*check_references(content), *check_independence(content)]
-    if counts:
-        findings += check_counts(content)
-    return [*findings, *check_answers(content, wiki_texts), *check_wording(content)]
+    amounts = check_counts(content) if counts else ()
+    linked = (*check_references(content), *check_independence(content), *amounts)
+    return [*linked, *check_answers(content, wiki_texts), *check_wording(content)]
 
 
 def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
     """All rules on the content and on what was built from it."""
     findings: list[Finding] = []
     content = load_content(paths.content, report=lambda message: findings.append(Finding(message)))
-    wiki_texts: dict[str, str] = {}
-    if paths.wiki_pages.exists() and paths.own_pages.exists():
-        wiki = (page for page in read_pages(paths=paths) if page["kind"] == "wiki")
-        wiki_texts = {page["page_name"]: page["page_snippet"] for page in wiki}
-    findings += check_content(content, wiki_texts, counts)
-    built = (*check_photos(content, paths), *check_attribution(content, paths), *check_products(content, paths))
-    return [*findings, *built]
+    pages = read_pages(paths=paths) if paths.wiki_pages.exists() and paths.own_pages.exists() else []
+    findings += check_content(
+        content, {p["page_name"]: p["page_snippet"] for p in pages if p["kind"] == "wiki"}, counts
+    )
+    findings += [*check_photos(content, paths), *check_attribution(content, paths)]
+    return [*findings, *check_products(content, paths)]
 
 
 def summary(content: Content) -> str:
