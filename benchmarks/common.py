@@ -22,14 +22,18 @@ FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, Setting
 """What a benchmark tells in one line; anything else is a fault of its own."""
 
 
-def parser_of(name: str, description: str | None, *, profile: bool = False) -> argparse.ArgumentParser:
-    """A parser with the options of every benchmark: ``--split``, ``--cache`` and, where asked for, ``--profile``."""
+def parser_of(
+    name: str, description: str | None, *, profile: bool = False, encoder: bool = False
+) -> argparse.ArgumentParser:
+    """A parser with the options of every benchmark, ``--split`` and ``--cache``; where asked for, ``--profile`` and ``--encoder``."""
     parser = commands.parser_of(f"benchmarks.{name}", description)
     add = parser.add_argument
     add("--split", choices=SPLITS, default="validation", help="tune on validation only (the default)")
     add("--cache", type=Path, default=DEFAULT_CACHE, help="folder that mini_crag_mm.prepare filled (default: .cache)")
     if profile:
         add("--profile", default="embedded", help="profile of the models (default: embedded)")
+    if encoder:
+        add("--encoder", default='{"kind": "object-embedding"}', metavar="JSON", help="model specification")
     return parser
 
 

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -36,30 +35,18 @@ FUSED = 5
 """Hits of each list that are fused: k of the image search in the presets."""
 
 BOXES = (1, 3, 6)
-METHODS: tuple[Method, ...] = get_args(Method)
-
-IntArray = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """An object of a scene, and where each search put its entity (0 is first).
+    """An object of a scene, and where each search put its entity (0 is first)."""
 
-    Attributes:
-        overlaps: IoU of its box with each detected box, best-scored box first.
-        whole: Rank in the search of the whole picture.
-        any_list: Best rank in that search and those of the crops.
-        by_score: Rank in the list fused from them by score; the number of entities where it is in none of them.
-        by_rank: The same, fused by reciprocal rank.
-        true_box: Rank in the search of the true box.
-    """
-
-    overlaps: tuple[float, ...]
-    whole: int
-    any_list: int
-    by_score: int
-    by_rank: int
-    true_box: int
+    overlaps: tuple[float, ...]  # IoU of its box with each detected box, best-scored box first
+    whole: int  # in the search of the whole picture
+    any_list: int  # the best in that search and those of the crops
+    by_score: int  # in the list fused from them by score; the number of entities where it is in none of them
+    by_rank: int  # the same, fused by reciprocal rank
+    true_box: int  # in the search of the true box
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -112,18 +99,15 @@ def search(
     """All searches of one scene, in one pass over its crops; things that are too narrow or not in the graph are left out."""
     size = scene.image.size
     least = LEAST_WIDTH * size[0]
-    counted = [
-        (thing.entity, Box(*thing.box))
-        for thing in scene.things
-        if thing.in_graph and thing.box[2] - thing.box[0] >= least
-    ]
+    things = (thing for thing in scene.things if thing.in_graph and thing.box[2] - thing.box[0] >= least)
+    counted = [(thing.entity, Box(*thing.box)) for thing in things]
     crops = [crop(scene.image, pad(detection.box, padding, *size)) for detection in found]
     truths = [crop(scene.image, pad(box, padding, *size)) for _, box in counted]
     scores = encoder.encode([scene.image, *crops, *truths]) @ index.T
-    ranks: IntArray = np.argsort(np.argsort(-scores, axis=1), axis=1)
+    ranks: npt.NDArray[np.intp] = np.argsort(np.argsort(-scores, axis=1), axis=1)
     searched = scores[: 1 + len(crops)]
     lists = [[(int(row), float(own[row])) for row in np.argsort(-own)[:FUSED]] for own in searched]
-    places = {method: _places(lists, method) for method in METHODS}
+    by_score, by_rank = _places(lists, "score"), _places(lists, "reciprocal_rank")
     seen = []
     for number, (entity, box) in enumerate(counted):
         column = entities.index(entity)
@@ -132,8 +116,8 @@ def search(
                 overlaps=tuple(overlap(detection.box, box) for detection in found),
                 whole=int(ranks[0, column]),
                 any_list=int(ranks[: len(searched), column].min()),
-                by_score=places["score"].get(column, len(entities)),
-                by_rank=places["reciprocal_rank"].get(column, len(entities)),
+                by_score=by_score.get(column, len(entities)),
+                by_rank=by_rank.get(column, len(entities)),
                 true_box=int(ranks[len(searched) + number, column]),
             )
         )
@@ -149,10 +133,8 @@ def _places(lists: Sequence[Sequence[tuple[int, float]]], method: Method) -> dic
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 2 where scenes or models are missing."""
     detector = '{"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}'
-    encoder = '{"kind": "object-embedding"}'
-    parser = parser_of("crops", __doc__)
+    parser = parser_of("crops", __doc__, encoder=True)
     parser.add_argument("--detector", default=detector, metavar="JSON", help="model specification")
-    parser.add_argument("--encoder", default=encoder, metavar="JSON", help="model specification")
     parser.add_argument("--most", type=int, default=6, help="boxes of a picture that are searched (default: 6)")
     parser.add_argument("--padding", type=float, default=0.05, help="share of its sides a box grows by (default: 0.05)")
     parser.add_argument("--least-objects", type=int, default=2, help="objects a scene has at least (default: 2)")

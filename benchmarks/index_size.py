@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from agents.models.base import FloatArray
@@ -67,51 +68,35 @@ _ID = "made-up/index"
 
 @dataclass(frozen=True)
 class Measured:
-    """An index at one size; seconds, bytes.
+    """An index at one size; seconds, bytes."""
 
-    Attributes:
-        build_seconds: From rows to the published index, without making vectors.
-        build_cpu: Processor seconds of the same, which another load of the machine does not change as much.
-        build_memory: Most memory of the process that built it.
-        disk: Bytes of the index.
-        cache: Bytes of the embedding cache.
-        open_seconds: Copying it for this process and opening it by the organiser's class.
-        first_seconds: The first query, for which the graph of neighbours is read.
-        p50: Median of a query.
-        p95: 95th percentile of a query.
-        batched: A query in batches of 16.
-        query_cpu: Processor seconds of a query by itself.
-        search_memory: Most memory of the process that searched it.
-    """
-
-    build_seconds: float
-    build_cpu: float
-    build_memory: float
-    disk: float
-    cache: float
-    open_seconds: float
-    first_seconds: float
-    p50: float
-    p95: float
-    batched: float
-    query_cpu: float
-    search_memory: float
+    build_seconds: float  # from rows to the published index, without making vectors
+    build_cpu: float  # of the processor, for the same: another load of the machine does not change it as much
+    build_memory: float  # the most of the process that built it
+    disk: float  # of the index
+    cache: float  # of the embedding cache
+    open_seconds: float  # copying it for this process and opening it by the organiser's class
+    first_seconds: float  # the first query, for which the graph of neighbours is read
+    p50: float  # median of a query
+    p95: float  # 95th percentile of a query
+    batched: float  # a query in batches of 16
+    query_cpu: float  # of the processor, for a query by itself
+    search_memory: float  # the most of the process that searched it
 
 
 class MadeUpEncoder:
-    """Vectors of length 1 by content alone; ``seconds`` and processor seconds ``cpu`` are what making them took."""
+    """Vectors of length 1 by content alone; ``spent``: what making them took (see ``_clocks``)."""
 
     def __init__(self, dimensions: int, count: int) -> None:
         self.fingerprint = f"made up, {dimensions} dimensions"
-        self.seconds = self.cpu = 0.0
+        self.spent = np.zeros(2)
         self._dimensions, self._topics = dimensions, max(1, count // _TOPIC)
 
     def embed(self, contents: Sequence[str | Image.Image]) -> FloatArray:
         """Shape (len(contents), dimensions)."""
-        start, start_cpu = time.perf_counter(), time.process_time()
+        start = _clocks()
         made = [self.vector(zlib.crc32(one.encode() if isinstance(one, str) else one.tobytes())) for one in contents]
-        self.seconds += time.perf_counter() - start
-        self.cpu += time.process_time() - start_cpu
+        self.spent += _clocks() - start
         return np.stack(made)
 
     def vector(self, seed: int) -> FloatArray:
@@ -129,10 +114,9 @@ def build(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, fl
     rows = pictures(count, folder / "pictures") if kind == "pictures" else chunks(count)
     make: Callable[..., Any] = build_image_index if kind == "pictures" else build_web_index
     with EmbeddingCache(folder / "embeddings") as cache:
-        start, start_cpu = time.perf_counter(), time.process_time()
+        start = _clocks()
         built = make(rows, encoder, hub=folder / "hub", dataset_id=_ID, cache=cache, progress=sys.stderr.isatty())
-        seconds = time.perf_counter() - start - encoder.seconds
-        cpu = time.process_time() - start_cpu - encoder.cpu
+        seconds, cpu = (_clocks() - start - encoder.spent).tolist()
     sizes = {"disk": _bytes(built.path), "cache": _bytes(folder / "embeddings")}
     return {"build_seconds": seconds, "build_cpu": cpu, "build_memory": _peak(), **sizes}
 
@@ -151,22 +135,22 @@ def search(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, f
     look_up = opened.get_entity_name if kind == "pictures" else opened.get_page_snippet
     encoder = MadeUpEncoder(dimensions, count)
 
-    def query(seeds: Sequence[int]) -> tuple[float, float]:
+    def query(seeds: Sequence[int]) -> npt.NDArray[np.float64]:
         vectors = np.stack([encoder.vector(seed) for seed in seeds])
-        start, start_cpu = time.perf_counter(), time.process_time()
+        start = _clocks()
         found = opened.vector_db.query(query_embeddings=vectors, n_results=min(NEAREST, count), include=["distances"])
         for identities in found["ids"]:
             for identity in identities:
                 look_up(int(identity) if kind == "pictures" else identity)
-        return time.perf_counter() - start, time.process_time() - start_cpu
+        return _clocks() - start
 
-    first, _ = query([2**32])  # above every crc32: of a topic, but none of the vectors that are there
+    first = query([2**32])  # above every crc32: of a topic, but none of the vectors that are there
     single = np.array([query([2**32 + number]) for number in range(1, 1 + _QUERIES)])
     batched = [query(range(2**33 + start, 2**33 + start + _BATCH))[0] for start in range(0, _QUERIES, _BATCH)]
     p50, p95 = np.percentile(single[:, 0], [50, 95])
     return {
         "open_seconds": open_seconds,
-        "first_seconds": first,
+        "first_seconds": float(first[0]),
         "p50": float(p50),
         "p95": float(p95),
         "batched": float(np.median(batched)) / _BATCH,
@@ -264,6 +248,11 @@ def _alone(step: Callable[..., dict[str, float]], *arguments: Any) -> dict[str, 
     """What a step returns in a process of its own, whose memory is its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
         return processes.submit(step, *arguments).result()
+
+
+def _clocks() -> npt.NDArray[np.float64]:
+    """Seconds on the clock and of the processor."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 def _peak() -> float:

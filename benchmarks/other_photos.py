@@ -50,17 +50,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search of one photograph gave.
-
-    Attributes:
-        rank: Place of the right entity, 0 for the first; None where the index does not hold it.
-        cosine: That of the first hit; ``lead``: how much it is above the second's.
-    """
+    """What the search of one photograph gave."""
 
     group: str
-    rank: int | None
-    cosine: float
-    lead: float
+    rank: int | None  # place of the right entity, 0 for the first; None where the index does not hold it
+    cosine: float  # of the first hit
+    lead: float  # how much that is above the second's
 
 
 def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder) -> list[Found]:
@@ -182,11 +177,10 @@ def _measure(options: argparse.Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 2 where the photographs, the set or the model cannot be used."""
-    parser = parser_of("other_photos", __doc__)
+    parser = parser_of("other_photos", __doc__, encoder=True)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--photos", type=Path, metavar="FOLDER", help="photographs named by entity")
     what.add_argument("--mini", action="store_true", help="the question photos of the mini set, by group")
-    parser.add_argument("--encoder", default='{"kind": "object-embedding"}', metavar="JSON", help="model specification")
     return run(_measure, parser, arguments)
 
 

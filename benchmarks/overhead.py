@@ -23,8 +23,8 @@ from agents.launch import Launch
 from agents.model_set import ModelSet
 from agents.texts import retrieved, wikitext
 from benchmarks.common import parser_of, run, table_of
-from benchmarks.latency.meter import SIZES
-from benchmarks.latency.recorded_calls import StandInModels
+from benchmarks.latency.meter import SIZES, ModelsBy
+from benchmarks.latency.recorded_calls import without_chat
 from evaluation.commands import output
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 
@@ -62,25 +62,6 @@ class Remembered:
         return self._said[key]
 
 
-class RememberedModels(ModelSet):
-    """The models of another set, each remembered."""
-
-    def __init__(self, models: ModelSet) -> None:  # nothing of its own to load: it asks the other
-        self._models = models
-        self._remembered: dict[str, Remembered] = {}
-
-    def get(self, role: str) -> Any:
-        """The remembered model of a role (see ``ModelSet.get``)."""
-        if role not in self._remembered:
-            self._remembered[role] = Remembered(self._models.get(role))
-        return self._remembered[role]
-
-    def again(self) -> None:
-        """The same calls come once more."""
-        for model in self._remembered.values():
-            model.again()
-
-
 def forget_texts() -> None:
     """Drop what is remembered of texts that were cleaned: other turns find other ones."""
     for module in (retrieved, wikitext):
@@ -91,15 +72,22 @@ def forget_texts() -> None:
 
 def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int) -> float:
     """What the agent takes of a turn of this batch."""
-    remembered, search = RememberedModels(models), Remembered(pipeline)
+    search = Remembered(pipeline)
+    remembered = {"search": search}
+
+    def model(role: str) -> Remembered:
+        if role not in remembered:
+            remembered[role] = Remembered(without_chat(models, role))
+        return remembered[role]
+
     # A plain function: of the organiser's pipeline itself the agent would use the parts.
-    agent = CragAgent.from_launch(launch, lambda query, k: search(query, k=k), models=remembered)
+    agent = CragAgent.from_launch(launch, lambda query, k: search(query, k=k), models=ModelsBy(model))
     queries = [each.turn.query for each in batch]
     taken = []
     for _ in range(repeats + 1):
         forget_texts()
-        remembered.again()
-        search.again()
+        for each in remembered.values():
+            each.again()
         began = time.perf_counter()
         agent.batch_generate_response(queries, [each.image for each in batch], [list(each.history) for each in batch])
         taken.append(time.perf_counter() - began)
@@ -109,7 +97,7 @@ def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequenc
 def _measure(options: argparse.Namespace) -> int:
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search()
-    models = StandInModels(Launch.read(profile="embedded", cache=options.cache).models())
+    models = Launch.read(profile="embedded", cache=options.cache).models()
     turns = iter(mini.turns(kinds=("single-turn",)))
     batches = [list(islice(turns, options.batch)) for _ in range(options.batches)]
     rows, slow = [], []

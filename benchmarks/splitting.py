@@ -20,7 +20,7 @@ from agents.search.hits import Entity
 from benchmarks.common import parser_of, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.content_models import WIKI_PREFIX, Split, load_content
-from mini_crag_mm.loader import SET, PreparedSet, read_kg
+from mini_crag_mm.loader import SET, PreparedSet
 
 RANKS = (1, 3, 5, 10)
 WAYS = ("question as it stands", "with the entity's name", "with its hops besides")
@@ -37,20 +37,17 @@ class Asked:
 def questions(split: Split) -> list[Asked]:
     """The multi-hop questions of a split."""
     content = load_content(SET.content)
-    entities: dict[str, Entity] = {}
-    for image in read_kg(split):
-        for row in image["entities"]:
-            entities[row["entity_name"]] = Entity(row["entity_name"], row["entity_attributes"])
-    names = {page.id: page.name for page in content.pages.values()}
     found = []
     for question in content.questions.values():
         if question.split != split or question.source != "both" or question.entity is None:
             continue
-        entity = entities[content.entities[question.entity].name]
+        written = content.entities[question.entity]
+        entity = Entity(written.name, written.attributes)
         fused = f"{question.query} ({entity.name})"
-        wiki = WIKI_PREFIX
-        pages = frozenset(page.removeprefix(wiki) if page.startswith(wiki) else names[page] for page in question.pages)
-        found.append(Asked(((question.query,), (fused,), (fused, *hop_questions(question.query, entity))), pages))
+        own = {content.pages[page].name for page in question.pages if not page.startswith(WIKI_PREFIX)}
+        wiki = {page.removeprefix(WIKI_PREFIX) for page in question.pages if page.startswith(WIKI_PREFIX)}
+        queries = ((question.query,), (fused,), (fused, *hop_questions(question.query, entity)))
+        found.append(Asked(queries, frozenset(own | wiki)))
     return found
 
 

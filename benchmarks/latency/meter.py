@@ -12,25 +12,15 @@ from agents.models.base import ChatRequest
 
 @dataclass(frozen=True)
 class Call:
-    """A call of one stage for one batch.
-
-    Attributes:
-        stage: Of the preset.
-        role: The role asked, or ``search``.
-        method: What of it.
-        items: Requests, pairs, pictures or queries.
-        characters: Of text that goes in, all items together.
-        pictures: Pictures that go in.
-        reply: Tokens that may come back of one item.
-    """
+    """A call of one stage for one batch."""
 
     stage: str
-    role: str
+    role: str  # the role asked, or ``search``
     method: str
-    items: int
-    characters: int = 0
-    pictures: int = 0
-    reply: int = 0
+    items: int  # requests, pairs, pictures or queries
+    characters: int = 0  # of text that goes in, all items together
+    pictures: int = 0  # that go in
+    reply: int = 0  # tokens that may come back of one item
 
 
 @dataclass
@@ -59,23 +49,23 @@ class Metered:
             return value
 
         def noted(items: Sequence[Any], *more: Any, **named: Any) -> Any:
-            measured = size(items, more) if items else {}
             if items:
-                self._log.calls.append(Call(self._log.stage, self._role, name, len(items), **measured))
+                call = Call(self._log.stage, self._role, name, len(items), **size(items, more))
+                self._log.calls.append(call)
             return value(items, *more, **named)
 
         return noted
 
 
-class MeteredModels(ModelSet):
-    """The models of another set, each metered."""
+class ModelsBy(ModelSet):
+    """Models that a function gives by role, in place of those of a profile."""
 
-    def __init__(self, models: ModelSet, log: CallLog) -> None:  # nothing of its own to load: it asks the other
-        self._models, self._log = models, log
+    def __init__(self, give: Callable[[str], Any]) -> None:  # nothing of its own to load
+        self._give = give
 
     def get(self, role: str) -> Any:
-        """The metered model of a role (see ``ModelSet.get``)."""
-        return Metered(self._models.get(role), role, self._log)
+        """The model of a role."""
+        return self._give(role)
 
 
 def _chat(requests: Sequence[ChatRequest], _: tuple[Any, ...]) -> dict[str, int]:

@@ -25,11 +25,10 @@ from agents.search.given import GivenContext
 from agents.search.hits import ImageHit, Results
 from agents.settings import Settings
 from agents.turn import Turn
-from benchmarks.latency.meter import Call, CallLog, Metered, MeteredModels
+from benchmarks.latency.meter import Call, CallLog, Metered, ModelsBy
 from mini_crag_mm.loader import read_lines, write_lines
 
 CHAT_ROLES = ("chat", "small_chat")
-
 
 TEXT = """1. The exact name of the object that the question is about is unknown.
 2. I cannot determine the figure that the question is about.
@@ -44,7 +43,6 @@ Answer: It was opened in 1889 and made by a company from Paris [1]."""
 """Holds every label that a prompt asks for; the draft knows neither object nor answer, so that nothing is cut short."""
 
 _WORDS = "landmark tower"
-_PICTURE = (640, 480)
 
 
 class StandInChat:
@@ -55,13 +53,12 @@ class StandInChat:
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """A reply for each request."""
         del deadline
-        return [self._reply(request) for request in requests]
-
-    @staticmethod
-    def _reply(request: ChatRequest) -> ChatReply:
-        text = TEXT if request.schema is None else json.dumps(example(request.schema))
-        logprobs = (-0.1,) * min(request.max_tokens, 20) if request.logprobs else None
-        return ChatReply(text, "stop", logprobs)
+        replies = []
+        for request in requests:
+            text = TEXT if request.schema is None else json.dumps(example(request.schema))
+            logprobs = (-0.1,) * min(request.max_tokens, 20) if request.logprobs else None
+            replies.append(ChatReply(text, "stop", logprobs))
+        return replies
 
 
 def example(schema: Mapping[str, Any]) -> Any:
@@ -96,32 +93,23 @@ class PicturedSearch(SearchGateway):
         Thresholds of the GPU's profile are for CLIP, whose cosines are higher than those of the features that search here: evidence and
         queries that the GPU's presets would have must not be missing from what is timed.
         """
-        return [
-            Results(
-                tuple(dataclasses.replace(hit, score=0.8 + 0.2 * max(hit.score, 0.0)) for hit in found.hits),
-                found.error,
-            )
-            for found in super().search_images(images, k, given)
-        ]
+        raised = []
+        for found in super().search_images(images, k, given):
+            hits = (dataclasses.replace(hit, score=0.8 + 0.2 * max(hit.score, 0.0)) for hit in found.hits)
+            raised.append(Results(tuple(hits), found.error))
+        return raised
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, Image.Image]:
         """A plain picture for each URL; what a picture shows costs no time."""
         del fetch, deadline
-        return {url: Image.new("RGB", _PICTURE) for url in urls if url}
+        return {url: Image.new("RGB", (640, 480)) for url in urls if url}
 
 
-class StandInModels(ModelSet):
-    """The models of the embedded profile, with stand-ins for chat."""
-
-    def __init__(self, models: ModelSet) -> None:  # nothing of its own to load: it asks the other
-        self._models = models
-        self._chat = StandInChat()
-
-    def get(self, role: str) -> Any:
-        """The model of a role (see ``ModelSet.get``)."""
-        return self._chat if role in CHAT_ROLES else self._models.get(role)
+def without_chat(models: ModelSet, role: str) -> Any:
+    """The model of a role; of a chat model its stand-in."""
+    return StandInChat() if role in CHAT_ROLES else models.get(role)
 
 
 def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: ModelSet) -> Iterator[list[Call]]:
@@ -131,7 +119,7 @@ def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: Mod
         ModelError: A stage could not be run; times without it would be too good.
     """
     log = CallLog()
-    metered = MeteredModels(StandInModels(models), log)
+    metered = ModelsBy(lambda role: Metered(without_chat(models, role), role, log))
     search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
     prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
     stages = Pipeline(settings, metered, search, prompts)

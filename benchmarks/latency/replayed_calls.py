@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,18 +61,17 @@ def batches(records: Sequence[Sequence[Call]], size: int, stages: Sequence[str])
         turns = records[start : start + size]
         merged: dict[tuple[str, str, str, int], Call] = {}
         for calls in turns:
-            seen: dict[tuple[str, str, str], int] = {}
+            seen: Counter[tuple[str, str, str]] = Counter()
             for call in calls:
                 kind = (call.stage, call.role, call.method)
-                seen[kind] = seen.get(kind, 0) + 1
                 key = (*kind, seen[kind])  # the second call of a stage to a model waits for its first
-                merged[key] = together(merged[key], call) if key in merged else call
+                seen[kind] += 1
+                merged[key] = _together(merged[key], call) if key in merged else call
         order = {name: place for place, name in enumerate(stages)}
         yield len(turns), sorted(merged.values(), key=lambda call: order.get(call.stage, 0))
 
 
-def together(one: Call, other: Call) -> Call:
-    """Two calls as one of both turns."""
+def _together(one: Call, other: Call) -> Call:
     return dataclasses.replace(
         one,
         items=one.items + other.items,
@@ -90,11 +90,9 @@ def seconds_of(call: Call, models: Mapping[str, Placed], machine: Machine, reply
         return machine.overhead["call"]
     if call.method == "chat":
         return _chat(call, model, machine, reply_share)
-    tokens = call.characters / machine.characters
+    tokens, pictures = call.characters / machine.characters, call.pictures
     if call.method == "detect":
-        tokens, pictures = float(model.architecture.positions * call.pictures), 0.0
-    else:
-        pictures = float(call.pictures)
+        tokens, pictures = float(model.architecture.positions * call.pictures), 0
     passes = math.ceil(call.items / model.at_once)
     work = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures)
     return work + passes * machine.overhead["call"]
