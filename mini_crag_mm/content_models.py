@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from evaluation.records import I_DONT_KNOW
+
 Split = Literal["validation", "public_test"]
-SPLITS: tuple[Split, ...] = ("validation", "public_test")
-GROUPS = ("mon", "ani", "nat", "obj")
+SPLITS: tuple[Split, ...] = get_args(Split)
 
 Domain = Literal[
     "book", "food", "general object recognition", "math and science", "nature (animal)", "pets", "plants and gardening",
@@ -30,7 +31,6 @@ SceneryName = Literal["table", "grass", "wall", "street", "carpet", "sky", "sand
 FrameStyle = Literal["none", "postcard", "poster"]
 TextStyle = Literal["sign", "label", "cover", "receipt", "handwritten"]
 
-I_DONT_KNOW = "I don't know"  # the organiser's refusal, and the mark of a question that nothing answers
 WIKI_PREFIX = "wiki:"
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$")]

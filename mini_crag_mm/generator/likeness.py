@@ -63,11 +63,11 @@ def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = 
 
     Its layout gives each object's `cosine`, and the `target` of a copy. ComposeError when a photo is missing.
     """
-    encoder = encoder or embedded_encoder()
     studio = set_up(scene, paths)
     subjects = studio.subjects
     if not subjects:
         return take(studio, [])
+    encoder = encoder or embedded_encoder()
     graph = []
     for subject in subjects:
         with Image.open(paths.photos / f"{subject.entity}.webp") as photo:
@@ -86,14 +86,13 @@ def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = 
             pairs.append((strength, float(cosine)))
         return picture, layout
 
-    picture: Image.Image | None = None
     strengths: list[float] = []
     for _ in range(SEARCH_STEPS):
         wanted = [
             next_strength(pairs or USUAL_LIKENESS, target) if subject.same_photo else 0.0
             for subject, pairs, target in zip(subjects, tried, targets, strict=True)
         ]
-        if picture is not None and all(
+        if strengths and all(
             new == old or abs(pairs[-1][1] - target) <= CLOSE_ENOUGH
             for new, old, pairs, target in zip(wanted, strengths, tried, targets, strict=True)
         ):
@@ -101,7 +100,7 @@ def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = 
         strengths = wanted
         picture, layout = photographed(strengths)
     best = [min(pairs, key=lambda pair: abs(pair[1] - target))[0] for pairs, target in zip(tried, targets, strict=True)]
-    if picture is None or best != strengths:
+    if best != strengths:
         picture, layout = photographed(best)
     for thing, subject, target in zip(layout.objects, subjects, targets, strict=True):
         if subject.same_photo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import datasets as hf
 import numpy as np
@@ -15,9 +15,9 @@ from mini_crag_mm import organiser_format
 from mini_crag_mm.content_models import Content, load_content
 from mini_crag_mm.loader import SetPaths
 from mini_crag_mm.organiser_format import (
-    IMAGE_QUALITIES,
     REVISIONS,
     BuiltDatasets,
+    ImageQuality,
     Revision,
     Task,
     build_datasets,
@@ -90,7 +90,7 @@ def test_schema_is_the_organisers(made: BuiltDatasets, tmp_path: Path) -> None:
     new = load(made, "multi-turn", "v0.1.2", "public_test", tmp_path / "cache")
     assert isinstance(new[0]["turns"], dict) and isinstance(new.features["image"], hf.Image)
     labels = {name: feature.feature for name, feature in new.features["turns"].items()}
-    assert labels["image_quality"].names == sorted(IMAGE_QUALITIES)
+    assert labels["image_quality"].names == sorted(get_args(ImageQuality))
     assert len(labels["domain"].names) == 14 and len(labels["query_category"].names) == 6
     assert new[0]["turns"]["domain"] == [labels["domain"].str2int("other")] * 2
     # The crop to four fifths of the height is enlarged to the frame again.
