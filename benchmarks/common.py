@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from agents.launch import DEFAULT_CACHE
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
 from agents.profiles import SettingsError
@@ -16,7 +17,7 @@ from agents.search.hits import SearchError
 from evaluation import commands
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.loader import DEFAULT_CACHE, index_image, read_kg
+from mini_crag_mm.loader import index_image, read_kg
 
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
 """What a benchmark tells in one line; anything else is a fault of its own."""

@@ -333,8 +333,9 @@ def load_content(root: Path, report: Callable[[str], None] | None = None) -> Con
         by_id("single", Question),
         by_id("dialogs", Dialog),
     )
-    if problems and report is None:
+    if report is not None:
+        for problem in problems:
+            report(problem)
+    elif problems:
         raise ContentError(problems)
-    for problem in problems if report else ():
-        report(problem)
     return content

@@ -17,12 +17,13 @@ from typing import Any
 
 from tqdm import tqdm
 
+from agents.launch import DEFAULT_CACHE
 from agents.models import vision
 from agents.search.folders import write_whole
 from agents.search.web_cache import cache_name
 from evaluation.commands import parser_of
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.loader import DEFAULT_CACHE, SET, WebPage, index_image, read_kg, read_pages, write_lines, write_text
+from mini_crag_mm.loader import SET, WebPage, index_image, read_kg, read_pages, write_lines, write_text
 from mini_crag_mm.organiser_format import STAMP, build_datasets
 from mini_crag_mm.wikipedia import background_pages
 

@@ -65,7 +65,7 @@ def example(schema: Mapping[str, Any]) -> Any:
     """A value that follows a JSON schema: true, 1, a name, and lists of three."""
     if "enum" in schema:
         return schema["enum"][0]
-    kind = schema.get("type")
+    kind = schema.get("type", "")
     if kind == "object":
         return {name: example(inner) for name, inner in schema.get("properties", {}).items()}
     if kind == "array":
@@ -73,13 +73,7 @@ def example(schema: Mapping[str, Any]) -> Any:
         if inner.get("type") == "string" and "enum" not in inner:
             return [f"{_WORDS} {word}" for word in ("north", "south", "east")]  # alike ones would be dropped
         return [example(inner)] * 3
-    if kind == "boolean":
-        return True
-    if kind == "integer":
-        return 1
-    if kind == "number":
-        return 0.7
-    return _WORDS
+    return {"boolean": True, "integer": 1, "number": 0.7}.get(kind, _WORDS)
 
 
 class PicturedSearch(SearchGateway):

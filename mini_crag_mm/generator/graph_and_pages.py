@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mini_crag_mm import wikipedia
-from mini_crag_mm.content_models import SPLITS, Content, Split
+from mini_crag_mm.content_models import SPLITS, Companion, Content, Entity, Split
 from mini_crag_mm.loader import IMAGE_URL, KgImage, SetPaths, WebPage, write_lines
 from mini_crag_mm.wikipedia import WikiError, wiki_page
 
@@ -14,7 +14,8 @@ def kg_images(content: Content, split: Split) -> Iterator[KgImage]:
     """The KG of a split: the photographs of its entities but those that are held out, with all entities that they show."""
     for entity in content.entities.values():
         if entity.split == split and entity.in_graph:
-            named = [{"entity_name": one.name, "entity_attributes": one.attributes} for one in (entity, *entity.also)]
+            shown: list[Entity | Companion] = [entity, *entity.also]
+            named = [{"entity_name": one.name, "entity_attributes": one.attributes} for one in shown]
             file = f"{entity.id}.webp"
             yield {"image": f"photos/{file}", "image_url": f"{IMAGE_URL}{file}", "entities": named}
 

@@ -366,9 +366,8 @@ def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
     findings: list[Finding] = []
     content = load_content(paths.content, report=lambda message: findings.append(Finding(message)))
     pages = read_pages(paths=paths) if paths.wiki_pages.exists() and paths.own_pages.exists() else []
-    findings += check_content(
-        content, {p["page_name"]: p["page_snippet"] for p in pages if p["kind"] == "wiki"}, counts
-    )
+    wiki_texts = {page["page_name"]: page["page_snippet"] for page in pages if page["kind"] == "wiki"}
+    findings += check_content(content, wiki_texts, counts)
     findings += [*check_photos(content, paths), *check_attribution(content, paths)]
     return [*findings, *check_products(content, paths)]
 
