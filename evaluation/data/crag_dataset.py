@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import datasets
+from pydantic import TypeAdapter, ValidationError
 
 from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
 from evaluation.data.rows import label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
 from evaluation.rules import OURS, Rules
 
+_Known = TypeVar("_Known")
 DatasetType = Literal["single-turn", "multi-turn"]
 HUB_ORGANISATION = "crag-mm-2025"
 _SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?\.parquet$")
@@ -33,7 +34,7 @@ class LocalSource:
             ``accept.json`` and ``content_ids.json``.
     """
 
-    splits: Mapping[str, tuple[Path, ...]]
+    splits: Mapping[str, Sequence[Path]]
     folders: tuple[Path, ...]
 
 
@@ -63,10 +64,9 @@ def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSou
         raise EvaluationError(f"no parquet files of {dataset_type} revision {revision} under {path}{hint}")
     splits: dict[str, list[Path]] = {}
     for file in files:
-        match = _SHARD.match(file.name)
-        if match:
+        if match := _SHARD.match(file.name):
             splits.setdefault(match["split"], []).append(file)
-    return LocalSource({split: tuple(found) for split, found in splits.items()}, tuple(chain))
+    return LocalSource(splits, tuple(chain))
 
 
 def _parquet(folder: Path) -> list[Path]:
@@ -89,18 +89,17 @@ class CragDataset:
         table: datasets.Dataset,
         name: str,
         images: ImageCache,
-        accept: Mapping[str, Sequence[str]] | None = None,
-        facts: Mapping[str, TurnFacts] | None = None,
-        rules: Rules = OURS,
+        accept: Mapping[str, Sequence[str]],
+        facts: Mapping[str, TurnFacts],
+        rules: Rules,
     ) -> None:
         self.name = name
-        self.accept = {key: tuple(forms) for key, forms in (accept or {}).items()}
-        self.facts = dict(facts or {})
+        self.accept = {key: tuple(forms) for key, forms in accept.items()}
+        self.facts = facts
         self._images = images
         self._fit = EGO_IMAGES[rules.ego_image]
         labels = label_features(table.features)
-        text_columns = [column for column in table.column_names if column != "image"]
-        rows = table.select_columns(text_columns)
+        rows = table.remove_columns("image")
         skipped = rules.skipped_sessions
         self.sessions: tuple[Session, ...] = tuple(
             # the organiser's queue keeps a place for a session that it skips: here one without turns
@@ -110,13 +109,8 @@ class CragDataset:
             for position, row in enumerate(rows)
             if rules.organiser_batches or row.get("session_id") not in skipped
         )
-        self._cells = None
-        if "image" in table.column_names:
-            cells = table.select_columns(["image"])
-            if isinstance(table.features["image"], datasets.Image):
-                # Not decoded: a broken image costs its session alone.
-                cells = cells.cast_column("image", datasets.Image(decode=False))
-            self._cells = cells
+        # Not decoded: a broken image costs its session alone.
+        self._cells = table.select_columns("image").cast_column("image", datasets.Image(decode=False))
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
 
     def image(self, session: Session) -> LoadedImage:
@@ -124,8 +118,7 @@ class CragDataset:
         return self._load(session)
 
     def _load_image(self, session: Session) -> LoadedImage:
-        cell = self._cells[session.row]["image"] if self._cells is not None else None
-        loaded = decode_cell(cell)
+        loaded = decode_cell(self._cells[session.row]["image"])
         if loaded is None and session.image_url:
             loaded = self._images.load(session.image_url)
         if loaded is None:
@@ -153,37 +146,34 @@ def load(
     Raises:
         EvaluationError: The data set, revision or split does not exist; the message says which ones do.
     """
-    cache_dir = str(cache / "tables")
-    shared_images = cache / "image_cache"
+    repository = repository_name(dataset_type)
+    folders: tuple[Path, ...] = ()
     if path is None:
-        name = f"{HUB_ORGANISATION}/{repository_name(dataset_type)}"
-        try:
-            table = datasets.load_dataset(name, revision=revision, split=split, cache_dir=cache_dir)
-        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-            raise EvaluationError(
-                f"{name} (revision {revision}, split {split}) could not be loaded: {error}. "
-                "Without network, name a local copy with --dataset PATH."
-            ) from error
-        return CragDataset(table, f"{name}@{revision}/{split}", ImageCache([shared_images], online), rules=rules)
-
-    source = find_local(path, dataset_type, revision)
-    if split not in source.splits:
-        known = ", ".join(sorted(source.splits))
-        raise EvaluationError(f"split {split} is not in {source.folders[0]}; there is {known}")
-    files = [str(file) for file in source.splits[split]]
-    datasets.disable_progress_bars()  # a bar for converting a file that is already here only clutters the terminal
+        name = f"{HUB_ORGANISATION}/{repository}"
+        source = {"path": name, "revision": revision}
+        failure = f"{name} (revision {revision}, split {split}) could not be loaded"
+        hint = ". Without network, name a local copy with --dataset PATH."
+    else:
+        local = find_local(path, dataset_type, revision)
+        folders = local.folders
+        if split not in local.splits:
+            raise EvaluationError(f"split {split} is not in {folders[0]}; there is {', '.join(sorted(local.splits))}")
+        files = [str(file) for file in local.splits[split]]
+        name, source = repository, {"path": "parquet", "data_files": {split: files}}
+        failure, hint = f"{', '.join(files)} could not be read", ""
+        datasets.disable_progress_bars()  # a bar for converting a file that is already here only clutters the terminal
     try:
-        table = datasets.load_dataset("parquet", data_files={split: files}, split=split, cache_dir=cache_dir)
+        table = datasets.load_dataset(**source, split=split, cache_dir=str(cache / "tables"))
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        raise EvaluationError(f"{', '.join(files)} could not be read: {error}") from error
-    folders = [folder / "image_cache" for folder in source.folders]
+        raise EvaluationError(f"{failure}: {error}{hint}") from error
+    images = [folder / "image_cache" for folder in (*folders, cache)]
     return CragDataset(
         table,
-        f"{repository_name(dataset_type)}@{revision}/{split}",
-        ImageCache([*folders, shared_images], online),
-        accept=read_accept(source.folders),
-        facts=read_facts(source.folders),
-        rules=rules,
+        f"{name}@{revision}/{split}",
+        ImageCache(images, online),
+        read_accept(folders),
+        read_facts(folders),
+        rules,
     )
 
 
@@ -193,12 +183,7 @@ def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
     Raises:
         EvaluationError: The file is not a JSON object of lists of strings.
     """
-    file, content = _nearest(folders, "accept.json")
-    if not isinstance(content, dict) or not all(
-        isinstance(forms, list) and all(isinstance(form, str) for form in forms) for forms in content.values()
-    ):
-        raise EvaluationError(f"{file} must map interaction ids to lists of strings")
-    return content
+    return _by_interaction(folders, "accept.json", dict[str, list[str]], "lists of strings")
 
 
 def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
@@ -207,24 +192,19 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
     Raises:
         EvaluationError: The file is not a JSON object of objects, or a fact is neither true, false nor null.
     """
-    file, content = _nearest(folders, "content_ids.json")
-    if not isinstance(content, dict) or not all(isinstance(facts, dict) for facts in content.values()):
-        raise EvaluationError(f"{file} must map interaction ids to objects")
-    names = [field.name for field in fields(TurnFacts)]
-    for key, facts in content.items():
-        wrong = [name for name in names if not isinstance(facts.get(name), bool | None)]
-        if wrong:
-            raise EvaluationError(f"{file}: {wrong[0]} of {key} must be true or false")
-    return {key: TurnFacts(**{name: facts.get(name) for name in names}) for key, facts in content.items()}
+    return _by_interaction(
+        folders, "content_ids.json", dict[str, TurnFacts], "objects whose facts are true, false or null"
+    )
 
 
-def _nearest(folders: Sequence[Path], name: str) -> tuple[Path | None, Any]:
-    """The file of this name in the first folder that has one, and its JSON; ``{}`` where none has."""
-    for folder in folders:
-        file = folder / name
-        if file.is_file():
-            try:
-                return file, json.loads(file.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise EvaluationError(f"{file} is not JSON: {error}") from error
-    return None, {}
+def _by_interaction(folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str) -> dict[str, _Known]:
+    """The file of this name in the first folder that has one; empty where none has."""
+    file = next((file for folder in folders if (file := folder / name).is_file()), None)
+    if file is None:
+        return {}
+    try:
+        return TypeAdapter(kind).validate_json(file.read_bytes(), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise EvaluationError(f"{file} must map interaction ids to {what} ({where}{first['msg']})") from error

@@ -55,12 +55,7 @@ def open_image(data: bytes) -> Image.Image:
         image: Image.Image = Image.open(io.BytesIO(data))
         image.load()
         return ImageOps.exif_transpose(image)
-    except (
-        SyntaxError,
-        ValueError,
-        EOFError,
-        Image.DecompressionBombError,
-    ) as error:  # what Pillow raises for broken files
+    except (SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:  # Pillow's, for broken files
         raise OSError(f"not a readable image: {error}") from error
 
 
@@ -133,8 +128,6 @@ class ImageCache:
         return bytes(data)
 
     def _keep(self, name: str, data: bytes) -> None:
-        if not self.folders:
-            return
         folder = self.folders[-1]
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / (name + ".part")
@@ -142,19 +135,11 @@ class ImageCache:
         part.replace(folder / name)  # a killed download leaves no half file under the final name
 
 
-def decode_cell(cell: Any) -> LoadedImage | None:
-    """The image of an undecoded ``image`` cell (``{"bytes": ..., "path": ...}``, or a PIL image); None where it is empty."""
-    if cell is None:
+def decode_cell(cell: Mapping[str, Any] | None) -> LoadedImage | None:
+    """The image of an undecoded ``image`` cell (``{"bytes": ..., "path": ...}``); None where it is empty."""
+    if not cell or not (cell["bytes"] or cell["path"]):
         return None
-    if isinstance(cell, Image.Image):
-        return LoadedImage(cell)
-    data = cell.get("bytes") if isinstance(cell, dict) else None
-    path = cell.get("path") if isinstance(cell, dict) else None
     try:
-        if data:
-            return LoadedImage(open_image(data))
-        if path:
-            return LoadedImage(open_image(Path(path).read_bytes()))
+        return LoadedImage(open_image(cell["bytes"] or Path(cell["path"]).read_bytes()))
     except OSError as error:
         return LoadedImage(None, f"image of the row: {error}")
-    return None

@@ -17,19 +17,11 @@ from evaluation.rules import OURS, Rules
 _LABEL_COLUMNS = ("domain", "query_category", "dynamism", "image_quality")
 
 
-def label_features(features: Mapping[str, Any] | None) -> dict[str, datasets.ClassLabel]:
+def label_features(features: Mapping[str, Any]) -> dict[str, datasets.ClassLabel]:
     """The ClassLabels of the label columns of ``turns``, by column; empty for string labels (v0.1.1)."""
-    turns = (features or {}).get("turns")
-    while turns is not None and not isinstance(turns, Mapping):
-        turns = _inner(turns)
-    found = {}
-    for column in _LABEL_COLUMNS:
-        feature = (turns or {}).get(column)
-        while feature is not None and not isinstance(feature, datasets.ClassLabel):
-            feature = _inner(feature)
-        if feature is not None:
-            found[column] = feature
-    return found
+    turns = _within(features["turns"], Mapping)
+    found = {column: _within(turns.get(column), datasets.ClassLabel) for column in _LABEL_COLUMNS}
+    return {column: label for column, label in found.items() if label is not None}
 
 
 def to_session(
@@ -68,11 +60,11 @@ def to_session(
     return Session(session_id=str(session_id), turns=tuple(turns), row=position, image_url=url)
 
 
-def _inner(feature: Any) -> Any:
-    """What a list feature holds: List, LargeList and older releases' Sequence, or a plain ``[feature]``."""
-    if isinstance(feature, list):
-        return feature[0] if feature else None
-    return getattr(feature, "feature", None)
+def _within(feature: Any, kind: type) -> Any:
+    """The first feature of a kind inside of lists; None where there is none."""
+    while feature is not None and not isinstance(feature, kind):
+        feature = getattr(feature, "feature", None)
+    return feature
 
 
 def _records(value: Any) -> list[dict[str, Any]]:
@@ -80,12 +72,11 @@ def _records(value: Any) -> list[dict[str, Any]]:
     if value is None:
         return []
     if isinstance(value, Mapping):
-        columns = {name: list(cells) for name, cells in value.items() if cells is not None}
-        length = max((len(cells) for cells in columns.values()), default=0)
-        short = [name for name, cells in columns.items() if len(cells) != length]
-        if short:
-            raise EvaluationError(f"columns of unequal length in a row: {', '.join(short)}")
-        return [{name: cells[index] for name, cells in columns.items()} for index in range(length)]
+        columns = {name: cells for name, cells in value.items() if cells is not None}
+        try:
+            return [dict(zip(columns, record, strict=True)) for record in zip(*columns.values(), strict=True)]
+        except ValueError as error:
+            raise EvaluationError(f"columns of unequal length in a row: {', '.join(columns)}") from error
     return [dict(record) for record in value]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from tqdm import tqdm
 
@@ -71,59 +71,50 @@ def judge_turns(
         JudgeError: The judge is not available.
     """
     judged = []
-    for turn in turns:
+    items = {}
+    for position, turn in enumerate(turns):
         exact = is_exact(turn.agent_response, turn.ground_truth)
         miss = is_miss(turn.agent_response, rules.miss_rule)
         known = (facts or {}).get(turn.interaction_id, TurnFacts())
         correct = exact and (rules.known_miss_is_correct or not miss)
         reason = "miss" if miss else "exact" if exact else ""
         judged.append(JudgedTurn(turn, exact, miss, correct, reason=reason, facts=known))
-    items = {
-        position: JudgeItem(
-            turn.query, turn.ground_truth, turn.agent_response, tuple((accept or {}).get(turn.interaction_id, ()))
-        )
-        for position, turn in enumerate(turns)
-        if not judged[position].reason
-    }
-    for position, said in _ask(judge, items, workers if judge.parallel else 1, progress).items():
-        judged[position] = replace(
-            judged[position], correct=said.correct, semantic=said.correct, reason=said.reason, judge_failed=said.failed
-        )
+        if not reason:
+            forms = tuple((accept or {}).get(turn.interaction_id, ()))
+            items[position] = JudgeItem(turn.query, turn.ground_truth, turn.agent_response, forms)
+    with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
+        for position, said in _verdicts(judge, items, workers if judge.parallel else 1):
+            judged[position] = replace(
+                judged[position],
+                correct=said.correct,
+                semantic=said.correct,
+                reason=said.reason,
+                judge_failed=said.failed,
+            )
+            if isinstance(judge, Paid):
+                bar.set_postfix_str(f"${judge.spending.dollars:.4f}", refresh=False)
+            bar.update()
     return judged
 
 
-def _ask(judge: Judge, items: Mapping[int, JudgeItem], workers: int, progress: bool) -> dict[int, Verdict]:
-    verdicts: dict[int, Verdict] = {}
-    with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
-        if isinstance(judge, LocalJudge):
-            places = list(items)
-            for start in range(0, len(places), judge.batch):
-                some = places[start : start + judge.batch]
-                found = judge.judge_batch([items[position] for position in some])
-                verdicts |= dict(zip(some, found, strict=True))
-                bar.update(len(some))
-            return verdicts
-        if workers <= 1:
-            for position, item in items.items():
-                verdicts[position] = judge.judge(item)
-                _step(bar, judge)
-            return verdicts
+def _verdicts(judge: Judge, items: Mapping[int, JudgeItem], workers: int) -> Iterator[tuple[int, Verdict]]:
+    """The verdict of each item with its key, as they are made."""
+    if isinstance(judge, LocalJudge):
+        places = list(items)
+        for start in range(0, len(places), judge.batch):
+            some = places[start : start + judge.batch]
+            yield from zip(some, judge.judge_batch([items[position] for position in some]), strict=True)
+    elif workers <= 1:
+        for position, item in items.items():
+            yield position, judge.judge(item)
+    else:
         with ThreadPoolExecutor(max_workers=workers) as pool:
             futures = {pool.submit(judge.judge, item): position for position, item in items.items()}
             try:
                 for future in as_completed(futures):
-                    verdicts[futures[future]] = future.result()
-                    _step(bar, judge)
-            except BaseException:
+                    yield futures[future], future.result()
+            finally:
                 pool.shutdown(wait=False, cancel_futures=True)  # a wrong key need not be tried a thousand times
-                raise
-    return verdicts
-
-
-def _step(bar: tqdm[Any], judge: Judge) -> None:
-    if isinstance(judge, Paid):
-        bar.set_postfix_str(f"${judge.spending.dollars:.4f}", refresh=False)
-    bar.update()
 
 
 def choose_judge(
