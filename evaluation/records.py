@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic import ConfigDict, StrictStr
+
 I_DONT_KNOW = "I don't know"
 """The answer that counts as a miss in both releases of the organiser's evaluation."""
 
@@ -16,6 +18,10 @@ DEFAULT_REVISION = "v0.1.2"
 
 Key = tuple[str, str]
 """Names a turn: session_id and interaction_id."""
+
+
+LABELS = ("domain", "query_category", "dynamism", "image_quality")
+"""The label columns of a turn."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class AnsweredTurn:
     ``agent_response`` is the answer after truncation; ``interaction_id_history`` holds the ids of the earlier turns.
     """
 
+    __pydantic_config__ = ConfigDict(coerce_numbers_to_str=True)  # ids of other agents may be numbers
+
     session_id: str
     interaction_id: str
     turn_idx: int
@@ -81,9 +89,9 @@ class AnsweredTurn:
     query_category: str
     domain: str
     dynamism: str
-    query: str
-    ground_truth: str
-    agent_response: str
+    query: StrictStr
+    ground_truth: StrictStr
+    agent_response: StrictStr
     total_turn_count: int
     interaction_id_history: list[str] = field(default_factory=list)
 

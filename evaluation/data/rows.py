@@ -11,16 +11,14 @@ from typing import Any
 
 import datasets
 
-from evaluation.records import EvaluationError, QuestionTurn, Session
+from evaluation.records import LABELS, EvaluationError, QuestionTurn, Session
 from evaluation.rules import OURS, Rules
-
-_LABEL_COLUMNS = ("domain", "query_category", "dynamism", "image_quality")
 
 
 def label_features(features: Mapping[str, Any]) -> dict[str, datasets.ClassLabel]:
     """The ClassLabels of the label columns of ``turns``, by column; empty for string labels (v0.1.1)."""
     turns = _within(features["turns"], Mapping)
-    found = {column: _within(turns.get(column), datasets.ClassLabel) for column in _LABEL_COLUMNS}
+    found = {column: _within(turns.get(column), datasets.ClassLabel) for column in LABELS}
     return {column: label for column, label in found.items() if label is not None}
 
 

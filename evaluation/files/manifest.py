@@ -17,11 +17,7 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 
 def read_manifest(output_dir: Path) -> dict[str, Any]:
     """What the answers were made with; empty where that is not known."""
-    try:
-        content = json.loads((output_dir / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return read_json(output_dir / MANIFEST)
 
 
 def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> None:
@@ -69,6 +65,15 @@ def commit() -> str:
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(scrubbed(json.dumps(dict(about), ensure_ascii=False)))
     return made
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; empty where there is none that can be read."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from evaluation.files.manifest import write_json
-from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
+from evaluation.files.manifest import read_json, write_json
+from evaluation.files.responses import turn_of
+from evaluation.records import EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
 from evaluation.rules import OURS, Rules
 from evaluation.scores.scoring import ego_subset, scores_dictionary
 
@@ -81,10 +81,7 @@ def write_outputs(
 
 def read_about(run: Path) -> dict[str, Any]:
     """What the run in a folder was made and judged with; empty where that is not known."""
-    try:
-        about = json.loads((run / SCORES).read_text(encoding="utf-8"))["about"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    about = read_json(run / SCORES).get("about")
     return about if isinstance(about, dict) else {}
 
 
@@ -105,18 +102,13 @@ def read_turn_table(run: Path) -> list[JudgedTurn]:
 
 
 def _judged(row: Mapping[str, str]) -> JudgedTurn:
-    values: dict[str, Any] = {field.name: row[field.name] for field in fields(AnsweredTurn)}
-    values |= {name: int(row[name]) for name in ("turn_idx", "total_turn_count")}
-    values["is_ego"] = row["is_ego"] == "True"
-    values["image_quality"] = row["image_quality"] or None
-    values["interaction_id_history"] = list(ast.literal_eval(row["interaction_id_history"] or "[]"))
-    semantic = row["is_semantically_correct"]
+    history = ast.literal_eval(row["interaction_id_history"] or "[]")
     return JudgedTurn(
-        AnsweredTurn(**values),
+        turn_of({**row, "image_quality": row["image_quality"] or None, "interaction_id_history": history}),
         exact=row["is_exact_match"] == "True",
         miss=row["is_miss"] == "True",
         correct=row["is_correct"] == "True",
-        semantic=semantic == "True" if semantic else None,
+        semantic=_known(row["is_semantically_correct"]),
         reason=row["api_response"],
         judge_failed=row.get("judge_failed") == "True",
         facts=TurnFacts(_known(row.get("same_photo", "")), _known(row.get("answerable", ""))),
@@ -124,5 +116,5 @@ def _judged(row: Mapping[str, str]) -> JudgedTurn:
 
 
 def _known(cell: str) -> bool | None:
-    """A fact of a cell; tables of other data sets leave it empty."""
+    """A verdict or fact of a cell; empty where the judge was not asked or the data set says nothing."""
     return cell == "True" if cell else None

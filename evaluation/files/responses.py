@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 
@@ -59,9 +59,7 @@ def repair(path: Path) -> list[dict[str, Any]]:
             kept += len(line)
             continue
         try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ValueError("not a JSON object")
+            record = json_object(line)
         except ValueError as error:
             if number == len(lines) and not line.endswith(b"\n"):
                 break
@@ -74,6 +72,17 @@ def repair(path: Path) -> list[dict[str, Any]]:
     if complete != data:
         _replace(path, complete)
     return records
+
+
+def json_object(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line; ValueError where it holds none."""
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from error
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    return record
 
 
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
@@ -105,70 +114,52 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     """
     if not path.is_file():
         raise EvaluationError(f"{path} does not exist")
-    lines = [
-        (number, _line(line, path, number))
-        for number, line in enumerate(path.read_bytes().split(b"\n"), 1)
-        if line.strip()
-    ]
-    if not lines:
-        raise EvaluationError(f"{path} holds no answers")
-    totals = Counter(line.session_id for _, line in lines)
-    sessions: dict[str, list[str]] = {}
+    lines = {}
+    turns: list[AnsweredTurn] = []
     seen: dict[Key, int] = {}
-    turns = []
-    for number, line in lines:
-        key = (line.session_id, line.interaction_id)
-        if key in seen:
-            raise EvaluationError(f"{path}, line {number}: {line.interaction_id} stands in line {seen[key]} already")
-        seen[key] = number
-        earlier = sessions.setdefault(line.session_id, [])
-        by_place = {
-            "turn_idx": len(earlier),
-            "total_turn_count": totals[line.session_id],
-            "interaction_id_history": [*earlier],
-        }
-        given = line.model_dump(exclude_none=True)
-        turns.append(AnsweredTurn(**{"image_quality": None, **by_place, **given}))
-        earlier.append(line.interaction_id)
+    sessions: dict[str, list[str]] = {}
+    number = 0
+    try:
+        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+            if line.strip():
+                lines[number] = {name: value for name, value in json_object(line).items() if value is not None}
+        totals = Counter(str(line.get("session_id")) for line in lines.values())
+        for number, line in lines.items():
+            session = str(line.get("session_id"))
+            earlier = sessions.setdefault(session, [])
+            place = {
+                "turn_idx": len(earlier),
+                "total_turn_count": totals[session],
+                "interaction_id_history": [*earlier],
+            }
+            is_ego = line.get("is_ego") or False  # the organiser's empty text
+            turn = turn_of({**_ABSENT, **place, **line, "is_ego": is_ego})
+            if turn.key in seen:
+                raise ValueError(f"{turn.interaction_id} stands in line {seen[turn.key]} already")
+            seen[turn.key] = number
+            earlier.append(turn.interaction_id)
+            turns.append(turn)
+    except ValueError as error:
+        raise EvaluationError(f"{path}, line {number}: {error}") from error
+    if not turns:
+        raise EvaluationError(f"{path} holds no answers")
     return turns
 
 
-class _Line(BaseModel):
-    """A line of response.jsonl; what is None or absent gets a default."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    session_id: str
-    interaction_id: str
-    query: StrictStr
-    ground_truth: StrictStr
-    agent_response: StrictStr
-    turn_idx: int | None = None
-    is_ego: bool = False
-    image_quality: str | None = None
-    query_category: str = ""
-    domain: str = ""
-    dynamism: str = ""
-    total_turn_count: int | None = None
-    interaction_id_history: list[str] | None = None
+_TURN = TypeAdapter(AnsweredTurn)
+_ABSENT = {"image_quality": None, "query_category": "", "domain": "", "dynamism": ""}
 
 
-def _line(text: bytes, path: Path, number: int) -> _Line:
+def turn_of(values: Mapping[str, Any]) -> AnsweredTurn:
+    """The turn of these fields, other ones aside; numbers and truth values may be text. ValueError where one is missing or malformed."""
     try:
-        record = json.loads(text)
-        if not isinstance(record, dict):
-            raise EvaluationError(f"{path}, line {number}: not a JSON object")
-        record["is_ego"] = record.get("is_ego") or False  # the organiser's empty text
-        return _Line.model_validate({name: value for name, value in record.items() if value is not None})
+        return _TURN.validate_python(values)
     except ValidationError as error:
-        missing = [str(problem["loc"][0]) for problem in error.errors() if problem["type"] == "missing"]
-        first = error.errors()[0]
-        what = (
-            f"{first['loc'][0]} must be text"
-            if first["type"] == "string_type"
-            else f"{first['loc'][0]}: {first['msg']}"
-        )
-        what = f"missing {', '.join(missing)}" if missing else what
-        raise EvaluationError(f"{path}, line {number}: {what}") from error
-    except ValueError as error:
-        raise EvaluationError(f"{path}, line {number}: not JSON ({error})") from error
+        problems = error.errors()
+        missing = [str(problem["loc"][0]) for problem in problems if problem["type"] == "missing"]
+        if missing:
+            raise ValueError(f"missing {', '.join(missing)}") from error
+        name, kind = problems[0]["loc"][0], problems[0]["type"]
+        raise ValueError(
+            f"{name} must be text" if kind == "string_type" else f"{name}: {problems[0]['msg']}"
+        ) from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evaluation.files.responses import json_object
 from evaluation.records import AnsweredTurn, Key, RunLogLine
 
 TRACE = "trace.jsonl"
@@ -148,11 +149,8 @@ def read_traces(path: Path) -> list[TraceView]:
     """The traces of a file, in its order; broken lines are left out, a missing file holds none."""
     found = []
     for line in path.read_bytes().split(b"\n") if path.is_file() else ():
-        record = None
         with suppress(ValueError):  # the last line of a killed run
-            record = json.loads(line)
-        if isinstance(record, dict):
-            found.append(to_view(record))
+            found.append(to_view(json_object(line)))
     return found
 
 

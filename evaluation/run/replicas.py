@@ -12,7 +12,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ START_SECONDS = 600.0
 
 MOST_DEATHS = 3
 """A replica that dies so often without an answer in between is not started again."""
-
 
 log = logging.getLogger(__name__)
 
@@ -238,21 +237,12 @@ def replicated(
     """
     try:
         with cluster(options.ray_address, "--replicas") as ray:
-            yield from _on(ray, options, about, build)
+            gpus = int(ray.cluster_resources().get("GPU", 0))
+            if 0 < gpus < options.replicas:
+                raise EvaluationError(f"{options.replicas} replicas take a GPU each; the cluster has {gpus}")
+            place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
+            start = partial(place.remote, options, build, str(Path.cwd()))
+            with closing(Replicas(ray, options.replicas, start, about)) as replicas:
+                yield LaunchedAgent(replicas, trace_to=replicas.trace_to, models=replicas.models)
     except ClusterError as error:
         raise EvaluationError(str(error)) from error
-
-
-def _on(
-    ray: Any, options: argparse.Namespace, about: Mapping[str, Any], build: BuildAgent | None
-) -> Iterator[LaunchedAgent]:
-    gpus = int(ray.cluster_resources().get("GPU", 0))
-    if 0 < gpus < options.replicas:
-        raise EvaluationError(f"{options.replicas} replicas take a GPU each; the cluster has {gpus}")
-    place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
-    start = partial(place.remote, options, build, str(Path.cwd()))
-    replicas = Replicas(ray, options.replicas, start, about)
-    try:
-        yield LaunchedAgent(replicas, trace_to=replicas.trace_to, models=replicas.models)
-    finally:
-        replicas.close()

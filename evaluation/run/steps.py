@@ -16,7 +16,7 @@ from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
-from evaluation.records import MAX_ANSWER_TOKENS, AnsweredTurn, Key, QuestionTurn, Session
+from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Session
 from evaluation.report.console_tables import print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, photos_of
 from evaluation.rules import OURS, Rules
@@ -151,20 +151,10 @@ def judge_answers(
 
 def with_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
     """The turns with the data set's labels by name: answers saved by the organiser's code hold the numbers of its ClassLabels."""
-    asked: dict[Key, QuestionTurn] = {
-        (session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns
-    }
+    asked = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
 
-    def named(turn: AnsweredTurn) -> AnsweredTurn:
-        known = asked.get(turn.key)
-        if known is None:
-            return turn
-        return replace(
-            turn,
-            domain=known.domain or turn.domain,
-            query_category=known.query_category or turn.query_category,
-            dynamism=known.dynamism or turn.dynamism,
-            image_quality=known.image_quality or turn.image_quality,
-        )
+    def known(turn: AnsweredTurn) -> dict[str, str]:
+        said = {name: getattr(asked.get(turn.key), name, None) for name in LABELS}
+        return {name: label for name, label in said.items() if label}
 
-    return [named(turn) for turn in turns]
+    return [replace(turn, **known(turn)) for turn in turns]

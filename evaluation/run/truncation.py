@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from evaluation.commands import first_line
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
@@ -30,9 +31,6 @@ _DIGITS_A_TOKEN = 3  # Llama 3 splits numbers into groups of at most three digit
 
 log = logging.getLogger(__name__)
 
-TokenEnds = Callable[[str], Sequence[int]]
-"""For a text the end of each of its tokens, as a character offset."""
-
 
 @dataclass(frozen=True)
 class Truncator:
@@ -40,17 +38,15 @@ class Truncator:
 
     Attributes:
         name: The tokenizer, as it is printed and written into scores_dictionary.json.
-        exact: Whether it is the evaluator's own tokenizer.
-        token_ends: Where each token of a text ends.
-        limit: Most tokens of text kept.
+        token_ends: For a text the end of each of its tokens, as a character offset.
         cut: The evaluator's own way, of its own tokenizer; None where a substitute only finds where to cut.
     """
 
     name: str
-    exact: bool
-    token_ends: TokenEnds
-    limit: int = MAX_ANSWER_TOKENS - 1
+    token_ends: Callable[[str], Sequence[int]]
     cut: Callable[[str], str] | None = None
+    limit: ClassVar = MAX_ANSWER_TOKENS - 1
+    """Most tokens of text kept."""
 
     def count(self, text: str) -> int:
         """Number of tokens of ``text``, special tokens aside."""
@@ -88,7 +84,7 @@ def approximate_ends(text: str) -> list[int]:
 
 
 def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) -> Truncator:
-    """A truncator on a fast tokenizer of the ``transformers`` library, by hub id or local folder.
+    """A truncator on a fast tokenizer of the ``transformers`` library, by hub id or local folder; ``exact``: it is the evaluator's own.
 
     Raises:
         EvaluationError: There is no fast tokenizer at ``source``.
@@ -112,7 +108,7 @@ def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) 
         decoded: str = backend.decode(backend.encode(text).ids[:MAX_ANSWER_TOKENS])
         return decoded
 
-    return Truncator(name or str(source), exact, token_ends, cut=cut if exact else None)
+    return Truncator(name or str(source), token_ends, cut if exact else None)
 
 
 def load_truncator(source: str | None = None) -> Truncator:
@@ -134,4 +130,4 @@ def load_truncator(source: str | None = None) -> Truncator:
             return from_tokenizer(folder, exact=False, name=f"{STAND_IN_PACKAGE} (stand-in for {LLAMA_TOKENIZER})")
         except EvaluationError as error:
             log.info("%s", error)
-    return Truncator(f"rule: 4 letters or 3 digits a token (stand-in for {LLAMA_TOKENIZER})", False, approximate_ends)
+    return Truncator(f"rule: 4 letters or 3 digits a token (stand-in for {LLAMA_TOKENIZER})", approximate_ends)

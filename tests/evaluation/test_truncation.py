@@ -13,7 +13,7 @@ from evaluation.records import EvaluationError
 from evaluation.run.truncation import Truncator, approximate_ends, from_tokenizer, load_truncator
 
 BEGIN = "<|begin_of_text|>"
-RULE = Truncator("rule", False, approximate_ends)
+RULE = Truncator("rule", approximate_ends)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_special_tokens_do_not_count(real: Truncator) -> None:
 def test_a_tokenizer_by_path_is_named(byte_level: Path) -> None:
     truncator = load_truncator(str(byte_level))
     assert truncator.name == str(byte_level)
-    assert truncator.exact
+    assert truncator.cut is not None  # "llama-3.2" in the path: the evaluator's own
 
 
 def test_a_wrong_path_is_an_error(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_wrong_path_is_an_error(tmp_path: Path) -> None:
 def test_without_the_real_tokenizer_a_stand_in_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("evaluation.run.truncation.LLAMA_TOKENIZER", str(tmp_path / "gated"))
     truncator = load_truncator()
-    assert not truncator.exact
+    assert truncator.cut is None
     assert "stand-in" in truncator.name
     monkeypatch.setattr("evaluation.run.truncation.STAND_IN_PACKAGE", "no_such_package_anywhere")
     assert load_truncator().name.startswith("rule")

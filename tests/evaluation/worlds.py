@@ -25,7 +25,7 @@ CATEGORIES = ["simple-knowledge", "multi-hop"]
 DYNAMISM = ["static", "real-time"]
 QUALITY = ["normal", "blurred"]
 
-PLAIN = Truncator("rule", False, approximate_ends)
+PLAIN = Truncator("rule", approximate_ends)
 
 
 def picture(colour: str = "red", size: tuple[int, int] = (64, 48)) -> Image.Image:
