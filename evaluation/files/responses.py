@@ -6,8 +6,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,14 +27,12 @@ class JsonLinesWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
-        self._file.write(_json_line(record))
+        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def sync(self) -> None:
         """Flush to disk (called once a batch)."""
@@ -50,27 +48,18 @@ def repair(path: Path) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    data = path.read_bytes()
+    *whole, rest = path.read_bytes().split(b"\n")
     records = []
-    kept = 0
-    lines = data.splitlines(keepends=True)
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            kept += len(line)
-            continue
-        try:
-            record = json_object(line)
-        except ValueError as error:
-            if number == len(lines) and not line.endswith(b"\n"):
-                break
-            raise EvaluationError(f"{path}, line {number}: {error}") from error
-        records.append(record)
-        kept += len(line)
-    complete = data[:kept]
-    if complete and not complete.endswith(b"\n"):
-        complete += b"\n"  # the object is whole, only its line break was lost
-    if complete != data:
-        _replace(path, complete)
+    for number, line in enumerate(whole, 1):
+        if line.strip():
+            try:
+                records.append(json_object(line))
+            except ValueError as error:
+                raise EvaluationError(f"{path}, line {number}: {error}") from error
+    if rest:
+        with suppress(ValueError):  # where the object is whole only its line break was lost
+            records.append(json_object(rest))
+        rewrite(path, records)
     return records
 
 
@@ -87,19 +76,12 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Put these lines in place of the file's; a kill leaves the one or the other."""
-    _replace(path, "".join(_json_line(record) for record in records).encode())
-
-
-def _json_line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False) + "\n"
-
-
-def _replace(path: Path, data: bytes) -> None:
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    part.unlink(missing_ok=True)  # of a run that was killed here
+    with JsonLinesWriter(part) as file:
+        for record in records:
+            file.write(record)
+        file.sync()
     part.replace(path)
 
 

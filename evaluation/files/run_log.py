@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,17 +65,14 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
     calls = {(line.batch, line.batch_seconds): line for line in lines}.values()  # a resumed run counts its calls from 0
     cached = [line for line in calls if line.reply_hits is not None]
     uncached = [line.seconds for line in lines if not line.reply_hits]
-    dialogs: dict[str, float] = {}
-    late: set[tuple[float, int]] = set()
+    dialogs: dict[str, float] = defaultdict(float)
     for line in lines:
-        dialogs[line.session_id] = dialogs.get(line.session_id, 0.0) + line.seconds
-        if line.batch_seconds > TURN_LIMIT_SECONDS * line.batch_size:
-            late.add((line.batch_seconds, line.batch))
+        dialogs[line.session_id] += line.seconds
     return Latency(
         turns=len(lines),
         mean_turn=fmean(line.seconds for line in lines),
         longest_turn=max(line.seconds for line in lines),
-        late_batches=len(late),
+        late_batches=sum(line.batch_seconds > TURN_LIMIT_SECONDS * line.batch_size for line in calls),
         late_dialogs=sum(seconds > DIALOG_LIMIT_SECONDS for seconds in dialogs.values()),
         reply_hits=sum(line.reply_hits or 0 for line in cached) if cached else None,
         reply_misses=sum(line.reply_misses or 0 for line in cached) if cached else None,

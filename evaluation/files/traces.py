@@ -248,25 +248,16 @@ def _evidence(value: Any) -> Iterable[EvidenceView]:
         if isinstance(item, str):
             yield EvidenceView(item)
         elif isinstance(item, dict) and _text(item.get("text")):
-            yield EvidenceView(
-                str(item["text"]),
-                _text(item.get("source")) or "",
-                _text(item.get("title")) or "",
-                _text(item.get("url")) or "",
-                _float(item.get("score")),
-            )
+            texts = {name: _text(item.get(name)) or "" for name in ("text", "source", "title", "url")}
+            yield EvidenceView(**texts, score=_float(item.get("score")))
 
 
 def _boxes(value: Any) -> Iterable[BoxView]:
     for item in _list(value):
-        if not isinstance(item, list | tuple) or len(item) < 4:
-            continue
-        sides = [_float(side) for side in item[:4]]
-        if None in sides:
-            continue
-        left, top, right, bottom = (float(side or 0.0) for side in sides)
-        if right > left and bottom > top:
-            yield BoxView(left, top, right, bottom, _text(item[4]) or "" if len(item) > 4 else "")
+        sides = [side for side in map(_float, _list(item)[:4]) if side is not None]
+        if len(sides) == 4 and sides[2] > sides[0] and sides[3] > sides[1]:
+            left, top, right, bottom = sides
+            yield BoxView(left, top, right, bottom, next(filter(_text, item[4:5]), ""))
 
 
 def match_traces(

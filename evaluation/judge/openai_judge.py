@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from agents.secrets import scrubbed
 from evaluation.judge.judge_prompts import CHALLENGE_JUDGE, load_prompt
@@ -54,6 +54,9 @@ def explained_verdict(reply: str) -> bool | None:
     return True if "Result: CORRECT" in reply or "CORRECT" in last else None
 
 
+_VERDICT = TypeAdapter(Verdict)
+
+
 class VerdictCache:
     """Verdicts by the content of the request that led to them; safe to use from several threads and processes."""
 
@@ -63,10 +66,8 @@ class VerdictCache:
     def get(self, request: Mapping[str, Any]) -> Verdict | None:
         """The verdict of a request, or None where it was not judged yet or its file is not readable."""
         try:
-            saved = json.loads(self._path(request).read_text(encoding="utf-8"))
-            read, written = saved.get("tokens", (0, 0))
-            return Verdict(bool(saved["correct"]), str(saved["reason"]), tokens=(int(read), int(written)))
-        except (OSError, ValueError, KeyError, TypeError):
+            return _VERDICT.validate_json(self._path(request).read_bytes())
+        except (OSError, ValidationError):
             return None
 
     def put(self, request: Mapping[str, Any], verdict: Verdict) -> None:

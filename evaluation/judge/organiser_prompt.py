@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluation.records import JudgeError
+from evaluation.rules import Reply
 
 _PLACES = {
     "query": "query",
@@ -33,20 +34,22 @@ _MOST_BYTES = 1_000_000
 EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
 """What the research release sends besides (evaluation/llm_judge.py, evaluation/config.py); the starter kit sends nothing."""
 
+_Pieces = tuple[tuple[Literal["text", "value"], str], ...]
+"""A message in pieces: text, and names of ``_WANTED`` for what is judged."""
+
 
 @dataclass(frozen=True)
 class OrganiserPrompt:
     """The organiser's words.
 
     Attributes:
-        user: The user message in pieces; a piece of ``_WANTED`` in brackets stands for what is judged.
         style: The form of reply that they ask for.
         words: Where they are from, for reports: file within the checkout, and the first digits of their SHA-256.
     """
 
     system: str
-    user: tuple[tuple[Literal["text", "value"], str], ...]
-    style: Literal["structured", "explained"]
+    user: _Pieces
+    style: Reply
     words: str
 
     @property
@@ -86,14 +89,10 @@ def read_organiser(checkout: Path) -> OrganiserPrompt:
 
 
 def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
-    files = (
-        file
-        for file in checkout.rglob("*.py")
-        if not any(part.startswith(".") for part in file.relative_to(checkout).parts)
-    )
-    for file in sorted(files, key=lambda file: (len(file.parts), file)):
+    for file in sorted(checkout.rglob("*.py"), key=lambda file: (len(file.parts), file)):
+        hidden = any(part.startswith(".") for part in file.relative_to(checkout).parts)
         try:
-            if file.stat().st_size <= _MOST_BYTES:
+            if not hidden and file.stat().st_size <= _MOST_BYTES:
                 yield file, ast.parse(file.read_bytes())
         except (OSError, SyntaxError, ValueError):
             continue  # a broken file of theirs is not where the judge is
@@ -125,7 +124,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield target.attr, value
 
 
-def _messages(tree: ast.AST) -> Iterator[tuple[ast.expr, tuple[tuple[Literal["text", "value"], str], ...]]]:
+def _messages(tree: ast.AST) -> Iterator[tuple[ast.expr, _Pieces]]:
     """System message and user message of each list of messages whose user message holds all that is judged."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.List):
@@ -133,20 +132,17 @@ def _messages(tree: ast.AST) -> Iterator[tuple[ast.expr, tuple[tuple[Literal["te
         by_role = {}
         for item in node.elts:
             if isinstance(item, ast.Dict):
-                pair = {
-                    key.value: value
-                    for key, value in zip(item.keys, item.values, strict=True)
-                    if isinstance(key, ast.Constant)
-                }
-                role = pair.get("role")
-                if isinstance(role, ast.Constant) and "content" in pair:
-                    by_role[role.value] = pair["content"]
+                pairs = zip(item.keys, item.values, strict=True)
+                named = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+                role = named.get("role")
+                if isinstance(role, ast.Constant) and "content" in named:
+                    by_role[role.value] = named["content"]
         user = by_role.get("user")
         if "system" in by_role and isinstance(user, ast.JoinedStr) and (pieces := _pieces(user)) is not None:
             yield by_role["system"], pieces
 
 
-def _pieces(text: ast.JoinedStr) -> tuple[tuple[Literal["text", "value"], str], ...] | None:
+def _pieces(text: ast.JoinedStr) -> _Pieces | None:
     made: list[tuple[Literal["text", "value"], str]] = []
     for part in text.values:
         if isinstance(part, ast.Constant):
@@ -191,7 +187,7 @@ def _returned(node: ast.Call, names: _Names, depth: int) -> str | None:
     return _text(returns[0], ChainMap(inside, *names.maps[1:]), depth + 1)
 
 
-def _style(system: str | None) -> Literal["structured", "explained"] | None:
+def _style(system: str | None) -> Reply | None:
     if system is None:
         return None
     return "explained" if "Result:" in system else "structured" if "accuracy" in system else None
