@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import datasets
 from pydantic import TypeAdapter, ValidationError
@@ -150,7 +150,7 @@ def load(
     folders: tuple[Path, ...] = ()
     if path is None:
         name = f"{HUB_ORGANISATION}/{repository}"
-        source = {"path": name, "revision": revision}
+        source: dict[str, Any] = {"path": name, "revision": revision}
         failure = f"{name} (revision {revision}, split {split}) could not be loaded"
         hint = ". Without network, name a local copy with --dataset PATH."
     else:

@@ -102,9 +102,9 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     sessions: dict[str, list[str]] = {}
     number = 0
     try:
-        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-            if line.strip():
-                lines[number] = {name: value for name, value in json_object(line).items() if value is not None}
+        for number, text in enumerate(path.read_bytes().split(b"\n"), 1):
+            if text.strip():
+                lines[number] = {name: value for name, value in json_object(text).items() if value is not None}
         totals = Counter(str(line.get("session_id")) for line in lines.values())
         for number, line in lines.items():
             session = str(line.get("session_id"))

@@ -13,9 +13,6 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
-CHALLENGE_JUDGE = "gpt-4o-mini"
-"""The model that judged the challenge."""
-
 _SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)
 
 
@@ -36,9 +33,9 @@ class JudgePrompt:
         ]
 
 
-def load_prompt(name: str, folder: Path = PROMPTS) -> JudgePrompt:
+def load_prompt(name: str) -> JudgePrompt:
     """The template ``name`` (without ``.j2``); FileNotFoundError where there is none."""
-    post = frontmatter.loads((folder / f"{name}.j2").read_text(encoding="utf-8"))
+    post = frontmatter.loads((PROMPTS / f"{name}.j2").read_text(encoding="utf-8"))
     pieces = _SECTION.split(post.content + "\n")
     sections = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
     return JudgePrompt(sections, dict(post.metadata))

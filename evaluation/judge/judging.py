@@ -122,7 +122,6 @@ def choose_judge(
     *,
     cache: Path,
     style: Reply | None = None,
-    base_url: str | None = None,
     rules: Rules = OURS,
     organiser: Path | None = None,
     max_cost: float | None = None,
@@ -162,5 +161,4 @@ def choose_judge(
 
     spending = Spending(price or price_of(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
-    kept = cache / "judge"
-    return OpenAIJudge(eval_model, style=style, base_url=base_url, cache=kept, organiser=organiser, spending=spending)
+    return OpenAIJudge(eval_model, style=style, cache=cache / "judge", organiser=organiser, spending=spending)

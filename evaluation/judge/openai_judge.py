@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from agents.secrets import scrubbed
-from evaluation.judge.judge_prompts import CHALLENGE_JUDGE, load_prompt
+from evaluation.judge.judge_prompts import load_prompt
 from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, NoAnswerError, RequestError, Wait
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.judge.spending import Spending, price_of
@@ -100,7 +100,7 @@ class OpenAIJudge:
 
     def __init__(
         self,
-        model: str = CHALLENGE_JUDGE,
+        model: str,
         *,
         style: Reply | None = None,
         base_url: str | None = None,

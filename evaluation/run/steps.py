@@ -153,7 +153,7 @@ def with_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> l
     """The turns with the data set's labels by name: answers saved by the organiser's code hold the numbers of its ClassLabels."""
     asked = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
 
-    def known(turn: AnsweredTurn) -> dict[str, str]:
+    def known(turn: AnsweredTurn) -> dict[str, Any]:
         said = {name: getattr(asked.get(turn.key), name, None) for name in LABELS}
         return {name: label for name, label in said.items() if label}
 

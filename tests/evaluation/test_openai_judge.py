@@ -309,7 +309,7 @@ def test_judging_stops_at_its_price_and_goes_on_from_there(httpserver: HTTPServe
 
 def test_a_limit_that_cannot_be_held_is_refused(httpserver: HTTPServer, tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="--judge-price"):
-        choose_judge("local-model", cache=tmp_path, base_url="http://127.0.0.1:1/v1", max_cost=1.0)
+        choose_judge("local-model", cache=tmp_path, max_cost=1.0)
     silent = Server(httpserver, '{"accuracy": true}')
     with pytest.raises(JudgeError, match="does not say how many tokens"):
         silent.judge(spending=Spending(Price(1.0, 1.0), 5.0)).judge(ITEM)
