@@ -98,6 +98,9 @@ class CragDataset:
         self.facts = facts
         self._images = images
         self._fit = EGO_IMAGES[rules.ego_image]
+        lacking = {"session_id", "image", "turns"} - set(table.column_names)
+        if lacking:
+            raise EvaluationError(f"{name} is no CRAG-MM data set: it has no column {', '.join(sorted(lacking))}")
         labels = label_features(table.features)
         rows = table.remove_columns("image")
         skipped = rules.skipped_sessions
