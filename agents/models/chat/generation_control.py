@@ -7,6 +7,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -24,9 +25,11 @@ class RowState:
     """How far one row has come."""
 
     request: ChatRequest  # what the row answers
+    mask: SchemaMask | None = None  # the tokens that its schema allows; None where it has no schema
     tokens: list[int] = field(default_factory=list)  # token ids generated so far, without the one that ended the reply
     # Natural-log probabilities of ``tokens`` under the model itself (temperature 1)
     logprobs: list[float] = field(default_factory=list)
+    opening: dict[int, float] = field(default_factory=dict)  # the likeliest first tokens with their probabilities
     finish: FinishReason | None = None  # why the row ended; None while it goes on
 
 
@@ -40,37 +43,30 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
     """
 
     def __init__(self, requests: Sequence[ChatRequest], masks: Sequence[SchemaMask | None] = ()) -> None:
-        self._requests = tuple(requests)
-        self._masks = tuple(masks) or (None,) * len(self._requests)
+        self.rows = [RowState(request, mask) for request, mask in zip_longest(requests, masks)]
         self._generators = [torch.Generator().manual_seed(request.seed or 0) for request in requests]
         self.chosen: list[int] = []
         self.logprobs: list[float] = []
-        self.openings: list[dict[int, float]] | None = None
-        """Of each row the likeliest first tokens with their probabilities; None before the first step."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Scores of shape (rows, vocabulary) whose maximum is the token that each row chose."""
         del input_ids
         picked = scores.argmax(dim=-1)
-        for row, (request, mask) in enumerate(zip(self._requests, self._masks, strict=True)):
-            allowed = scores[row] if mask is None else mask.apply(scores[row])
-            if request.temperature > 0:
-                picked[row] = self._draw(row, allowed, request.temperature)
-            elif mask is not None:
-                picked[row] = allowed.argmax()
-            if mask is not None:
-                mask.chose(int(picked[row]))
+        for number, row in enumerate(self.rows):
+            allowed = scores[number] if row.mask is None else row.mask(row.tokens, scores[number])
+            if row.request.temperature > 0:
+                picked[number] = self._draw(number, allowed, row.request.temperature)
+            elif row.mask is not None:
+                picked[number] = allowed.argmax()
         chosen = picked.unsqueeze(-1)
         log_total = torch.logsumexp(scores.float(), dim=-1)
         self.logprobs = (scores.float().gather(-1, chosen).squeeze(-1) - log_total).tolist()
-        self.chosen = picked.tolist()
-        if self.openings is None:
+        if not self.chosen:  # the first step
             likeliest = scores.float().topk(min(OPENING_ALTERNATIVES, scores.shape[-1]), dim=-1)
             probabilities = (likeliest.values - log_total.unsqueeze(-1)).exp()
-            self.openings = [
-                dict(zip(tokens, values, strict=True))
-                for tokens, values in zip(likeliest.indices.tolist(), probabilities.tolist(), strict=True)
-            ]
+            for row, tokens, values in zip(self.rows, likeliest.indices.tolist(), probabilities.tolist(), strict=True):
+                row.opening = dict(zip(tokens, values, strict=True))
+        self.chosen = picked.tolist()
         return torch.full_like(scores, -math.inf).scatter_(-1, chosen, 0.0)
 
     def _draw(self, row: int, scores: torch.Tensor, temperature: float) -> int:
@@ -83,26 +79,20 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
     """Ends each row at its end token, stop string or length, and all of them at the deadline."""
 
     def __init__(
-        self,
-        requests: Sequence[ChatRequest],
-        sampler: RowSampler,
-        end_ids: frozenset[int],
-        decode: Callable[[list[int]], str],
-        deadline: Deadline,
+        self, sampler: RowSampler, end_ids: frozenset[int], decode: Callable[[list[int]], str], deadline: Deadline
     ) -> None:
-        self.rows = [RowState(request) for request in requests]
         self._sampler, self._end_ids, self._decode, self._deadline = sampler, end_ids, decode, deadline
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         """Whether each row is done, shape (rows,)."""
         del scores, kwargs
-        late = self._deadline.passed()
-        for row, token, logprob in zip(self.rows, self._sampler.chosen, self._sampler.logprobs, strict=True):
+        sampler, late = self._sampler, self._deadline.passed()
+        for row, token, logprob in zip(sampler.rows, sampler.chosen, sampler.logprobs, strict=True):
             if row.finish is None:
                 self._advance(row, token, logprob)
                 if row.finish is None and late:
                     row.finish = "abort"
-        return torch.tensor([row.finish is not None for row in self.rows], device=input_ids.device)
+        return torch.tensor([row.finish is not None for row in sampler.rows], device=input_ids.device)
 
     def _advance(self, row: RowState, token: int, logprob: float) -> None:
         if token in self._end_ids:

@@ -1,4 +1,4 @@
-"""Holds replies of a transformers model to a JSON schema, by masks over the next token (llguidance)."""
+"""Holds replies to a JSON schema, by masks over the next token (llguidance)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from agents.models.base import ModelError
 
 
 class SchemaMasks:
-    """Compiles schemas for one fast Hugging Face tokenizer; ``end_ids`` are the tokens that may end a reply."""
+    """Compiles schemas for one fast Hugging Face tokenizer, whose own end token ends a reply."""
 
-    def __init__(self, tokenizer: Any, end_ids: Sequence[int]) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         import llguidance.hf
 
-        self._end_ids = sorted(end_ids)
-        self._tokenizer = llguidance.hf.from_tokenizer(tokenizer, eos_token=self._end_ids or None)
+        self._tokenizer = llguidance.hf.from_tokenizer(tokenizer)
 
     def mask(self, schema: Mapping[str, Any]) -> SchemaMask:
         """A fresh mask for one reply; ModelError where llguidance does not understand the schema."""
@@ -29,38 +29,30 @@ class SchemaMasks:
                 json.dumps(schema),
                 defaults={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "},
             )
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ModelError(f"The schema cannot be turned into a grammar: {error}") from error
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
             raise ModelError(f"The schema cannot be turned into a grammar: {matcher.get_error()}")
-        return SchemaMask(matcher, self._tokenizer.vocab_size, self._end_ids)
+        return SchemaMask(matcher)
 
 
 class SchemaMask:
-    """The tokens that may come next in one reply."""
+    """The tokens that may come next in one reply: a logits processor as vLLM's first engine (V0) calls them."""
 
-    def __init__(self, matcher: Any, vocabulary: int, end_ids: Sequence[int]) -> None:
-        import llguidance.torch
-
+    def __init__(self, matcher: Any) -> None:
         self._matcher = matcher
-        self._end_ids = list(end_ids)
-        self._bits = llguidance.torch.allocate_token_bitmask(1, vocabulary)
+        self._seen = 0
 
-    def apply(self, scores: torch.Tensor) -> torch.Tensor:
-        """The scores of one row, shape (vocabulary,), with minus infinity for each token that would break the schema."""
-        import llguidance.torch
-
-        if self._matcher.is_stopped():  # the value is whole
-            ended = torch.full_like(scores, float("-inf"))
-            ended[self._end_ids] = scores[self._end_ids]
-            return ended
-        llguidance.torch.fill_next_token_bitmask(self._matcher, self._bits)
-        masked = scores.float().unsqueeze(0).clone()
-        llguidance.torch.apply_token_bitmask_inplace(masked, self._bits.to(scores.device))
-        return masked[0]
-
-    def chose(self, token: int) -> None:
-        """Record the next token of the reply."""
-        if not self._matcher.is_stopped():
-            self._matcher.consume_token(token)
+    def __call__(self, generated: Sequence[int], scores: torch.Tensor) -> torch.Tensor:
+        """The scores, shape (vocabulary,), with minus infinity for each token that would break the schema behind those generated so far."""
+        for token in generated[self._seen :]:
+            if not self._matcher.is_stopped():
+                self._matcher.consume_token(int(token))
+        self._seen = len(generated)
+        bias = np.frombuffer(self._matcher.compute_logit_bias(), dtype=np.uint8)  # 0 for what may not come
+        # Embeddings are often padded beyond the tokenizer's vocabulary: no reply may hold such a token.
+        allowed = np.zeros(len(scores), dtype=bool)
+        common = min(len(bias), len(allowed))
+        allowed[:common] = bias[:common] > 0
+        return scores.masked_fill(~torch.from_numpy(allowed).to(scores.device), float("-inf"))

@@ -22,20 +22,25 @@ from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 
+_ABORTED = ChatReply("", "abort")
 
-@dataclass(frozen=True)
-class _Prompt:
-    """A request on its way into a batch: where its reply goes, the (cut) messages and their rendering."""
 
-    index: int
+@dataclass
+class _Job:
+    """A request on its way: the (cut) messages, their rendering, and the reply, ``abort`` until there is another."""
+
     request: ChatRequest
-    messages: tuple[ChatMessage, ...]
-    text: str
+    messages: tuple[ChatMessage, ...] = ()
+    text: str = ""
     cut: int = 0
+    reply: ChatReply = _ABORTED
 
     @property
     def images(self) -> tuple[Image.Image, ...]:
         return tuple(image for message in self.messages for image in message.images)
+
+    def fail(self, reason: object) -> None:
+        self.reply = ChatReply("", "error", error=str(reason))
 
 
 class TransformersChat:
@@ -93,92 +98,82 @@ class TransformersChat:
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests; see ``ChatModel.chat``. At the deadline each reply keeps the text it has, if its turn had come."""
-        replies: dict[int, ChatReply] = {}
-        prompts: list[_Prompt] = []
-        for index, request in enumerate(requests):
+        jobs = [_Job(request) for request in requests]
+        for job in jobs:
             try:
-                prompts.append(self._prompt(index, request))
+                job.messages = checked_messages(job.request, self.name, self._checkpoint.sees, self._max_image_side)
+                job.text = self._checkpoint.render(job.messages)
             except ModelError as error:
-                replies[index] = ChatReply("", "error", error=str(error))
-        for batch in self._batches(prompts):
-            replies.update(self._answer(batch, deadline))
-        return [replies[index] for index in range(len(requests))]
+                job.fail(error)
+        for batch in self._batches([job for job in jobs if job.reply.error is None]):
+            self._answer(batch, deadline)
+        return [job.reply for job in jobs]
 
-    def _prompt(self, index: int, request: ChatRequest) -> _Prompt:
-        messages = checked_messages(request, self.name, self._checkpoint.sees, self._max_image_side)
-        return _Prompt(index, request, messages, self._checkpoint.render(messages))
-
-    def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
+    def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
         """Groups of at most ``max_batch`` prompts of like length; processors refuse rows with and without images mixed."""
-        for group in ([p for p in prompts if not p.images], [p for p in prompts if p.images]):
-            ordered = sorted(group, key=lambda p: (len(p.text), p.request.max_tokens))
+        for group in ([job for job in jobs if not job.images], [job for job in jobs if job.images]):
+            ordered = sorted(group, key=lambda job: (len(job.text), job.request.max_tokens))
             for start in range(0, len(ordered), self._max_batch):
                 yield ordered[start : start + self._max_batch]
 
-    def _answer(self, batch: list[_Prompt], deadline: Deadline) -> dict[int, ChatReply]:
+    def _answer(self, batch: list[_Job], deadline: Deadline) -> None:
         if deadline.passed():
-            return {prompt.index: ChatReply("", "abort") for prompt in batch}
+            return
         try:
-            fitted, inputs, replies = self._fit(batch)
-            if not fitted:
-                return replies
-            rows, openings = self._generate([prompt.request for prompt in fitted], inputs, deadline)
+            fitted, inputs = self._fit(batch)
+            rows = self._generate([job.request for job in fitted], inputs, deadline) if fitted else []
         except torch.OutOfMemoryError as error:
-            return self._one_by_one(batch, deadline, f"Out of memory: {error}")
+            reason = f"Out of memory: {error}"
         except (ModelError, ValueError, RuntimeError, IndexError, TypeError) as error:
-            # One row with a schema that has no grammar, or that a processor cannot digest (a picture of one pixel), fails its whole batch.
-            return self._one_by_one(batch, deadline, f"{type(error).__name__}: {error}")
-        for prompt, row, opening in zip(fitted, rows, openings, strict=True):
-            replies[prompt.index] = self._reply(prompt, row, opening)
-        return replies
-
-    def _one_by_one(self, batch: list[_Prompt], deadline: Deadline, reason: str) -> dict[int, ChatReply]:
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            for job, row in zip(fitted, rows, strict=True):
+                job.reply = self._reply(job, row)
+            return
+        # One row with a schema that has no grammar, or that a processor cannot digest (a picture of one pixel), fails its whole batch.
         if len(batch) == 1:
-            return {batch[0].index: ChatReply("", "error", error=reason)}
-        replies: dict[int, ChatReply] = {}
-        for prompt in batch:
-            replies.update(self._answer([prompt], deadline))
-        return replies
+            batch[0].fail(reason)
+            return
+        for job in batch:
+            if job.reply.error is None:
+                self._answer([job], deadline)
 
-    def _fit(self, batch: list[_Prompt]) -> tuple[list[_Prompt], Any, dict[int, ChatReply]]:
-        """Cut prompts that leave no room for their reply; what cannot be cut gets an error reply."""
-        failed: dict[int, ChatReply] = {}
+    def _fit(self, batch: list[_Job]) -> tuple[list[_Job], Any]:
+        """Cut prompts that leave no room for their reply; what cannot be cut fails. Returns the others and their input."""
         for _ in range(FIT_TRIES):
-            inputs = self._checkpoint.inputs([p.text for p in batch], [p.images for p in batch])
+            inputs = self._checkpoint.inputs([job.text for job in batch], [job.images for job in batch])
             context = self._checkpoint.context
             if context is None:
-                return batch, inputs, failed
+                return batch, inputs
             lengths = inputs["attention_mask"].sum(dim=-1).tolist()
-            excess = [length + p.request.max_tokens - context for length, p in zip(lengths, batch, strict=True)]
+            excess = [length + job.request.max_tokens - context for length, job in zip(lengths, batch, strict=True)]
             if max(excess) <= 0:
-                return batch, inputs, failed
-            kept: list[_Prompt] = []
-            for prompt, over in zip(batch, excess, strict=True):
-                try:
-                    kept.append(self._shorten(prompt, over) if over > 0 else prompt)
-                except ModelError as error:
-                    failed[prompt.index] = ChatReply("", "error", error=str(error))
-            batch = kept
+                return batch, inputs
+            for job, over in zip(batch, excess, strict=True):
+                if over > 0:
+                    self._shorten(job, over)
+            batch = [job for job in batch if job.reply.error is None]
             if not batch:
-                return [], None, failed
+                return [], None
         raise ValueError("The prompt does not get short enough by cutting.")
 
-    def _shorten(self, prompt: _Prompt, excess: int) -> _Prompt:
-        messages, removed = cut_longest_user_message(prompt.messages, excess, self._checkpoint)
-        return replace(prompt, messages=messages, text=self._checkpoint.render(messages), cut=prompt.cut + removed)
+    def _shorten(self, job: _Job, excess: int) -> None:
+        try:
+            job.messages, removed = cut_longest_user_message(job.messages, excess, self._checkpoint)
+            job.text = self._checkpoint.render(job.messages)
+            job.cut += removed
+        except ModelError as error:
+            job.fail(error)
 
-    def _generate(
-        self, requests: list[ChatRequest], inputs: Any, deadline: Deadline
-    ) -> tuple[list[RowState], list[dict[int, float]]]:
-        """Each row as it ended, and its likeliest first tokens with their probabilities."""
+    def _generate(self, requests: list[ChatRequest], inputs: Any, deadline: Deadline) -> list[RowState]:
+        """Each row as it ended."""
         schemas = [request.schema for request in requests]
         sampler = RowSampler(requests, [None if each is None else self._schemas.mask(each) for each in schemas])
-        ends = sorted(self._checkpoint.end_ids)
-        stopping = RowStopping(requests, sampler, self._checkpoint.end_ids, self._decode, deadline)
+        ends = self._checkpoint.end_ids
         config = GenerationConfig(
             max_new_tokens=max(request.max_tokens for request in requests),
             do_sample=False,
-            eos_token_id=ends or None,
+            eos_token_id=sorted(ends) or None,
             pad_token_id=self._checkpoint.tokenizer.pad_token_id,
         )
         # Pictures have states too.
@@ -188,19 +183,19 @@ class TransformersChat:
             if prefixes is not None:
                 cache = prefixes.begin(self._checkpoint.model, inputs, config.max_new_tokens, deadline)
                 if cache is None:
-                    return [RowState(request, finish="abort") for request in requests], [{} for _ in requests]
+                    return [RowState(request, finish="abort") for request in requests]
             self._checkpoint.model.generate(
                 **inputs,
                 past_key_values=cache,
                 generation_config=config,
                 logits_processor=LogitsProcessorList([sampler]),
-                stopping_criteria=StoppingCriteriaList([stopping]),
+                stopping_criteria=StoppingCriteriaList([RowStopping(sampler, ends, self._decode, deadline)]),
             )
-        return stopping.rows, sampler.openings or [{} for _ in requests]
+        return sampler.rows
 
     @cached_property
     def _schemas(self) -> SchemaMasks:
-        return SchemaMasks(self._checkpoint.tokenizer, sorted(self._checkpoint.end_ids))
+        return SchemaMasks(self._checkpoint.tokenizer)
 
     def _decode(self, tokens: list[int]) -> str:
         text: str = self._checkpoint.tokenizer.decode(
@@ -208,11 +203,11 @@ class TransformersChat:
         )
         return text
 
-    def _reply(self, prompt: _Prompt, row: RowState, opening: dict[int, float]) -> ChatReply:
-        text = cut_at_stop(self._decode(row.tokens), prompt.request.stop).strip()
-        reply = ChatReply(text, row.finish or "length", prompt_cut=prompt.cut)
-        if not prompt.request.logprobs:
+    def _reply(self, job: _Job, row: RowState) -> ChatReply:
+        text = cut_at_stop(self._decode(row.tokens), job.request.stop).strip()
+        reply = ChatReply(text, row.finish or "length", prompt_cut=job.cut)
+        if not job.request.logprobs:
             return reply
         decode = self._checkpoint.tokenizer.decode
-        first = ((decode([token], clean_up_tokenization_spaces=False), value) for token, value in opening.items())
+        first = ((decode([token], clean_up_tokenization_spaces=False), value) for token, value in row.opening.items())
         return replace(reply, logprobs=tuple(row.logprobs), opening=opening_of(first))

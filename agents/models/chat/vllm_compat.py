@@ -5,7 +5,7 @@
 ========================  =============================================  =========================================
 engine                    V1; V0 (in the same process) for Mllama        V1 (a process of its own)
 schema                    ``GuidedDecodingParams``; ignored by V0,       ``StructuredOutputsParams``
-                          where ``JsonConstraint`` takes its place
+                          where ``SchemaMask`` takes its place
 blanks in JSON            ``guided_decoding_disable_any_whitespace``     ``structured_outputs_config``
 log-probabilities         V0: after the temperature; V1: before          before the temperature
 images in the prompt      V0: encoder tokens must fit ``max_model_len``  part of the prompt
@@ -27,7 +27,7 @@ from typing import Any
 
 from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
-from agents.models.chat.json_constraint import JsonConstraints
+from agents.models.chat.schema_masks import SchemaMasks
 
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what both versions take for max_lora_rank
 MLLAMA_VLLM = "vllm==0.10.2"
@@ -60,7 +60,7 @@ class VllmEngine:
         self._first_generation = not isinstance(engine, AsyncLLM)
         config = engine.engine.model_config if self._first_generation else engine.model_config
         self.context: int = min(context or config.max_model_len, config.max_model_len)
-        self._constraints = JsonConstraints(template.tokenizer, _end_ids(config)) if self._first_generation else None
+        self._masks = SchemaMasks(template.tokenizer) if self._first_generation else None
 
     @classmethod
     async def start(cls, options: EngineOptions, template: ChatTemplate) -> VllmEngine:
@@ -110,8 +110,8 @@ class VllmEngine:
             raise ModelError(f"vLLM does not take these settings: {error}") from error
 
     def _schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        if self._constraints is not None:
-            return {"logits_processors": [self._constraints.constraint(schema)]}
+        if self._masks is not None:
+            return {"logits_processors": [self._masks.mask(schema)]}
         try:
             from vllm.sampling_params import StructuredOutputsParams
         except ImportError:
@@ -218,15 +218,6 @@ def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
         "enable_chunked_prefill": False,
         "limit_mm_per_prompt": {"image": options.images},
     }
-
-
-def _end_ids(config: Any) -> list[int]:
-    """Tokens that end a reply, from the checkpoint's generation_config.json and its configuration."""
-    found: set[int] = set()
-    generation = config.try_get_generation_config() or {}
-    for value in (generation.get("eos_token_id"), getattr(config.hf_text_config, "eos_token_id", None)):
-        found.update([value] if isinstance(value, int) else value or ())
-    return sorted(found)
 
 
 def _why_not_started(options: EngineOptions, error: BaseException) -> str:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from agents.models.base import ModelError
-from agents.models.chat.json_constraint import JsonConstraints
+from agents.models.chat.schema_masks import SchemaMasks
 from tests.models.tiny_checkpoints import tokenizer
 from tests.vllm.asking import SCHEMA
 
@@ -31,10 +31,10 @@ def decode(words: Any, constraint: Any, seed: int, vocabulary: int) -> str:
 
 @pytest.mark.parametrize("padding", [-2, 0, 64])
 def test_random_logits_say_json_of_the_schema(words: Any, padding: int) -> None:
-    constraints = JsonConstraints(words, [words.eos_token_id])
+    constraints = SchemaMasks(words)
     found = []
     for seed in range(40):
-        text = decode(words, constraints.constraint(SCHEMA), seed, len(words) + padding)
+        text = decode(words, constraints.mask(SCHEMA), seed, len(words) + padding)
         assert "\n" not in text
         found.append(json.loads(text))
     assert all(set(reply) == {"seen", "kind"} for reply in found)
@@ -43,8 +43,8 @@ def test_random_logits_say_json_of_the_schema(words: Any, padding: int) -> None:
 
 
 def test_requests_side_by_side_do_not_disturb_each_other(words: Any) -> None:
-    constraints = JsonConstraints(words, [words.eos_token_id])
-    one, other = constraints.constraint(SCHEMA), constraints.constraint({"enum": ["bridge"]})
+    constraints = SchemaMasks(words)
+    one, other = constraints.mask(SCHEMA), constraints.mask({"enum": ["bridge"]})
     logits = torch.zeros(len(words))
     allowed = [set(torch.isfinite(item([], logits)).nonzero().flatten().tolist()) for item in (one, other)]
     assert words.convert_tokens_to_ids("{") in allowed[0] - allowed[1]
@@ -53,4 +53,4 @@ def test_requests_side_by_side_do_not_disturb_each_other(words: Any) -> None:
 
 def test_a_schema_that_is_none_is_refused(words: Any) -> None:
     with pytest.raises(ModelError, match="schema"):
-        JsonConstraints(words, [words.eos_token_id]).constraint({"type": "no such type"})
+        SchemaMasks(words).mask({"type": "no such type"})
