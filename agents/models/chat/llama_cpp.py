@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,33 +31,16 @@ MAX_IMAGE_SIDE = 896  # images are scaled down to this many pixels on their long
 _TOO_LONG = "exceed_context_size_error"
 
 
-@dataclass
-class _Partial:
-    """What has come of one reply so far."""
-
-    deadline: Deadline
-    streamed: StreamedReply = field(default_factory=StreamedReply)
-    error: str | None = None
-
-    def take(self, event: Any) -> bool:
-        """Read one event of the stream; True ends the request, which the engine does before the next one."""
-        if not isinstance(event, Mapping):
-            self.error = f"the engine said {str(event)[:200]!r}"
-            return True
-        if "error" in event or event.get("code", 0) >= 400:
-            self.error = _complaint(event)
-            return True
+def _ended(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
+    """Read one event of a stream; True ends the request, which the engine does before the next one."""
+    if not isinstance(event, Mapping):
+        streamed.error = f"the engine said {str(event)[:200]!r}"
+    elif "error" in event or event.get("code", 0) >= 400:
+        streamed.error = _complaint(event)
+    else:
         for choice in event.get("choices") or ():
-            self.streamed.take(choice)
-        if self.streamed.finish is None and self.deadline.passed():
-            self.streamed.finish = "abort"
-            return True
-        return False
-
-    def reply(self, wants_logprobs: bool) -> ChatReply:
-        if self.error is not None:
-            return ChatReply("", "error", error=self.error)
-        return self.streamed.reply(self.streamed.finish or "abort", wants_logprobs)
+            streamed.take(choice)
+    return streamed.error is not None or (streamed.finish is None and deadline.passed())
 
 
 def _complaint(event: Mapping[str, Any]) -> str:
@@ -103,25 +86,22 @@ class LlamaCppChat:
         return [self._one(request, deadline) for request in requests]
 
     def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
+        streamed = StreamedReply(request)
         try:
             messages = checked_messages(request, self.name, self._sees, MAX_IMAGE_SIDE)
-        except ModelError as error:
-            return ChatReply("", "error", error=str(error))
-        options = {"stream": True, "return_progress": True, "cache_prompt": True}
-        body = {"messages": [message_body(message) for message in messages], **options, **request_body(request)}
-        partial = _Partial(deadline)
-        if deadline.passed():
-            return ChatReply("", "abort")
-        # One slot: a second caller would only wait inside the engine, where no deadline is seen.
-        if not self._lock.acquire(timeout=min(max(deadline.left(), 0.0), threading.TIMEOUT_MAX)):
-            return ChatReply("", "abort")
-        try:
-            self._server.handle_chat_completions(body, partial.take)
-        except (RuntimeError, ValueError) as error:
-            return ChatReply("", "error", error=str(error)[:300])
-        finally:
-            self._lock.release()
-        return partial.reply(request.logprobs)
+            options = {"stream": True, "return_progress": True, "cache_prompt": True}
+            body = {"messages": [message_body(message) for message in messages], **options, **request_body(request)}
+            # One slot: a second caller would only wait inside the engine, where no deadline is seen.
+            left = min(deadline.left(), threading.TIMEOUT_MAX)
+            if left <= 0 or not self._lock.acquire(timeout=left):
+                return streamed.reply()
+            try:
+                self._server.handle_chat_completions(body, partial(_ended, streamed=streamed, deadline=deadline))
+            finally:
+                self._lock.release()
+        except (RuntimeError, ValueError) as error:  # a ModelError among them
+            streamed.error = str(error)[:300]
+        return streamed.reply()
 
 
 def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import openai
@@ -34,19 +34,6 @@ class _RefusedError(Exception):
     """The server refuses the request as it is (400, 422)."""
 
 
-@dataclass
-class _Job:
-    """One request on its way: what has come of its reply, and the reply once it is there."""
-
-    request: ChatRequest
-    partial: StreamedReply = field(default_factory=StreamedReply)
-    done: ChatReply | None = None
-
-    def reply(self) -> ChatReply:
-        """The reply, or as much of it as has come."""
-        return self.done or self.partial.reply(self.partial.finish or "abort", self.request.logprobs)
-
-
 @dataclass(eq=False)
 class OpenAIChat:
     """A ``ChatModel`` behind an OpenAI-compatible server."""
@@ -68,14 +55,14 @@ class OpenAIChat:
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """See ``ChatModel.chat``; all requests side by side; ModelError where the server refuses the key, the model or the address."""
-        jobs = [_Job(request) for request in requests]
+        replies = [StreamedReply(request) for request in requests]
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
-        if jobs and left > 0:
+        if replies and left > 0:
             with contextlib.suppress(TimeoutError):
-                within(self._answer_all(jobs, deadline), left + GRACE_SECONDS, "openai-chat")
-        return [job.reply() for job in jobs]
+                within(self._answer_all(replies, deadline), left + GRACE_SECONDS, "openai-chat")
+        return [streamed.reply() for streamed in replies]
 
-    async def _answer_all(self, jobs: Sequence[_Job], deadline: Deadline) -> None:
+    async def _answer_all(self, replies: Sequence[StreamedReply], deadline: Deadline) -> None:
         gate = asyncio.Semaphore(self.concurrency)
         try:
             client = openai.AsyncOpenAI(
@@ -86,16 +73,13 @@ class OpenAIChat:
                 timeout=min(max(deadline.left(), 0.001), SECONDS_WITHOUT_DEADLINE),
             )
         except (openai.OpenAIError, ValueError, TypeError) as error:
-            raise ModelError(f"Cannot set up a client for {self._address}: {self._clean(error)}") from None
-        async with client:
-            tasks = [asyncio.ensure_future(self._answer(client, gate, job, deadline)) for job in jobs]
-            try:
-                await asyncio.gather(*tasks)
-            except ModelError:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
+            raise ModelError(f"Cannot set up a client for {self._address}: {_clean(error)}") from None
+        try:
+            async with client, asyncio.TaskGroup() as tasks:
+                for streamed in replies:
+                    tasks.create_task(self._answer(client, gate, streamed, deadline))
+        except ExceptionGroup as group:  # a ModelError has ended the other tasks
+            raise group.exceptions[0] from None
 
     @property
     def _address(self) -> str:
@@ -107,15 +91,9 @@ class OpenAIChat:
         remember(key)
         return key
 
-    async def _answer(self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, job: _Job, deadline: Deadline) -> None:
-        request, partial = job.request, job.partial
-        try:
-            checked = checked_messages(request, self.name, True, self.max_image_side)
-            messages = [message_body(message) for message in checked]
-        except ModelError as error:
-            job.done = ChatReply("", "error", error=str(error))
-            return
-        left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
+    async def _answer(
+        self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, streamed: StreamedReply, deadline: Deadline
+    ) -> None:
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(_TransientError),
             stop=stop_after_attempt(self.attempts),
@@ -123,24 +101,28 @@ class OpenAIChat:
             reraise=True,
         )
         try:
-            async with asyncio.timeout(left), gate:
-                await retrying(self._with_fallbacks, client, request, messages, partial)
+            checked = checked_messages(streamed.request, self.name, True, self.max_image_side)
+            messages = [message_body(message) for message in checked]
+        except ModelError as error:
+            streamed.error = str(error)
+            return
+        try:
+            async with asyncio.timeout(min(deadline.left(), SECONDS_WITHOUT_DEADLINE)), gate:
+                await retrying(self._with_fallbacks, client, messages, streamed)
         except TimeoutError:
-            job.done = partial.reply("abort", request.logprobs)
+            streamed.finish = "abort"
         except (_TransientError, _RefusedError) as error:
-            job.done = ChatReply("", "error", error=str(error))
-        else:
-            job.done = partial.reply(partial.finish or "stop", request.logprobs)
+            streamed.error = str(error)
 
     async def _with_fallbacks(
-        self, client: openai.AsyncOpenAI, request: ChatRequest, messages: list[dict[str, Any]], partial: StreamedReply
+        self, client: openai.AsyncOpenAI, messages: list[dict[str, Any]], streamed: StreamedReply
     ) -> None:
         """Ask; where the server refuses, ask again without one optional feature after the other, and remember which."""
         dropped: set[str] = set(self._unsupported)
         while True:
-            settings = {name: value for name, value in request_body(request).items() if name not in dropped}
+            settings = {name: value for name, value in request_body(streamed.request).items() if name not in dropped}
             try:
-                await self._stream(client, settings, messages, partial)
+                await self._stream(client, settings, messages, streamed)
             except _RefusedError:
                 feature = next((name for name in OPTIONAL_FEATURES if name in settings), None)
                 if feature is None:
@@ -155,9 +137,9 @@ class OpenAIChat:
         client: openai.AsyncOpenAI,
         settings: dict[str, Any],
         messages: list[dict[str, Any]],
-        partial: StreamedReply,
+        streamed: StreamedReply,
     ) -> None:
-        partial.clear()
+        streamed.clear()
         # The client's overloads want literal settings; ours are put together from what the server supports.
         create: Any = client.chat.completions.create
         try:
@@ -166,28 +148,29 @@ class OpenAIChat:
                 async for chunk in stream:
                     # A chunk that tells the usage or keeps alive has none.
                     for choice in (getattr(chunk, "choices", None) or ())[:1]:
-                        partial.take(choice.model_dump(warnings=False))
+                        streamed.take(choice.model_dump(warnings=False))
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise ModelError(
                 f"The server at {self._address} refuses the key: set the environment "
-                f"variable {self.api_key_env} to a valid one. It says: {self._clean(error)}"
+                f"variable {self.api_key_env} to a valid one. It says: {_clean(error)}"
             ) from None
         except openai.NotFoundError as error:
             raise ModelError(
                 f"The server does not know model {self.name!r}, or {self._address} is not the root of its API "
-                f"(it usually ends in /v1). It says: {self._clean(error)}"
+                f"(it usually ends in /v1). It says: {_clean(error)}"
             ) from None
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            raise _RefusedError(f"The server refuses the request: {self._clean(error)}") from None
+            raise _RefusedError(f"The server refuses the request: {_clean(error)}") from None
         except openai.APIStatusError as error:
             transient = error.status_code in (408, 409, 429) or error.status_code >= 500
             kind = _TransientError if transient else _RefusedError
-            raise kind(f"The server answers {error.status_code}: {self._clean(error)}") from None
+            raise kind(f"The server answers {error.status_code}: {_clean(error)}") from None
         except Exception as error:  # noqa: BLE001 - the transport below the client raises errors of its own on broken streams
-            raise _TransientError(f"The connection failed ({type(error).__name__}): {self._clean(error)}") from None
-        if partial.finish is None:
+            raise _TransientError(f"The connection failed ({type(error).__name__}): {_clean(error)}") from None
+        if streamed.finish is None:
             raise _TransientError("The server ended its reply early or sent none.")
 
-    def _clean(self, error: BaseException) -> str:
-        """The complaint, short and without the key, which some servers repeat."""
-        return scrubbed(str(error))[:MESSAGE_CHARACTERS]
+
+def _clean(error: BaseException) -> str:
+    """The complaint, short and without the key, which some servers repeat."""
+    return scrubbed(str(error))[:MESSAGE_CHARACTERS]

@@ -34,12 +34,14 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
 
 @dataclass
 class StreamedReply:
-    """What has come of one reply so far."""
+    """One request, and what has come of its reply so far."""
 
+    request: ChatRequest
     texts: list[str] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     opening: dict[str, float] | None = None
     finish: FinishReason | None = None
+    error: str | None = None  # why there will be no reply
 
     def clear(self) -> None:
         """Forget what came: the request is sent again."""
@@ -60,11 +62,14 @@ class StreamedReply:
         if choice.get("finish_reason"):
             self.finish = "length" if choice["finish_reason"] == "length" else "stop"
 
-    def reply(self, finish: FinishReason, wants_logprobs: bool) -> ChatReply:
-        """The reply as far as it has come."""
+    def reply(self) -> ChatReply:
+        """The reply as far as it has come: ``abort`` where it has no end."""
+        if self.error is not None:
+            return ChatReply("", "error", error=self.error)
+        wanted = self.request.logprobs
         return ChatReply(
             "".join(self.texts).strip(),
-            finish,
-            tuple(self.logprobs) if wants_logprobs and self.logprobs else None,
-            opening=self.opening if wants_logprobs else None,
+            self.finish or "abort",
+            tuple(self.logprobs) if wanted and self.logprobs else None,
+            opening=self.opening if wanted else None,
         )

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from PIL import Image
@@ -22,7 +21,7 @@ from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
-from agents.models.chat.vllm_compat import EngineOptions, VllmEngine, is_dead, lora_rank, lora_request
+from agents.models.chat.vllm_compat import VllmEngine, is_dead, lora_rank, lora_request
 
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
 CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed
@@ -93,40 +92,39 @@ class VllmChat:
     @classmethod
     def load(
         cls,
-        path: str | Path,
-        dtype: str = "auto",
+        path: str | Path,  # a folder made by ``save_pretrained``, or a model id of the local Hugging Face cache
+        dtype: str = "auto",  # ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``
+        # Most tokens of prompt and reply together, pictures beside the prompt (Llama-3.2-Vision) not counted; None for the
+        # model's own limit
         context: int | None = None,
-        max_batch: int = 16,
-        gpu_memory_utilization: float = 0.9,
-        images: int = 1,
+        max_batch: int = 16,  # most requests in one pass over the model
+        gpu_memory_utilization: float = 0.9,  # share of the GPU's memory that vLLM may take, weights and KV cache together
+        images: int = 1,  # most images in one prompt
         max_image_side: int = MAX_IMAGE_SIDE,
-        enforce_eager: bool = False,
-        lora: Mapping[str, str] | None = None,
-        extra: Mapping[str, Any] | None = None,
-        name: str | None = None,
+        enforce_eager: bool = False,  # without CUDA graphs: starts sooner, takes less memory, answers slower
+        lora: Mapping[str, str] | None = None,  # ``name`` and ``path`` of an adapter, the path likewise
+        extra: Mapping[str, Any] | None = None,  # more engine arguments, by vLLM's own names
+        name: str | None = None,  # that of traces; the last part of ``path`` if None
     ) -> VllmChat:
-        """Start an engine and warm it up; ModelError where checkpoint, adapter or vLLM is missing, or the engine cannot start or answer.
-
-        ``path`` is a folder made by ``save_pretrained``, or a model id of the local cache; ``lora`` has ``name`` and ``path`` of an
-        adapter, likewise; ``name`` is that of traces, the last part of ``path`` if None. The other options are the fields of
-        ``EngineOptions``.
-        """
+        """Start an engine and warm it up; ModelError where checkpoint, adapter or vLLM is missing, or the engine cannot start or answer."""
         adapter = find_lora(**lora) if lora is not None else None
-        settings = EngineOptions(
-            str(path),
-            dtype=dtype,
-            context=context,
-            max_batch=max_batch,
-            gpu_memory_utilization=gpu_memory_utilization,
-            images=images,
-            enforce_eager=enforce_eager,
-            lora_rank=lora_rank(adapter.rank) if adapter else None,
-            extra=extra or {},
-        )
-        template = load_chat_template(path, **settings.extra.get("mm_processor_kwargs") or {})
+        arguments = {
+            "model": str(path),
+            "dtype": dtype,
+            "max_num_seqs": max_batch,
+            "gpu_memory_utilization": gpu_memory_utilization,
+            "limit_mm_per_prompt": {"image": images},
+            "enforce_eager": enforce_eager,
+        }
+        if context is not None:
+            arguments["max_model_len"] = context
+        if adapter is not None:
+            arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(adapter.rank)}
+        more = extra or {}
+        template = load_chat_template(path, **more.get("mm_processor_kwargs") or {})
         loop = LoopThread("vllm")
         try:
-            engine = loop.run(VllmEngine.start(settings, template))
+            engine = loop.run(VllmEngine.start(arguments, more, template))
         except BaseException:
             loop.close()
             raise
@@ -157,9 +155,7 @@ class VllmChat:
     def __enter__(self) -> VllmChat:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, ModelError
@@ -31,23 +30,6 @@ from agents.models.chat.schema_masks import SchemaMasks
 
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what both versions take for max_lora_rank
 MLLAMA_VLLM = "vllm==0.10.2"
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """How an engine is to run."""
-
-    model: str  # a folder made by ``save_pretrained``, or a model id of the local Hugging Face cache
-    dtype: str = "auto"  # ``auto`` (as saved), ``float32``, ``bfloat16`` or ``float16``
-    # Most tokens of prompt and reply together, pictures beside the prompt (Llama-3.2-Vision) not counted; None for the
-    # model's own limit
-    context: int | None = None
-    max_batch: int = 16  # most requests in one pass over the model
-    gpu_memory_utilization: float = 0.9  # share of the GPU's memory that vLLM may take, weights and KV cache together
-    images: int = 1  # most images in one prompt
-    enforce_eager: bool = False  # without CUDA graphs: starts sooner, takes less memory, answers slower
-    lora_rank: int | None = None  # rank of the LoRA adapter to be served; None for none
-    extra: Mapping[str, Any] = field(default_factory=dict)  # more engine arguments, by vLLM's own names
 
 
 class VllmEngine:
@@ -63,8 +45,11 @@ class VllmEngine:
         self._masks = SchemaMasks(template.tokenizer) if self._first_generation else None
 
     @classmethod
-    async def start(cls, options: EngineOptions, template: ChatTemplate) -> VllmEngine:
-        """Load the model; ModelError where vLLM is missing, or does not know the model or an argument, or the model does not fit."""
+    async def start(cls, arguments: Mapping[str, Any], extra: Mapping[str, Any], template: ChatTemplate) -> VllmEngine:
+        """Load the model; ModelError where vLLM is missing, or does not know the model or an argument, or the model does not fit.
+
+        ``arguments`` are engine arguments by vLLM's names, to which those of its version are added; what ``extra`` names goes before both.
+        """
         try:
             # In 0.10.2 this name chooses between its two engines; later it is another name of AsyncLLM.
             from vllm.engine.async_llm_engine import AsyncLLMEngine
@@ -73,11 +58,11 @@ class VllmEngine:
                 f"vLLM cannot be imported: install {MLLAMA_VLLM} for Llama-3.2-Vision, a current one for other models "
                 f"({error})"
             ) from error
-        arguments = _arguments(options, template.sees)
+        engine_arguments = _engine_arguments(arguments, extra, template.sees)
         try:
-            return cls(AsyncLLMEngine.from_engine_args(arguments), template, options.context)
+            return cls(AsyncLLMEngine.from_engine_args(engine_arguments), template, arguments.get("max_model_len"))
         except Exception as error:  # each layer of vLLM raises kinds of its own (torch, pydantic, assertions, ZMQ)
-            raise ModelError(_why_not_started(options, error)) from error
+            raise ModelError(_why_not_started(arguments["model"], error)) from error
 
     @property
     def dead(self) -> bool:
@@ -157,33 +142,23 @@ def is_dead(error: BaseException) -> bool:
     return any("EngineDeadError" in kind.__name__ for kind in type(error).__mro__)
 
 
-def _arguments(options: EngineOptions, sees: bool) -> Any:
+def _engine_arguments(arguments: Mapping[str, Any], extra: Mapping[str, Any], sees: bool) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     known = {entry.name for entry in dataclasses.fields(AsyncEngineArgs)}
-    unknown = sorted(set(options.extra) - known)
+    unknown = sorted(set(extra) - known)
     if unknown:
         raise ModelError(f"vLLM has no engine argument {', '.join(unknown)}; its arguments are: {sorted(known)}")
-    arguments: dict[str, Any] = {
-        "model": options.model,
-        "dtype": options.dtype,
-        "max_num_seqs": options.max_batch,
-        "gpu_memory_utilization": options.gpu_memory_utilization,
-        "enable_prefix_caching": True,  # prompts that begin alike share their KV cache
-        "enforce_eager": options.enforce_eager,
-        "disable_log_stats": True,
-        **_terse_json(),
-    }
-    if options.context is not None:
-        arguments["max_model_len"] = options.context
-    if options.lora_rank is not None:
-        arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": options.lora_rank}
+    # Prompts that begin alike share their KV cache.
+    asked = {"enable_prefix_caching": True, "disable_log_stats": True, **_terse_json(), **arguments}
     if sees:
         # Memory is set aside for the largest prompt that is allowed: videos would take most of it.
-        arguments["limit_mm_per_prompt"] = {"image": options.images, "video": 0}
-    if is_mllama(options.model):
-        arguments |= _mllama_arguments(options)
-    return AsyncEngineArgs(**{**arguments, **options.extra})
+        asked["limit_mm_per_prompt"] = {**asked["limit_mm_per_prompt"], "video": 0}
+    else:
+        del asked["limit_mm_per_prompt"]
+    if is_mllama(arguments["model"]):
+        asked |= _mllama_arguments(arguments)
+    return AsyncEngineArgs(**{**asked, **extra})
 
 
 def is_mllama(model: str) -> bool:
@@ -193,7 +168,7 @@ def is_mllama(model: str) -> bool:
     return bool(AutoConfig.from_pretrained(model).model_type == "mllama")
 
 
-def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
+def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that 0.10.2 wants for Mllama; ModelError for a LoRA adapter, or where an engine of the other kind runs in this process."""
     from transformers import AutoConfig
 
@@ -202,28 +177,26 @@ def _mllama_arguments(options: EngineOptions) -> dict[str, Any]:
             "Llama-3.2-Vision needs vLLM's V0 engine, but VLLM_USE_V1=1 is set, by you or by an engine that was started "
             "before: load Llama-3.2-Vision first, or start with VLLM_USE_V1=0."
         )
-    if options.lora_rank is not None:
+    if "enable_lora" in arguments:
         raise ModelError(
             "vLLM serves no LoRA adapter with Llama-3.2-Vision: merge it into the weights, then load those."
         )
-    vision = AutoConfig.from_pretrained(options.model).vision_config
-    # 4 tiles of (560 / 14)^2 + 1 positions: 6404 tokens. V0 holds them against max_model_len, though they are no part
-    # of the prompt (_validate_model_input in vllm/engine/llm_engine.py).
-    image_tokens = vision.max_num_tiles * ((vision.image_size // vision.patch_size) ** 2 + 1) * options.images
-    longer = {"max_model_len": max(options.context, image_tokens)} if options.context is not None else {}
+    vision = AutoConfig.from_pretrained(arguments["model"]).vision_config
+    images = arguments["limit_mm_per_prompt"]
     # Neither a prefix cache nor chunks of a prompt with cross-attention (vllm/worker/utils.py).
-    return {
-        **longer,
-        "enable_prefix_caching": False,
-        "enable_chunked_prefill": False,
-        "limit_mm_per_prompt": {"image": options.images},
-    }
+    wanted = {"enable_prefix_caching": False, "enable_chunked_prefill": False, "limit_mm_per_prompt": images}
+    if "max_model_len" in arguments:
+        # 4 tiles of (560 / 14)^2 + 1 positions: 6404 tokens. V0 holds them against max_model_len, though they are no part
+        # of the prompt (_validate_model_input in vllm/engine/llm_engine.py).
+        tokens = vision.max_num_tiles * ((vision.image_size // vision.patch_size) ** 2 + 1) * images["image"]
+        wanted["max_model_len"] = max(arguments["max_model_len"], tokens)
+    return wanted
 
 
-def _why_not_started(options: EngineOptions, error: BaseException) -> str:
+def _why_not_started(model: str, error: BaseException) -> str:
     import vllm
 
     hint = ""
-    if is_mllama(options.model) and not vllm.__version__.startswith("0.10."):
+    if is_mllama(model) and not vllm.__version__.startswith("0.10."):
         hint = f" Llama-3.2-Vision was taken out of vLLM after {MLLAMA_VLLM}: install that."
-    return f"vLLM {vllm.__version__} cannot start on {options.model}: {type(error).__name__}: {error}.{hint}"
+    return f"vLLM {vllm.__version__} cannot start on {model}: {type(error).__name__}: {error}.{hint}"
