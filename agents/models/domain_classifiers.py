@@ -64,29 +64,25 @@ class ZeroShotDomainClassifier:
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """See ``DomainClassifier``; one pass of the recogniser and one of the encoder for the whole batch."""
-        _check_batch(images, questions)
+        rows, pictures = _shown(images, questions)
         if not questions:
             return []
         scores = self._encoder.encode(questions) @ self._prototypes.T
-        if self._sight is not None:
-            seen = [row for row, image in enumerate(images) if image is not None]
-            pictures = [image for image in images if image is not None]
-            if seen:
-                scores[seen] += PICTURE_WEIGHT * self._sight.similarity(pictures, list(self._descriptions.values()))
-        elif self._recogniser is not None:
-            scores = scores + PICTURE_WEIGHT * self._picture_scores(images, self._recogniser)
+        if pictures:
+            scores[rows] += PICTURE_WEIGHT * self._picture_scores(pictures)
         return _ranked(tuple(self._descriptions), softmax(scores / TEMPERATURE))
 
-    def _picture_scores(self, images: Sequence[Image.Image | None], recogniser: Recogniser) -> FloatArray:
-        """Shape (len(images), domains); 0 for a missing image."""
-        scores = np.zeros((len(images), len(self._descriptions)), dtype=np.float32)
-        rows = [row for row, image in enumerate(images) if image is not None]
-        named = recogniser.recognise([image for image in images if image is not None], CLASSES) if rows else []
+    def _picture_scores(self, pictures: Sequence[Image.Image]) -> FloatArray:
+        """Shape (len(pictures), domains); 0 for a picture that nothing is known of."""
+        if self._sight is not None:
+            return self._sight.similarity(pictures, list(self._descriptions.values()))
+        scores = np.zeros((len(pictures), len(self._descriptions)), dtype=np.float32)
+        named = self._recogniser.recognise(pictures, CLASSES) if self._recogniser is not None else []
         names = list(dict.fromkeys(label.name for labels in named for label in labels))
         if not names:
             return scores
         cosines = dict(zip(names, self._encoder.encode(names) @ self._prototypes.T, strict=True))
-        for row, labels in zip(rows, named, strict=True):
+        for row, labels in enumerate(named):
             total = sum(label.probability for label in labels)
             if total > 0:
                 scores[row] = sum(label.probability / total * cosines[label.name] for label in labels)
@@ -106,12 +102,11 @@ class EmbeddedFeatures:
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Shape (len(questions), text dimensions + image dimensions), float32; ValueError for another number of images."""
-        _check_batch(images, questions)
-        rows = [row for row, image in enumerate(images) if image is not None]
-        seen = self._images.encode([image for image in images if image is not None])
-        pictures = np.zeros((len(images), seen.shape[1]), dtype=np.float32)
-        pictures[rows] = seen
-        return np.concatenate([self._text.encode(questions), pictures], axis=1)
+        rows, pictures = _shown(images, questions)
+        seen = self._images.encode(pictures)
+        found = np.zeros((len(images), seen.shape[1]), dtype=np.float32)
+        found[rows] = seen
+        return np.concatenate([self._text.encode(questions), found], axis=1)
 
 
 class HeadDomainClassifier:
@@ -125,7 +120,7 @@ class HeadDomainClassifier:
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """See ``DomainClassifier``; one pass of the feature extractor; ModelError where its features are not as many as the head's."""
-        _check_batch(images, questions)
+        _shown(images, questions)
         if not questions:
             return []
         try:
@@ -158,10 +153,11 @@ def load_domain_head(
         raise ModelError(str(error)) from error
 
 
-def _check_batch(images: Sequence[Image.Image | None], questions: Sequence[str]) -> None:
-    """Raise ValueError where a batch has not as many images as questions."""
+def _shown(images: Sequence[Image.Image | None], questions: Sequence[str]) -> tuple[list[int], list[Image.Image]]:
+    """The pictures that are there, with their rows; ValueError where a batch has not as many images as questions."""
     if len(images) != len(questions):
         raise ValueError(f"{len(images)} images for {len(questions)} questions")
+    return [row for row, each in enumerate(images) if each is not None], [each for each in images if each is not None]
 
 
 def _ranked(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:

@@ -1,8 +1,10 @@
 """Turns a GGUF file into a transformers checkpoint, once: for training, and for batches in PyTorch."""
 
+import contextlib
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +44,24 @@ def _unpacked() -> dict[str, Any]:
     return {"quantization_config": GgufConfig(dequantize=True)}
 
 
-def _convert(gguf: Path, target: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
+@contextlib.contextmanager
+def _reading(gguf: Path) -> Iterator[None]:
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_unpacked()
-        )
+        yield
     except ImportError as error:
         raise ModelError(f"Reading {gguf.name} takes the packages gguf and accelerate: {error}") from error
     except (OSError, ValueError) as error:
         raise ModelError(f"Cannot read {gguf}: {error}") from error
+
+
+def _convert(gguf: Path, target: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with _reading(gguf):
+        model = AutoModelForCausalLM.from_pretrained(
+            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_unpacked()
+        )
     model.save_pretrained(target)
     convert_tokenizer(gguf, target)
 
@@ -62,12 +70,8 @@ def convert_tokenizer(gguf: Path, target: Path) -> Any:
     """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it; ModelError where it cannot be read."""
     from transformers import AutoTokenizer
 
-    try:
+    with _reading(gguf):
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    except ImportError as error:
-        raise ModelError(f"Reading {gguf.name} takes the package gguf: {error}") from error
-    except (OSError, ValueError) as error:
-        raise ModelError(f"Cannot read {gguf}: {error}") from error
     chatml = CHATML_END in tokenizer.get_vocab()
     if chatml:
         tokenizer.eos_token = tokenizer.pad_token = CHATML_END

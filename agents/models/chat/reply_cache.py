@@ -146,7 +146,9 @@ def decoded(entry: Any) -> ChatReply:
         raise ValueError("not the fields of a reply")
     if not isinstance(content["text"], str) or content["finish_reason"] not in KEPT:
         raise ValueError("not a finished reply")
-    return ChatReply(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
+    if isinstance(content["logprobs"], list):
+        content["logprobs"] = tuple(content["logprobs"])
+    return ChatReply(**content)
 
 
 def _plain(value: Any) -> Any:

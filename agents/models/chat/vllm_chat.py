@@ -227,18 +227,16 @@ class VllmChat:
     def _growth(self, images: Sequence[Image.Image]) -> int:
         """Tokens by which the images lengthen a prompt beyond their placeholders: a matter of their sizes alone."""
         sizes = tuple(image.size for image in images)
-        if sizes and sizes not in self._image_tokens:
-            self._image_tokens[sizes] = self._measured_growth(sizes)
-        return self._image_tokens.get(sizes, 0)
-
-    def _measured_growth(self, sizes: Sequence[tuple[int, int]]) -> int:
+        if not sizes or sizes in self._image_tokens:
+            return self._image_tokens.get(sizes, 0)
         blank = [Image.new("RGB", size) for size in sizes]
         text = self._template.render([ChatMessage("user", "", tuple(blank))])
         try:
             grown = self._template.processor(text=[text], images=[blank], add_special_tokens=False)  # type: ignore[misc]
         except (ValueError, RuntimeError, IndexError, TypeError, ZeroDivisionError) as error:
             raise ModelError(f"The model cannot take images of {sizes} pixels: {error}") from error
-        return max(0, len(grown["input_ids"][0]) - len(self._template.encode(text)))
+        self._image_tokens[sizes] = max(0, len(grown["input_ids"][0]) - len(self._template.encode(text)))
+        return self._image_tokens[sizes]
 
 
 def _finish(output: Any) -> FinishReason:

@@ -30,14 +30,14 @@ class Blip2QFormer(Pretrained):
         the projected [CLS] token of the question alone. Both have length 1; the first is 0 where there is no picture.
         ValueError where the lists differ in length, or an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
         """
-        texts = self.text_tokens(questions)
-        seen = [row for row, image in enumerate(images) if image is not None]
         if len(images) != len(questions):
             raise ValueError(f"{len(images)} images, but {len(questions)} questions")
+        texts = self.text_tokens(questions)
         joint = np.zeros_like(texts)
-        tokens = self.query_tokens([(image, questions[row]) for row, image in enumerate(images) if image is not None])
+        seen = [row for row, image in enumerate(images) if image is not None]
         if seen:
-            means = tokens.mean(axis=1)
+            pairs = [(image, question) for image, question in zip(images, questions, strict=True) if image is not None]
+            means = self.query_tokens(pairs).mean(axis=1)
             joint[seen] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
         return np.concatenate([joint, texts], axis=1)
 
@@ -115,10 +115,11 @@ class Blip2QFormer(Pretrained):
         self, texts: Sequence[str], encode: Callable[[list[int], Any], torch.Tensor]
     ) -> Iterator[tuple[list[int], FloatArray]]:
         """Row numbers and vectors of each batch of texts, longest first."""
-        processor, _ = self._loaded
+        processor, model = self._loaded
+        most = min(self.max_tokens, model.config.qformer_config.max_position_embeddings)
         for rows in self.passes([len(text) for text in texts]):
             # The tokenizer alone: the processor would put image tokens first, which only newer checkpoints know.
-            batch, most = [texts[row] for row in rows], min(self.max_tokens, self._positions)
+            batch = [texts[row] for row in rows]
             inputs = self.tokenized(processor.tokenizer, batch, most, return_token_type_ids=False)
             with torch.inference_mode():
                 yield rows, encode(rows, inputs).float().cpu().numpy()
@@ -127,10 +128,6 @@ class Blip2QFormer(Pretrained):
     def _query_shape(self) -> tuple[int, int]:
         config = self._loaded[1].config
         return int(config.num_query_tokens), int(config.image_text_hidden_size)
-
-    @property
-    def _positions(self) -> int:
-        return int(self._loaded[1].config.qformer_config.max_position_embeddings)
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import cv2
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from agents.models.base import Box, Detection, FloatArray, TextEncoder
@@ -79,16 +78,12 @@ class SalientObjectDetector:
             maps.update(zip(rows, found, strict=True))
         return [maps[row] for row in range(len(images))]
 
-    def _saliency(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> FloatArray:
+    def _salient(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> list[Detection]:
         _, height, width = maps[0].shape
         shades = colours(image, height, width)
         if np.ptp(shades, axis=(1, 2)).max() < JUST_VISIBLE:
-            # What is left would be the network's own padding at the border.
-            return np.zeros((2 * height, 2 * width), dtype=np.float32)
-        return saliency([*maps, shades], 2 * height, 2 * width)
-
-    def _salient(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> list[Detection]:
-        values = self._saliency(image, maps)
+            return []  # what is left would be the network's own padding at the border
+        values = saliency([*maps, shades], 2 * height, 2 * width)
         across, down = image.width / values.shape[1], image.height / values.shape[0]
         everything = [
             Detection(Box(box.left * across, box.top * down, box.right * across, box.bottom * down), ANYTHING, score)
@@ -141,7 +136,9 @@ def border_contrast(features: FloatArray) -> FloatArray:
     channels, height, width = features.shape
     cells = features.reshape(channels, -1).astype(np.float32)
     cells = (cells - cells.mean(axis=1, keepdims=True)) / (cells.std(axis=1, keepdims=True) + LEAST_DEVIATION)
-    border = cells[:, _border(height, width)]
+    at_border = np.ones((height, width), dtype=bool)
+    at_border[1:-1, 1:-1] = False
+    border = cells[:, at_border.ravel()]
     squared = (cells**2).sum(axis=0)[:, None] + (border**2).sum(axis=0)[None, :] - 2.0 * (cells.T @ border)
     first = min(int(SKIPPED * border.shape[1]) or 1, border.shape[1] - 1)
     last = min(first + max(1, int(COUNTED * border.shape[1])), border.shape[1])
@@ -149,12 +146,6 @@ def border_contrast(features: FloatArray) -> FloatArray:
     nearest.sort(axis=1)
     distance: FloatArray = np.sqrt(nearest[:, first:] / channels).mean(axis=1).astype(np.float32)
     return distance.reshape(height, width)
-
-
-def _border(height: int, width: int) -> npt.NDArray[np.bool_]:
-    mask = np.ones((height, width), dtype=bool)
-    mask[1:-1, 1:-1] = False
-    return mask.ravel()
 
 
 def spread(values: FloatArray) -> FloatArray:
