@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from evaluation.commands import parser_of
 from evaluation.run.launching import settings_table
 from evaluation.scores.scoring import truthfulness_change
-from evaluation.studies.figures import Result, Results
+from evaluation.studies.figures import Result
 from evaluation.studies.result_tables import (
     Column,
     ResultTable,
@@ -44,32 +44,27 @@ def variants_of(preset: str, profile: str, names: Sequence[str]) -> list[Variant
     return [Variant(preset, preset), *left_out]
 
 
-def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
-    """One table a data set; a variant is compared with the whole preset that it is made of."""
-    made = []
-    for task in tasks:
-        found = results.of_task(task)
-        unchanged = (each for each in found if not each.variant.without and not each.variant.settings)
-        whole = {result.variant.preset: result for result in unchanged}
+def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
+    """The table of a data set; a variant is compared with the whole preset that it is made of."""
+    unchanged = (each for each in results if not each.variant.without and not each.variant.settings)
+    whole = {result.variant.preset: result for result in unchanged}
 
-        def change(result: Result, whole: dict[str, Result] = whole) -> str:
-            base = whole.get(result.variant.preset)
-            if base is None or base is result:
-                return ""
-            return with_interval(*truthfulness_change(base.turns, result.turns), signed=True)
+    def change(result: Result) -> str:
+        base = whole.get(result.variant.preset)
+        if base is None or base is result:
+            return ""
+        return with_interval(*truthfulness_change(base.turns, result.turns), signed=True)
 
-        columns = [
-            figure_column("Accuracy (%)", "acc.", "accuracy"),
-            figure_column("Overlap (%)", "overlap", "overlap"),
-            figure_column("Missing (%)", "miss.", "missing"),
-            figure_column("Hallucination (%)", "hall.", "hallucination"),
-            figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),
-            Column("Change [95%]", "change", change),
-            *time_columns(found),
-        ]
-        if found:
-            made.append(build_table(f"{task}, {found[0].figures.turns} turns", "Method", columns, found))
-    return made
+    columns = [
+        figure_column("Accuracy (%)", "acc.", "accuracy"),
+        figure_column("Overlap (%)", "overlap", "overlap"),
+        figure_column("Missing (%)", "miss.", "missing"),
+        figure_column("Hallucination (%)", "hall.", "hallucination"),
+        figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),
+        Column("Change [95%]", "change", change),
+        *time_columns(results),
+    ]
+    return [build_table(f"{task}, {results[0].figures.turns} turns", "Method", columns, results)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from evaluation.commands import parser_of
 from evaluation.run.launching import preset_names, settings_table
-from evaluation.scores.scoring import SPLITS, Split
-from evaluation.studies.figures import Result, Results, figures_of
-from evaluation.studies.result_tables import Column, ResultTable, build_table, figure_column, time_columns
+from evaluation.scores.scoring import SPLITS
+from evaluation.studies.figures import Result, figures_of
+from evaluation.studies.result_tables import TURNS, ResultTable, build_table, figure_column, time_columns
 from evaluation.studies.variant_runs import add_options, compare
 from evaluation.studies.variants import Variant, parse_variant
 
@@ -37,43 +37,36 @@ def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
     return variants
 
 
-def tables(results: Results, tasks: Sequence[str]) -> list[ResultTable]:
-    """One table a data set; dialogs also have the score with the early stop. Then one for each split that the data set knows."""
-    made = []
-    for task in tasks:
-        found = results.of_task(task)
-        columns = rate_columns()
-        if task == "multi-turn":
-            columns.append(figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
-        if found:
-            title = f"{task}, {found[0].figures.turns} turns [95% bootstrap intervals over sessions]"
-            made.append(build_table(title, "Preset", [*columns, *time_columns(found)], found))
-            parts = (split_table(f"{task}, {split.key.replace('_', ' ')}", split, found) for split in SPLITS)
-            made += [table for table in parts if table is not None]
+RATES = (
+    figure_column("Accuracy (%)", "accuracy", "accuracy", intervals=True),
+    figure_column("Missing (%)", "missing", "missing", intervals=True),
+    figure_column("Hallucination (%)", "halluc.", "hallucination", intervals=True),
+    figure_column("Truthfulness (%)", "truthfulness", "truthfulness", intervals=True),
+)
+"""The four rates of CRUISE's table 1."""
+
+
+def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
+    """A table of the results; dialogs also have the score with the early stop. Then one for each split that the data set knows."""
+    columns = [*RATES, *time_columns(results)]
+    if task == "multi-turn":
+        columns.insert(len(RATES), figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
+    title = f"{task}, {results[0].figures.turns} turns [95% bootstrap intervals over sessions]"
+    made = [build_table(title, "Preset", columns, results)]
+    for split in SPLITS:
+        parts = [
+            replace(
+                result,
+                variant=replace(result.variant, label=f"{result.variant.label}, {name}"),
+                figures=figures_of(turns),
+            )
+            for result in results
+            for name, turns in split.groups(result.turns).items()
+        ]
+        if parts:
+            table = build_table(f"{task}, {split.key.replace('_', ' ')}", "Preset", [*RATES, TURNS], parts)
+            made.append(replace(table, notes=()))
     return made
-
-
-def split_table(title: str, split: Split, results: Sequence[Result]) -> ResultTable | None:
-    """The results in both groups of a split, below each other; None where no data set says which turn belongs to which."""
-    parts = []
-    for result in results:
-        for name, turns in split.groups(result.turns).items():
-            variant = replace(result.variant, label=f"{result.variant.label}, {name}")
-            parts.append(replace(result, variant=variant, figures=figures_of(turns), turns=turns))
-    if not parts:
-        return None
-    columns = [*rate_columns(), Column("Turns", "turns", lambda result: str(result.figures.turns))]
-    return replace(build_table(title, "Preset", columns, parts), notes=())
-
-
-def rate_columns() -> list[Column]:
-    """The four rates of CRUISE's table 1."""
-    return [
-        figure_column("Accuracy (%)", "accuracy", "accuracy", intervals=True),
-        figure_column("Missing (%)", "missing", "missing", intervals=True),
-        figure_column("Hallucination (%)", "halluc.", "hallucination", intervals=True),
-        figure_column("Truthfulness (%)", "truthfulness", "truthfulness", intervals=True),
-    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

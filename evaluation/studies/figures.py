@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,7 +12,7 @@ from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
 from evaluation.files.traces import TRACE, TraceView, match_traces, read_traces
 from evaluation.judge.plain_text import content, plain, tokens
-from evaluation.records import AnsweredTurn, JudgedTurn, Key, RunLogLine
+from evaluation.records import AnsweredTurn, JudgedTurn, Key
 from evaluation.rules import OURS, RULES
 from evaluation.scores.scoring import Interval, bootstrap_intervals, counted, score
 from evaluation.studies.variants import Variant
@@ -26,12 +26,11 @@ def overlap(answer: str, ground_truth: str) -> float:
     out, each word counts once. It says nothing of the answer's other words, so a long answer has it easier. A ground
     truth of stopwords alone ("It is.") is compared by all of its words.
     """
-    wanted = set(content(plain(ground_truth)))
-    said = plain(answer)
-    if not wanted:
-        wanted = set(tokens(plain(ground_truth)))
-        return len(wanted & set(tokens(said))) / len(wanted) if wanted else 0.0
-    return len(wanted & set(content(said))) / len(wanted)
+    for words in (content, tokens):
+        wanted, said = set(words(plain(ground_truth))), set(words(plain(answer)))
+        if wanted:
+            return len(wanted & said) / len(wanted)
+    return 0.0
 
 
 def mean_overlap(turns: Iterable[AnsweredTurn]) -> float:
@@ -74,55 +73,40 @@ class Figures:
 
 @dataclass(frozen=True)
 class Result:
-    """What a variant reached on one data set; ``folder`` holds the run's files, ``about`` what it was made with."""
+    """What a variant reached on one data set; ``about``: what its run was made with."""
 
     variant: Variant
     task: str
     figures: Figures
     turns: Sequence[JudgedTurn]
-    folder: Path = Path()
     about: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Results:
-    """What all variants reached, and why some could not be run."""
-
-    made: tuple[Result, ...]
-    failed: tuple[str, ...] = ()
-
-    def of_task(self, task: str) -> list[Result]:
-        """The results on one data set, in the order of the variants."""
-        return [result for result in self.made if result.task == task]
 
 
 def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Figures:
     """The figures of judged turns, with what answering cost where one of the folders has a run log of them."""
     answered = [judged.turn for judged in turns]
-    costs: dict[Key, RunLogLine] = {}
-    for folder in folders:
-        costs |= read_run_log(folder)
+    costs = {key: line for folder in folders for key, line in read_run_log(folder).items()}
     times, scores = latency(costs_of(answered, costs)), score(turns)
-    figures = Figures(
+    spent: dict[str, Any] = {}
+    if times is not None:
+        spent = {
+            "seconds": times.uncached_mean_turn,
+            "timed_turns": times.uncached_turns,
+            "seconds_cached": times.mean_turn if times.reply_hits else None,
+            "reply_hits": times.reply_hits,
+            "reply_misses": times.reply_misses,
+        }
+    return Figures(
         turns=scores.total,
         accuracy=scores.accuracy,
-        overlap=mean_overlap(judged.turn for judged in turns),
+        overlap=mean_overlap(answered),
         missing=scores.missing,
         hallucination=scores.hallucination_rate,
         truthfulness=scores.truthfulness_score,
         conversation=scores.mean_multi_turn_conversation_score,
         cut_short=sum(trace.cut_short for trace in traces_of(answered, folders).values()),
         intervals=bootstrap_intervals(turns),
-    )
-    if times is None:
-        return figures
-    return replace(
-        figures,
-        seconds=times.uncached_mean_turn,
-        timed_turns=times.uncached_turns,
-        seconds_cached=times.mean_turn if times.reply_hits else None,
-        reply_hits=times.reply_hits,
-        reply_misses=times.reply_misses,
+        **spent,
     )
 
 

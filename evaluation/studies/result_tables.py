@@ -127,12 +127,12 @@ def figure_column(heading: str, short: str, figure: str, *, intervals: bool = Fa
     return Column(heading, short, cell)
 
 
+TURNS = Column("Turns", "turns", lambda result: str(result.figures.turns))
+
+
 def time_columns(results: Sequence[Result]) -> list[Column]:
     """Number of turns and seconds a turn; with a reply cache too, where replies came from one."""
-    columns = [
-        Column("Turns", "turns", lambda result: str(result.figures.turns)),
-        Column("Seconds a turn", "s/turn", lambda result: seconds(result.figures)),
-    ]
+    columns = [TURNS, Column("Seconds a turn", "s/turn", lambda result: _seconds(result.figures))]
     if any(result.figures.seconds_cached is not None for result in results):
         heading = "Seconds a turn, with reply cache"
         columns.append(Column(heading, "s/turn cached", lambda result: _number(result.figures.seconds_cached)))
@@ -150,8 +150,8 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
     return said if interval is None else f"{said} [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
 
 
-def seconds(figures: Figures) -> str:
-    """Seconds a turn without a reply cache, or a dash; over how many turns, and how many were cut short by the deadline."""
+def _seconds(figures: Figures) -> str:
+    """Without a reply cache, or a dash; over how many turns, and how many were cut short by the deadline."""
     said = _number(figures.seconds)
     if figures.seconds is not None and 0 < figures.timed_turns < figures.turns:
         said = f"{said} ({figures.timed_turns})"

@@ -14,7 +14,7 @@ from evaluation.files.outputs import read_about
 from evaluation.records import EvaluationError
 from evaluation.run import command
 from evaluation.run.options import add_run_options, data_folders, parse
-from evaluation.studies.figures import Result, Results, read_figures
+from evaluation.studies.figures import Result, read_figures
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import ResultTable, write_csv
 from evaluation.studies.variants import Variant, check_labels
@@ -44,19 +44,23 @@ def tasks_of(options: argparse.Namespace) -> list[str]:
     return [kind for name, kind in TASKS.items() if name in names]
 
 
-def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: Console) -> Results:
+def run_all(
+    variants: Sequence[Variant], tasks: Sequence[str], options: argparse.Namespace, console: Console
+) -> tuple[list[Result], bool]:
     """Run each variant over each task and read what it reached; one that cannot be run does not stop the others.
 
     What a run prints goes into ``log.txt`` in ``options.out``.
 
+    Returns:
+        The results, variant by variant, and whether a variant could not be run.
+
     Raises:
-        EvaluationError: The variants or the tasks are not well given.
+        EvaluationError: Two variants would write into one folder.
         KeyboardInterrupt: A run was stopped; the same command resumes it.
     """
     check_labels(variants)
-    tasks = tasks_of(options)
     options.out.mkdir(parents=True, exist_ok=True)
-    made, failed = [], []
+    made, failed = [], False
     for number, variant in enumerate(variants, 1):
         console.print(f"[{number}/{len(variants)}] {variant.label}", markup=False, highlight=False)
         run = options_of(variant, tasks, options)
@@ -64,11 +68,11 @@ def run_all(variants: Sequence[Variant], options: argparse.Namespace, console: C
             _run(run, variant, options.out / LOG)
             for task, folder in data_folders(run):
                 figures, turns = read_figures(folder)
-                made.append(Result(variant, task, figures, turns, folder, read_about(folder)))
+                made.append(Result(variant, task, figures, turns, read_about(folder)))
         except EvaluationError as error:
-            failed.append(str(error))
+            failed = True
             console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-    return Results(tuple(made), tuple(failed))
+    return made, failed
 
 
 def options_of(variant: Variant, tasks: Sequence[str], options: argparse.Namespace) -> argparse.Namespace:
@@ -104,11 +108,13 @@ def _run(run: argparse.Namespace, variant: Variant, log: Path) -> None:
 
 def compare(
     variants: Callable[[], list[Variant]],
-    tables: Callable[[Results, Sequence[str]], list[ResultTable]],
+    tables: Callable[[str, Sequence[Result]], list[ResultTable]],
     options: argparse.Namespace,
     stem: str,
 ) -> int:
     """Run the variants, print their tables, and write them with a plot as ``STEM.md``, ``.csv`` and ``.png`` in ``options.out``.
+
+    ``tables`` are those of a task and of what the variants reached on it.
 
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
@@ -117,19 +123,21 @@ def compare(
 
     def run() -> int:
         try:
-            results = run_all(variants(), options, console)
+            chosen, tasks = variants(), tasks_of(options)
+            results, failed = run_all(chosen, tasks, options, console)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on from here")
             return command.INTERRUPTED
-        if results.made:
-            made = tables(results, tasks_of(options))
+        if results:
+            by_task = {task: [result for result in results if result.task == task] for task in tasks}
+            made = [table for task, found in by_task.items() if found for table in tables(task, found)]
             for table in made:
                 table.show(console)
             text, numbers, plot = (options.out / f"{stem}.{kind}" for kind in ("md", "csv", "png"))
             text.write_text("\n".join(table.markdown() for table in made), encoding="utf-8")
-            write_csv(numbers, results.made)
-            plot_truthfulness(plot, results.made)
+            write_csv(numbers, results)
+            plot_truthfulness(plot, results)
             console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)
-        return int(bool(results.failed))
+        return int(failed)
 
     return exit_status(run, console)
