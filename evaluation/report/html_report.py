@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -17,10 +17,11 @@ from evaluation.files.run_log import Latency, costs_of, latency
 from evaluation.files.traces import StageView, TraceView, match_traces
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
-from evaluation.report.run_plots import RiskCurve, SliceRow, StageTime, risk_curves, slice_rows, stage_times
+from evaluation.report.run_plots import RiskCurve, StageTime, risk_curves, stage_times
 from evaluation.report.thumbnails import COLOURS, crops, data_url, thumbnail
 from evaluation.rules import OURS, Rules
-from evaluation.scores.scoring import Scores, by_session, counted, score, scores_dictionary
+from evaluation.scores.scoring import Scores, Slice, by_session, counted, grouped, score, scores_dictionary
+from evaluation.scores.slices import SLICES, Group, group_of
 
 REPORT = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -50,7 +51,7 @@ class ReportPart:
     turns: Sequence[JudgedTurn]
     photos: Mapping[str, Photo]
     traces: Sequence[TraceView] = ()
-    costs: Mapping[Key, RunLogLine] | None = None
+    costs: Mapping[Key, RunLogLine] = field(default_factory=dict)
     rules: Rules = OURS
 
     @cached_property
@@ -61,25 +62,28 @@ class ReportPart:
     @cached_property
     def matched(self) -> dict[Key, TraceView]:
         """The trace of each turn that has one."""
-        return match_traces([judged.turn for judged in self.turns], self.traces, self.costs or {})
+        return match_traces([judged.turn for judged in self.turns], self.traces, self.costs)
 
     @cached_property
     def conflicts(self) -> dict[str, Scores]:
         """Scores of the turns whose sources of knowledge disagreed, and of those whose did not, as far as the traces tell."""
+        traced = [(turn, trace) for turn in self.turns if (trace := self.matched.get(turn.turn.key)) is not None]
         found = {
-            label: [turn for turn in self.turns if self._conflict(turn, name) is value]
+            label: [turn for turn, trace in traced if trace.conflicts.get(name) is value]
             for (name, value), label in _CONFLICT_LABELS.items()
         }
         return {label: score(turns) for label, turns in found.items() if turns}
 
-    def _conflict(self, judged: JudgedTurn, name: str) -> bool | None:
-        trace = self.matched.get(judged.turn.key)
-        return trace.conflicts.get(name) if trace is not None else None
-
     @cached_property
-    def slices(self) -> dict[str, list[SliceRow]]:
-        """Groups of turns as the rules count them."""
-        return slice_rows(counted(self.turns, self.rules))
+    def slices(self) -> dict[str, dict[str, tuple[Group, Scores]]]:
+        """The groups, as the rules count their turns, of each slice that tells turns apart."""
+        turns = counted(self.turns, self.rules)
+        slices = {name: sorted(grouped(turns, key).items()) for name, key in SLICES.items()}
+        return {
+            name: {group: (group_of(found), score(found)) for group, found in groups}
+            for name, groups in slices.items()
+            if len(groups) > 1
+        }
 
     @cached_property
     def risk(self) -> list[RiskCurve]:
@@ -89,12 +93,12 @@ class ReportPart:
     @cached_property
     def times(self) -> list[StageTime]:
         """Time by stage; empty without traces."""
-        return stage_times(self.matched, self.costs or {})
+        return stage_times(self.matched, self.costs)
 
     @cached_property
     def latency(self) -> Latency | None:
         """Times of this part, or None."""
-        return latency(costs_of([judged.turn for judged in self.turns], self.costs or {}))
+        return latency(costs_of([judged.turn for judged in self.turns], self.costs))
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,10 @@ class TurnView:
         """The stages one after the other."""
         stages = self.trace.stages if self.trace is not None else ()
         total = sum(stage.seconds or 0.0 for stage in stages) or 1.0
-        ends = accumulate((stage.seconds or 0.0 for stage in stages), initial=0.0)
+        starts = accumulate((stage.seconds or 0.0 for stage in stages), initial=0.0)
         return [
             Span(stage, round(100 * start / total, 2), round(100 * (stage.seconds or 0.0) / total, 2))
-            for stage, start in zip(stages, ends, strict=False)
+            for stage, start in zip(stages, starts, strict=False)
         ]
 
 
@@ -161,7 +165,8 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
             if part.turns
         ],
         filters=_filters(turns),
-        filter_values=lambda judged: {name: of(judged) for name, of in _FILTERS.items()},
+        filter_values=lambda judged: {name: of(judged) or "" for name, of in _FILTERS.items()},
+        filter_of=_FILTER_OF,
         total=len(turns),
     )
 
@@ -181,15 +186,19 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
     return path
 
 
-_FILTERS: Mapping[str, Callable[[JudgedTurn], str]] = {
-    "verdict": lambda judged: judged.verdict,
-    "category": lambda judged: judged.turn.query_category,
-    "domain": lambda judged: judged.turn.domain,
-    "dynamism": lambda judged: judged.turn.dynamism,
-    "quality": lambda judged: judged.turn.image_quality or "",
-    "picture": lambda judged: "egocentric" if judged.turn.is_ego else "other",
+_FILTER_OF = {
+    "query category": "category",
+    "domain": "domain",
+    "dynamism": "dynamism",
+    "image quality": "quality",
+    "picture": "picture",
 }
-"""What turns are filtered by: the name in the page, and a turn's value."""
+"""Slices that turns are filtered by, and the names of the filters in the page."""
+
+_FILTERS: Mapping[str, Slice] = {
+    "verdict": lambda judged: judged.verdict,
+    **{name: SLICES[of] for of, name in _FILTER_OF.items()},
+}
 
 
 def _filters(turns: Sequence[JudgedTurn]) -> dict[str, list[str]]:
@@ -200,36 +209,26 @@ def _filters(turns: Sequence[JudgedTurn]) -> dict[str, list[str]]:
 
 def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     session_id = dialog[0].turn.session_id
-    costs = part.costs or {}
     turns = []
     for judged in dialog:
-        key = judged.turn.key
-        cost, trace = costs.get(key), part.matched.get(key)
-        turns.append(
-            TurnView(
-                judged,
-                cost.seconds if cost is not None else None,
-                (cost.error if cost is not None else None) or (trace.error if trace is not None else None),
-                cost.image_note if cost is not None else None,
-                trace,
-            )
-        )
+        cost, trace = part.costs.get(judged.turn.key), part.matched.get(judged.turn.key)
+        seconds, error, note = (getattr(cost, name, None) for name in ("seconds", "error", "image_note"))
+        turns.append(TurnView(judged, seconds, error or getattr(trace, "error", None), note, trace))
     boxes = next((turn.trace.boxes for turn in turns if turn.trace is not None and turn.trace.boxes), ())
-    photo = part.photos.get(session_id)
-    image = photo() if photo is not None else None
+    image = part.photos[session_id]() if session_id in part.photos else None
     if image is None:
         return SessionView(session_id, None, [], turns)
     shown = [(data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in crops(image, boxes)]
     return SessionView(session_id, data_url(thumbnail(image, boxes)), shown, turns)
 
 
-def _bar(scores: Scores | Mapping[str, Any]) -> list[tuple[str, float, float]]:
+def _bar(scores: Scores) -> list[tuple[str, float, float]]:
     """Segments of a stacked bar: verdict, start and width in percent."""
-    values = scores.to_dict() if isinstance(scores, Scores) else scores
+    rates = {"correct": scores.accuracy, "miss": scores.missing, "hallucination": scores.hallucination_rate}
     segments = []
     start = 0.0
-    for verdict, key in (("correct", "accuracy"), ("miss", "missing"), ("hallucination", "hallucination_rate")):
-        width = 100 * float(values[key])
+    for verdict, share in rates.items():
+        width = 100 * share
         segments.append((verdict, round(start, 2), round(width, 2)))
         start += width
     return segments

@@ -1,4 +1,4 @@
-"""What the plots of a report show: truthfulness by slice, risk against coverage, time by stage."""
+"""What the plots of a report show: risk against coverage, time by stage."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from evaluation.files.traces import TraceView
 from evaluation.records import JudgedTurn, Key, RunLogLine
-from evaluation.scores.scoring import Scores, grouped, risk_coverage, score
-from evaluation.scores.slices import SLICES, Group, group_of
+from evaluation.scores.scoring import risk_coverage
 
 _SURE = {
     "probability": "gate",
@@ -22,15 +21,6 @@ _SURE = {
 
 _FEWEST = 5
 """Answers that a curve needs."""
-
-
-@dataclass(frozen=True)
-class SliceRow:
-    """A group of turns of a slice; truthfulness and interval in ``group``, rates in ``scores``."""
-
-    name: str
-    group: Group
-    scores: Scores
 
 
 @dataclass(frozen=True)
@@ -51,30 +41,16 @@ class StageTime:
     turns: int
 
 
-def slice_rows(turns: Sequence[JudgedTurn]) -> dict[str, list[SliceRow]]:
-    """The groups of each slice that tells turns apart, by the slice's name."""
-    slices = {name: sorted(grouped(turns, key).items()) for name, key in SLICES.items()}
-    return {
-        name: [SliceRow(group, group_of(found), score(found)) for group, found in groups]
-        for name, groups in slices.items()
-        if len(groups) > 1
-    }
-
-
 def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TraceView]) -> list[RiskCurve]:
     """A curve for each signal that the traces hold of the answers that were given; those end in the same point where all have it."""
     given = [
-        (turn.correct, final)
+        (turn.correct, {**final.signals, "probability": final.probability})
         for turn in turns
         if not turn.miss and (trace := traces.get(turn.turn.key)) is not None and (final := trace.final) is not None
     ]
     made = []
     for name, said in _SURE.items():
-        known = [
-            (right, value)
-            for right, final in given
-            if (value := final.probability if name == "probability" else final.signals.get(name)) is not None
-        ]
+        known = [(right, value) for right, signals in given if (value := signals.get(name)) is not None]
         if len(known) < _FEWEST:
             continue
         sign = -1.0 if name == "p_idk" else 1.0
