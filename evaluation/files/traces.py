@@ -154,9 +154,14 @@ def read_traces(path: Path) -> list[TraceView]:
     return found
 
 
+def stages_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the stages noted, as a trace line holds it."""
+    return [stage for stage in _list(record.get("stages")) if isinstance(stage, dict)]
+
+
 def to_view(record: Mapping[str, Any]) -> TraceView:
     """A trace line, whatever of it is there."""
-    stages = [stage for stage in _list(record.get("stages")) if isinstance(stage, dict)]
+    stages = stages_of(record)
     entity: str | None = None
     queries: tuple[str, ...] = ()
     evidence: tuple[EvidenceView, ...] = ()

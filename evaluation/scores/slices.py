@@ -50,8 +50,10 @@ class Group:
 
 
 def group_of(turns: Sequence[JudgedTurn]) -> Group:
-    """These turns as a group."""
-    return Group(len(turns), mean_points(turns), points_interval(turns))
+    """These turns as a group; whole sessions are resampled for the interval."""
+    sums = points_of(by_session(turns).values())
+    interval = session_interval(sums, lambda points, number: points / number) if len(sums) > 1 else None
+    return Group(len(turns), mean_points(turns), interval)
 
 
 def groups_of(turns: Sequence[JudgedTurn], key: Slice) -> dict[str, Group]:
@@ -70,9 +72,3 @@ def weighted_total(turns: Sequence[JudgedTurn], sizes: Mapping[str, int]) -> flo
     if not known:
         return None
     return sum(mean_points(groups[name]) * size for name, size in known.items()) / sum(known.values())
-
-
-def points_interval(turns: Sequence[JudgedTurn]) -> Interval | None:
-    """95% bootstrap interval of the truthfulness over sessions; None for fewer than two sessions."""
-    sums = points_of(by_session(turns).values())
-    return session_interval(sums, lambda points, number: points / number) if len(sums) > 1 else None

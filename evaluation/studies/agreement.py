@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -72,18 +73,17 @@ def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
             table = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError, pd.errors.ParserError) as error:
         raise EvaluationError(f"{path} cannot be read: {error}") from error
-    rows = [{str(name): str(cell) for name, cell in row.items()} for row in table.to_dict("records")]
-    by_id: dict[str, list[Key]] = {}
+    if not {"interaction_id", "label"} <= {*table}:
+        raise EvaluationError(f"{path} needs the columns interaction_id and label")
+    by_id: dict[str, list[Key]] = defaultdict(list)
     for turn in turns:
-        by_id.setdefault(turn.interaction_id, []).append(turn.key)
+        by_id[turn.interaction_id].append(turn.key)
     found: dict[Key, bool] = {}
-    for number, row in enumerate(rows, 1):
-        if "interaction_id" not in row or "label" not in row:
-            raise EvaluationError(f"{path} needs the columns interaction_id and label")
+    for number, row in enumerate(table.astype(str).to_dict("records"), 1):
         label = row["label"].strip().lower()
         if label not in _RIGHT | _WRONG | _NEITHER:
             raise EvaluationError(f"{path}, label {number}: {row['label']!r} is neither correct nor wrong nor missing")
-        keys = [key for key in by_id.get(row["interaction_id"], []) if row.get("session_id", key[0]) == key[0]]
+        keys = [key for key in by_id[row["interaction_id"]] if row.get("session_id", key[0]) == key[0]]
         if len(keys) > 1:
             raise EvaluationError(
                 f"{path}, label {number}: {row['interaction_id']} is a turn of several sessions; add session_id"
@@ -123,17 +123,13 @@ def agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreem
     if not keys:
         return None
     a, b = [first[key] for key in keys], [second[key] for key in keys]
-    matrix = confusion_matrix(a, b, labels=[False, True])
-    constant = len({*a, *b}) == 1
-    return Agreement(
-        one,
-        other,
-        len(keys),
-        float(np.mean(np.array(a) == np.array(b))),
-        None if constant else float(cohen_kappa_score(a, b, labels=[False, True])),
-        None if constant else _kappa_interval(keys, a, b),
-        ((int(matrix[0, 0]), int(matrix[0, 1])), (int(matrix[1, 0]), int(matrix[1, 1]))),
-    )
+    (both_wrong, second_alone), (first_alone, both_right) = confusion_matrix(a, b, labels=[False, True]).tolist()
+    share = (both_wrong + both_right) / len(keys)
+    kappa, interval = None, None
+    if len({*a, *b}) > 1:
+        kappa, interval = float(cohen_kappa_score(a, b, labels=[False, True])), _kappa_interval(keys, a, b)
+    confusion = ((both_wrong, second_alone), (first_alone, both_right))
+    return Agreement(one, other, len(keys), share, kappa, interval, confusion)
 
 
 def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -> Interval | None:
@@ -164,7 +160,7 @@ def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict
         EvaluationError: There are fewer than two raters, or one of them has nothing to say.
         JudgeError: A judge is not available.
     """
-    sets = load_labels(options) if options.dataset is not None else []
+    sets = load_labels(options)
     saved = with_labels([saved], sets)[0]
     names = [name.strip() for name in options.judges.split(",") if name.strip()]
     if len(names) + (options.labels is not None) < 2:
@@ -274,8 +270,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"rule, local, local:PROFILE, models, MODEL@organiser, or {OWN}: the verdicts of the run's own table; --max-cost is for each",
     )
     parser.add_argument("--labels", type=Path, metavar="FILE", help="labels by hand, CSV or JSON lines")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for agreement.html and agreement.json")
-    add_entry_options(parser, eval_model=False)
+    add_entry_options(parser, "agreement", eval_model=False)
     return parser
 
 

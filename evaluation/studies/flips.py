@@ -7,12 +7,12 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from evaluation.commands import exit_status, output, parser_of
+from evaluation.files.traces import stages_of
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
 from evaluation.studies.figures import traces_of
@@ -79,17 +79,14 @@ def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> Differ
 
 
 def _stages(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    stages = record.get("stages")
-    if not isinstance(stages, list):
-        return {}
-    return {str(stage["stage"]): _notes(stage) for stage in stages if isinstance(stage, dict) and "stage" in stage}
-
-
-def _notes(stage: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: bool(value) if name in _WHETHER else _rounded(value)
-        for name, value in stage.items()
-        if name not in _NOT_COMPARED and value not in (None, [], "", {})
+        str(stage["stage"]): {
+            name: bool(value) if name in _WHETHER else _rounded(value)
+            for name, value in stage.items()
+            if name not in _NOT_COMPARED and value not in (None, [], "", {})
+        }
+        for stage in stages_of(record)
+        if "stage" in stage
     }
 
 
@@ -116,19 +113,20 @@ def find_flips(one: Entry, other: Entry) -> list[Flip]:
     return sorted(found, key=lambda flip: flip.points)
 
 
+def _counts(one: Entry, other: Entry) -> Counter[tuple[str, str]]:
+    return Counter((verdict(before), verdict(after)) for before, after in shared_turns(one.turns, other.turns))
+
+
 def tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int | None = None) -> list[ResultTable]:
     """The matrix of verdicts, the flips by the stage in which traces first differ, and every flip; texts cut to ``longest`` characters."""
-    pairs = shared_turns(one.turns, other.turns)
-    counts = Counter((verdict(before), verdict(after)) for before, after in pairs)
+    counts, paired = _counts(one, other), compare_runs(one.turns, other.turns)
     shown = [name for name in VERDICTS if any(name in pair for pair in counts)]
     heads = (f"{one.label} \\ {other.label}", *shown, "together")
     rows = [(name, *map(str, row := [counts[name, to] for to in shown]), str(sum(row))) for name in shown]
-    paired = compare_runs([before for before, _ in pairs], [after for _, after in pairs])
     p = "" if paired.p is None else f", p {paired.p:.3f} (paired permutation test over sessions)"
-    notes = [
-        f"{len(flips)} of {len(pairs)} turns of both flipped; truthfulness {with_interval(paired.change, paired.interval, signed=True)}{p}"
-    ]
-    alone = [f"{entry.label} {extra}" for entry in (one, other) if (extra := len(entry.turns) - len(pairs))]
+    change = with_interval(paired.change, paired.interval, signed=True)
+    notes = [f"{len(flips)} of {paired.turns} turns of both flipped; truthfulness {change}{p}"]
+    alone = [f"{entry.label} {extra}" for entry in (one, other) if (extra := len(entry.turns) - paired.turns)]
     notes += [f"turns of one run alone are left out: {', '.join(alone)}"] * bool(alone)
     made = [ResultTable("Verdicts", heads, rows, notes)]
     if flips:
@@ -163,14 +161,13 @@ def _every_flip(flips: Sequence[Flip], longest: int | None) -> ResultTable:
 
 def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> dict[str, Any]:
     """What flips.json holds."""
-    pairs = shared_turns(one.turns, other.turns)
-    counts = Counter((verdict(before), verdict(after)) for before, after in pairs)
+    counts = _counts(one, other)
     return {
         "before": one.label,
         "after": other.label,
         "verdicts": verdicts,
         "matrix": {name: {to: counts[name, to] for to in VERDICTS} for name in VERDICTS},
-        "comparison": asdict(compare_runs([before for before, _ in pairs], [after for _, after in pairs])),
+        "comparison": asdict(compare_runs(one.turns, other.turns)),
         "flips": [
             {
                 "session_id": flip.before.turn.session_id,
@@ -212,8 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = parser_of("evaluation.studies.flips", about)
     parser.add_argument("before", metavar="RUN_A", help="a run's folder, or a file of answers; LABEL=PATH names it")
     parser.add_argument("after", metavar="RUN_B", help="the other")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for flips.html and flips.json")
-    add_entry_options(parser)
+    add_entry_options(parser, "flips")
     return parser
 
 

@@ -59,20 +59,20 @@ class Entries:
     verdicts: str
 
 
-def add_entry_options(parser: argparse.ArgumentParser, *, eval_model: bool = True) -> None:
-    """The flags of how saved answers are judged, as local_evaluation.py has them; ``eval_model``: one judge is named by that flag."""
+def add_entry_options(parser: argparse.ArgumentParser, stem: str, *, eval_model: bool = True) -> None:
+    """The flags of how saved answers are judged, as local_evaluation.py has them, and where STEM.html and STEM.json go.
+
+    ``eval_model``: one judge is named by that flag.
+    """
+    parser.add_argument("--out", type=Path, metavar="DIR", help=f"folder for {stem}.html and {stem}.json")
     judge = parser.add_argument_group("who judges")
     add = judge.add_argument
     if eval_model:
         add("--eval-model", metavar="MODEL", help="judge all answers now, by this judge (see local_evaluation.py); not given: the "
             "verdicts of the runs' own tables where one judge made all, else as there")  # fmt: skip
     add_judge_options(judge)
-    add(
-        "--rules",
-        choices=list(RULES),
-        default="ours",
-        help="see local_evaluation.py; verdicts by others are made again",
-    )
+    rules = "see local_evaluation.py; verdicts by others are made again"
+    add("--rules", choices=list(RULES), default="ours", help=rules)
     add("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
     add("--cache", type=Path, default=Path(".cache"), help="folder for judgements and data sets")
     add("--no-progress", action="store_true", help="no progress bars")
@@ -95,7 +95,7 @@ def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Con
     double = sorted({label for label in labels if labels.count(label) > 1})
     if double:
         raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
-    sets = load_labels(options) if options.dataset is not None else []
+    sets = load_labels(options)
     saved = with_labels(saved, sets)
     rules = RULES[options.rules]
     if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
@@ -129,7 +129,13 @@ def find_saved(spec: str) -> Saved:
 
 
 def load_labels(options: argparse.Namespace) -> list[CragDataset]:
-    """The data sets of ``--dataset`` that are there, single-turn and multi-turn. Raises EvaluationError where neither is there."""
+    """The data sets of ``--dataset`` that are there, single-turn and multi-turn; none where it is not given.
+
+    Raises:
+        EvaluationError: It is given, and neither is there.
+    """
+    if options.dataset is None:
+        return []
     from evaluation.data import crag_dataset
 
     found, reasons = [], []
@@ -200,12 +206,15 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
 
 def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: Sequence[CragDataset] = ()) -> Entry:
     """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
-    accept = {key: forms for each in sets for key, forms in each.accept.items()}
-    facts = {key: known for each in sets for key, known in each.facts.items()}
-    rules, workers = RULES[options.rules], options.num_workers
-    progress = not options.no_progress
+    rules = RULES[options.rules]
     judged = judge_turns(
-        saved.turns, judge, accept=accept, facts=facts, rules=rules, workers=workers, progress=progress
+        saved.turns,
+        judge,
+        accept={key: forms for each in sets for key, forms in each.accept.items()},
+        facts={key: known for each in sets for key, known in each.facts.items()},
+        rules=rules,
+        workers=options.num_workers,
+        progress=not options.no_progress,
     )
     return _entry(saved, judged, rules)
 

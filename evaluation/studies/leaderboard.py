@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,12 +13,13 @@ from rich.console import Console
 from evaluation.commands import exit_status, output, parser_of
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import score
-from evaluation.scores.slices import SLICES, Group, group_sizes, groups_of, mean_points, points_interval, weighted_total
+from evaluation.scores.slices import SLICES, Group, group_of, group_sizes, groups_of, mean_points, weighted_total
 from evaluation.studies.figures import Result, figures_of
 from evaluation.studies.judged_entries import Entries, Entry, add_entry_options, read_entries
 from evaluation.studies.paired_tests import Paired, adjusted, compare_runs
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
+    TURNS,
     Column,
     ResultTable,
     build_table,
@@ -45,13 +45,15 @@ class Place:
     """An entry on the leaderboard of a task.
 
     Attributes:
+        whole: All of its turns.
         total: Truthfulness by domain, weighted by the domains' numbers of turns in the whole task; None without domains.
         against: How it differs from the base; None for the base itself.
-        slices: Groups of turns by the name of the slice.
         adjusted_p: ``against.p`` adjusted for the number of entries compared.
+        slices: Groups of turns by the name of the slice.
     """
 
     result: Result
+    whole: Group
     total: float | None
     against: Paired | None
     adjusted_p: float | None
@@ -116,6 +118,7 @@ def _board(task: str, results: Sequence[Result], against: str | None) -> Board:
     places = tuple(
         Place(
             result,
+            group_of(result.turns),
             weighted_total(result.turns, sizes["domain"]),
             paired,
             p,
@@ -128,29 +131,22 @@ def _board(task: str, results: Sequence[Result], against: str | None) -> Board:
 
 def content(made: Sequence[Board], entries: Entries) -> dict[str, Any]:
     """What leaderboard.json holds: rates are 0 to 1, truthfulness -1 to 1."""
-    return {
-        "judge": entries.judge,
-        "verdicts": entries.verdicts,
-        "tasks": {
-            board.task: {
-                "turns": board.turns,
-                "against": board.base,
-                "entries": [_place_content(place) for place in board.places],
-            }
-            for board in made
-        },
+    tasks = {
+        board.task: {"turns": board.turns, "against": board.base, "entries": [*map(_place_content, board.places)]}
+        for board in made
     }
+    return {"judge": entries.judge, "verdicts": entries.verdicts, "tasks": tasks}
 
 
 def _place_content(place: Place) -> dict[str, Any]:
-    turns, figures = place.result.turns, place.result.figures
+    figures = place.result.figures
     return {
         "label": place.label,
         "about": dict(place.result.about),
-        "truthfulness": mean_points(turns),
-        "truthfulness_interval_95": points_interval(turns),
+        "truthfulness": place.whole.truthfulness,
+        "truthfulness_interval_95": place.whole.interval_95,
         "domain_weighted_truthfulness": place.total,
-        "scores": score(turns).to_dict(),
+        "scores": score(place.result.turns).to_dict(),
         "intervals_95": dict(figures.intervals),
         "not_judged": place.not_judged,
         "seconds_a_turn": figures.seconds,
@@ -164,29 +160,37 @@ def _place_content(place: Place) -> dict[str, Any]:
 def tables(board: Board) -> list[ResultTable]:
     """The ranking of a task, the tests against the base, and the truthfulness of every entry in each group of each slice."""
     results = [place.result for place in board.places]
-    totals = {place.label: "-" if place.total is None else rate(place.total) for place in board.places}
-    failed = {place.label: place.not_judged for place in board.places}
+    placed = {place.label: place for place in board.places}
+
+    def total(result: Result) -> str:
+        found = placed[result.variant.label].total
+        return "-" if found is None else rate(found)
+
     columns = [
-        Column("Truthfulness (%) [95%]", "truthfulness", _truthfulness),
+        Column("Truthfulness (%) [95%]", "truthfulness", lambda result: _cell(placed[result.variant.label].whole)),
         figure_column("Accuracy (%)", "acc.", "accuracy"),
         figure_column("Missing (%)", "miss.", "missing"),
         figure_column("Hallucination (%)", "hall.", "hallucination"),
-        Column("By domain (%)", "domains", lambda result: totals[result.variant.label]),
+        Column("By domain (%)", "domains", total),
     ]
     if board.task == "multi-turn":
         columns.append(figure_column("Dialog score (%) [95%]", "dialogs", "conversation", intervals=True))
-    if any(failed.values()):
-        columns.append(Column("Not judged", "unjudged", lambda result: str(failed[result.variant.label])))
+    short = {place.label: board.turns - len(place.result.turns) for place in board.places}
+    lacking = [f"{label} {number}" for label, number in short.items() if number]
+    notes = [f"of {board.turns} turns some entries lack answers: {', '.join(lacking)}"] if lacking else []
+    if any(place.not_judged for place in board.places):
+        columns.append(
+            Column("Not judged", "unjudged", lambda result: str(placed[result.variant.label].not_judged)),
+        )
+        notes.append("unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation")
     timed = any(result.figures.seconds is not None for result in results)
-    times = time_columns(results) if timed else time_columns(results)[:1]
+    times = time_columns(results) if timed else [TURNS]
     ranking = build_table(board.task, "Entry", [*columns, *times], results)
-    made = [replace(ranking, notes=_notes(board))]
-    if len(results) > 1:
-        made.append(test_table(board))
-    return [*made, *slice_tables(board)]
+    tests = [_tests(board)] if len(results) > 1 else []
+    return [replace(ranking, notes=notes), *tests, *_slices(board)]
 
 
-def test_table(board: Board) -> ResultTable:
+def _tests(board: Board) -> ResultTable:
     """Every entry but the base against it."""
     rows = [
         (
@@ -206,34 +210,19 @@ def test_table(board: Board) -> ResultTable:
     return ResultTable(f"{board.task}, truthfulness against {board.base}", heads, rows, notes)
 
 
-def slice_tables(board: Board) -> list[ResultTable]:
+def _slices(board: Board) -> Iterator[ResultTable]:
     """Truthfulness by group, a column for each entry."""
-    made = []
     for name, sizes in board.slices.items():
         heads = (name, "turns", *(place.label for place in board.places))
         rows = [
             (group, str(size), *(_cell(place.slices[name].get(group)) for place in board.places))
             for group, size in sizes.items()
         ]
-        made.append(ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, rows))
-    return made
+        yield ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, rows)
 
 
 def _cell(group: Group | None) -> str:
     return "-" if group is None else with_interval(group.truthfulness, group.interval_95)
-
-
-def _truthfulness(result: Result) -> str:
-    return with_interval(mean_points(result.turns), points_interval(result.turns))
-
-
-def _notes(board: Board) -> tuple[str, ...]:
-    short = {place.label: board.turns - len(place.result.turns) for place in board.places}
-    lacking = [f"{label} {number}" for label, number in short.items() if number]
-    notes = [f"of {board.turns} turns some entries lack answers: {', '.join(lacking)}"] if lacking else []
-    if any(place.not_judged for place in board.places):
-        notes.append("unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation")
-    return tuple(notes)
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
@@ -266,8 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--against", metavar="LABEL", help="entry that the others are tested against; None: the best of each data set"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for leaderboard.html and leaderboard.json")
-    add_entry_options(parser)
+    add_entry_options(parser, "leaderboard")
     return parser
 
 

@@ -44,7 +44,7 @@ def compare_runs(base: Sequence[JudgedTurn], run: Sequence[JudgedTurn]) -> Paire
     return Paired(len(pairs), change, interval, permutation_p(pairs))
 
 
-def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]], seed: int = 0) -> float | None:
+def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | None:
     """Two-sided p of a paired permutation test of the truthfulness; None for fewer than two sessions.
 
     If the runs were alike, the two could be swapped in any session without changing what is to be expected: the
@@ -66,7 +66,7 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]], seed: int = 0)
         lambda values, axis: values.sum(axis=axis),
         permutation_type="samples",
         n_resamples=RESAMPLES,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(0),
     )
     return float(found.pvalue)
 
