@@ -67,8 +67,8 @@ def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict
     row = summary([score(answer, grader) for answer in cited.answers])
     row["mauve"] = None
     if features is not None:
-        given = [" ".join(sentence.text for sentence in answer.sentences) for answer in cited.answers]
-        row["mauve"] = mauve(features(given), features([answer.truth for answer in cited.answers]))
+        given, truths = ([getattr(answer, name) for answer in cited.answers] for name in ("text", "truth"))
+        row["mauve"] = mauve(features(given), features(truths))
     return {**row, "turns": cited.turns}
 
 

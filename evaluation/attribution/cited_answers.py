@@ -10,7 +10,7 @@ from typing import Any, Literal
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.files.run_log import read_run_log
-from evaluation.files.traces import TRACE, match_traces, read_traces
+from evaluation.files.traces import TRACE, match_traces, read_traces, stages_of
 from evaluation.records import EvaluationError
 
 Which = Literal["generated", "checked"]
@@ -21,7 +21,6 @@ Which = Literal["generated", "checked"]
 class CitedRun:
     """A run's answers with citations; ``turns`` counts all of its turns, those that were not answered too."""
 
-    name: str
     answers: tuple[LongAnswer, ...]
     turns: int
 
@@ -40,22 +39,21 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
     for turn in turns:
         cite = _cited(matched[turn.key].record) if turn.key in matched else None
         if cite is not None and (sentences := _sentences(cite, which)):
-            known = tuple((accept or {}).get(turn.interaction_id, ()))
             documents = tuple(
                 Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
                 for item in cite["documents"]
             )
-            answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, documents, known))
+            forms = tuple((accept or {}).get(turn.interaction_id, ()))
+            answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, documents, forms))
     if not answers:
         raise EvaluationError(f"{run} holds no cited answer; run with --preset mavis or --set finalise.cite=true")
-    return CitedRun(run.name, tuple(answers), len(turns))
+    return CitedRun(tuple(answers), len(turns))
 
 
 def _cited(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the stage ``cite`` noted."""
-    stages = record.get("stages")
-    found = (stage for stage in stages if isinstance(stage, dict)) if isinstance(stages, list) else ()
-    return next((stage for stage in found if stage.get("stage") == "cite" and stage.get("documents") is not None), None)
+    found = (stage for stage in stages_of(record) if stage.get("stage") == "cite")
+    return next((stage for stage in found if stage.get("documents") is not None), None)
 
 
 def _sentences(cite: Mapping[str, Any], which: Which) -> tuple[Sentence, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 GRADES = (0.0, 0.5, 1.0)
 """Not, partially and fully relevant (sections 4.1 and 4.2)."""
@@ -41,16 +41,17 @@ class LongAnswer:
     documents: tuple[Document, ...]
     accept: tuple[str, ...] = ()
 
-    def cited(self, sentence: Sentence, modality: str | None = None) -> tuple[Document | None, ...]:
-        """The documents that a sentence cites, of one modality where asked for; None for a number that no document has."""
+    @property
+    def text(self) -> str:
+        """All of its sentences, without citations."""
+        return " ".join(sentence.text for sentence in self.sentences)
+
+    def cited(self, sentence: Sentence) -> tuple[Document | None, ...]:
+        """The documents that a sentence cites; None for a number that no document has."""
         by_number = {document.number: document for document in self.documents}
-        found = [by_number.get(number) for number in dict.fromkeys(sentence.citations)]
-        if modality is None:
-            return tuple(found)
-        return tuple(document for document in found if document is not None and document.modality == modality)
+        return tuple(by_number.get(number) for number in dict.fromkeys(sentence.citations))
 
 
-@runtime_checkable
 class Grader(Protocol):
     """Gives the grades 0, 0.5 or 1 that the metrics average: a judge model or a rule."""
 
@@ -142,13 +143,12 @@ def precision(answer: LongAnswer, grader: Grader) -> float:
 
 def of_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalityScores:
     """Section 5.6: groundedness is that of the single citations ("using precision rather than recall")."""
-    grades = [
-        _support(sentence, (document,), answer, grader)
-        for sentence in answer.sentences
-        for document in answer.cited(sentence, modality)
-    ]
-    cited = (document for sentence in answer.sentences for document in answer.cited(sentence, modality))
-    used = {document.number for document in cited if document is not None}
+    grades, used = [], set()
+    for sentence in answer.sentences:
+        for document in answer.cited(sentence):
+            if document is not None and document.modality == modality:
+                grades.append(grader.support(sentence, [document], answer))
+                used.add(document.number)
     retrieved = sum(document.modality == modality for document in answer.documents)
     return ModalityScores(retrieved, len(used), fmean(grades) if grades else None)
 
@@ -170,21 +170,15 @@ def summary(scores: Sequence[AnswerScores]) -> dict[str, Any]:
     F1 is that of each answer, averaged: the F1-scores printed in table 4 are not those of the printed means (LLaVA-OneVision with
     Text-RAG: complete 26.0 and relevant 78.0 would give 39.0, printed is 31.9).
     """
-
-    def mean(value: Callable[[AnswerScores], float | None]) -> float | None:
-        known = [number for item in scores if (number := value(item)) is not None]
-        return fmean(known) if known else None
-
-    row: dict[str, Any] = {
-        name: mean(lambda item, name=name: getattr(item, name))  # type: ignore[misc]
+    values: dict[str, list[float | None]] = {
+        name: [getattr(item, name) for item in scores]
         for name in ("informativeness", "completeness", "relevance", "groundedness", "recall", "precision")
     }
     for modality in MODALITIES:
         for name in ("retrieved", "used", "utilisation", "groundedness"):
-            row[f"{modality} {name}"] = mean(
-                lambda item, modality=modality, name=name: getattr(item.modalities[modality], name)  # type: ignore[misc]
-            )
-    return {"answers": len(scores), **row}
+            values[f"{modality} {name}"] = [getattr(item.modalities[modality], name) for item in scores]
+    known = {name: [value for value in found if value is not None] for name, found in values.items()}
+    return {"answers": len(scores), **{name: fmean(found) if found else None for name, found in known.items()}}
 
 
 def _support(sentence: Sentence, documents: Sequence[Document | None], answer: LongAnswer, grader: Grader) -> float:

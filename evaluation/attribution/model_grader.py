@@ -36,7 +36,7 @@ class ModelGrader:
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
         """See ``Grader.completeness``."""
-        return self._grade("grade_completeness", query=answer.question, fact=fact, response=_text(answer))
+        return self._grade("grade_completeness", query=answer.question, fact=fact, response=answer.text)
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
         """See ``Grader.relevance``; the picture is known by what the ground truth says of it."""
@@ -60,7 +60,3 @@ class ModelGrader:
         prompt = load_prompt(name)
         messages = prompt.render(**json.loads(values))
         return self._server.ask({"model": self.name, "messages": messages, **prompt.settings, "seed": attempt}).text
-
-
-def _text(answer: LongAnswer) -> str:
-    return " ".join(sentence.text for sentence in answer.sentences)

@@ -48,10 +48,9 @@ class RuleGrader:
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
         """See ``Grader.completeness``."""
-        said = " ".join(sentence.text for sentence in answer.sentences)
-        if self._judge.judge(JudgeItem(answer.question, answer.truth, said, answer.accept)).correct:
+        if self._judge.judge(JudgeItem(answer.question, answer.truth, answer.text, answer.accept)).correct:
             return 1.0
-        wanted, given, asked = AnswerText(fact), AnswerText(said), set(AnswerText(answer.question).content)
+        wanted, given, asked = AnswerText(fact), AnswerText(answer.text), set(AnswerText(answer.question).content)
         words = [word for word in wanted.content if word not in asked] or wanted.content
         grade = _grade(_share(words, given.words))
         figures = all(agrees_with_any(quantity, given.quantities) for quantity in wanted.quantities)
