@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from evaluation.files.outputs import SCORES, read_about
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from evaluation.run.launching import PRESETS, ROOT, local_judge, settings_table
-from evaluation.studies.decisions import BoolArray, FloatArray, Turns, read_decisions, run_folders
+from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
     Truthfulness,
@@ -40,9 +39,6 @@ from evaluation.studies.gate_fit import (
 )
 from evaluation.studies.plots import plot_gate
 from evaluation.studies.result_tables import ResultTable
-
-FITTED_SPLIT = "validation"
-"""The only split that anything is fitted on; public_test is for figures."""
 
 _HOW = """how it is done:
   1. Answer the validation split with every candidate given, so that dialogs go on after each:
@@ -304,9 +300,7 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
         item = tomlkit.item(value)
         item.comment(comment)
         table[last] = item
-    text = tomlkit.dumps(document)
-    tomllib.loads(text)  # what is written can be read
-    return text
+    return tomlkit.dumps(document)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,14 +12,17 @@ import numpy.typing as npt
 
 from agents.methods.gate import SIGNALS
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
-from evaluation.files.run_log import read_run_log
-from evaluation.files.traces import TRACE, FinalView, match_traces, read_traces
+from evaluation.files.traces import TRACE, FinalView
 from evaluation.judge.judging import Judge, judge_turns
-from evaluation.records import EvaluationError, JudgedTurn, Key
+from evaluation.records import EvaluationError
 from evaluation.scores.scoring import is_miss, truthfulness_points
+from evaluation.studies.figures import traces_of
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+FITTED_SPLIT = "validation"
+"""The only split that anything is fitted on; public_test is for figures."""
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +124,7 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         JudgeError: The judge is not available.
     """
     turns = read_turn_table(run)
-    matched = match_traces([judged.turn for judged in turns], read_traces(run / TRACE), read_run_log(run))
+    matched = traces_of([judged.turn for judged in turns], [run])
     traced = [(judged, trace) for judged in turns if (trace := matched.get(judged.turn.key)) is not None]
     seen = [(judged, trace.final) for judged, trace in traced if trace.final is not None and not trace.cut_short]
     cut_short = sum(trace.cut_short for _, trace in traced)
@@ -138,17 +141,16 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         if judged.miss and _is_free(final)
     ]
     later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept)}
-    return [_decision(judged, final, later) for judged, final in seen]
+    decisions = []
+    for judged, final in seen:
+        points, free = 0.0, _is_free(final)
+        if free:
+            points = truthfulness_points(later.get(judged.turn.key, judged))
+        if free and is_miss(judged.turn.ground_truth):
+            points = -1.0  # whatever the judge made of it
+        decisions.append(Decision(judged.turn.session_id, points, free, final.signals, final.direct, final.egocentric))
+    return decisions
 
 
 def _is_free(final: FinalView) -> bool:
     return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate)
-
-
-def _decision(judged: JudgedTurn, final: FinalView, later: Mapping[Key, JudgedTurn]) -> Decision:
-    free = _is_free(final)
-    verdict = later.get(judged.turn.key) if judged.miss else judged
-    points = truthfulness_points(verdict) if free and verdict is not None else 0.0
-    if free and is_miss(judged.turn.ground_truth):
-        points = -1.0  # whatever the judge made of it
-    return Decision(judged.turn.session_id, points, free, final.signals, final.direct, final.egocentric)

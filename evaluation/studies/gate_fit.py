@@ -172,7 +172,7 @@ def fit(
     return Fit(_model(strength, names).fit(matrix, right), strength, threshold, (of_each[0], of_each[1]))
 
 
-def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5, seed: int = 0) -> HeldOut:
+def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
     """Each session decided by a gate whose weights, strength and threshold come from other sessions (nested cross-validation).
 
     Raises:
@@ -183,8 +183,8 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
     at_half, at_fitted, at_both = (np.zeros(len(turns.points)) for _ in range(3))
     for repeat in range(repeats):
         once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
-        for others, held in _splitter(right, groups, folds, seed + repeat).split(matrix, right, groups):
-            fitted = fit(matrix[others], right[others], groups[others], names, folds, seed + repeat, glasses[others])
+        for others, held in _splitter(right, groups, folds, repeat).split(matrix, right, groups):
+            fitted = fit(matrix[others], right[others], groups[others], names, folds, repeat, glasses[others])
             once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
             threshold[held] = fitted.threshold
             of_each[held] = np.where(glasses[held], *fitted.of_each)

@@ -19,11 +19,8 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
 from evaluation.run.launching import LocalModel
 from evaluation.studies.agreement import agreement, pairs_of, read_labels, tables
-from evaluation.studies.decisions import BoolArray, FloatArray
+from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray
 from evaluation.studies.judged_entries import Saved
-
-FITTED_SPLIT = "validation"
-"""The labels of this split are fitted on, all others are held out."""
 
 _HOW = """example:
   python -m evaluation.studies.judge_fit --profile embedded_batch --labels mini_crag_mm/labelled_answers.jsonl

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result
 
 _ROW_INCHES = 0.45
+_DOTS = 120
+"""An inch."""
+
 _BINS = 8
 """Of the reliability diagram; each holds as many candidates."""
 
 
 def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
     """A dot with its 95% interval for each variant, one panel a data set; written as PNG."""
+    from matplotlib.figure import Figure
+
     tasks = list(dict.fromkeys(result.task for result in results))
     labels = list(dict.fromkeys(result.variant.label for result in results))
-    figure, panels = _pyplot().subplots(
-        1, len(tasks), sharey=True, squeeze=False, figsize=(1.5 + 4 * len(tasks), 1.2 + _ROW_INCHES * len(labels))
-    )
+    figure = Figure(figsize=(1.5 + 4 * len(tasks), 1.2 + _ROW_INCHES * len(labels)))
+    panels = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
     for panel, task in zip(panels[0], tasks, strict=True):
         for result in results:
             if result.task != task:
@@ -38,7 +41,8 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
         panel.set_xlabel("truthfulness (%), 95% interval")
         panel.set_yticks(range(len(labels)), labels)
         panel.set_ylim(len(labels) - 0.4, -0.6)
-    _save(figure, path)
+    figure.tight_layout()
+    figure.savefig(path, dpi=_DOTS)
 
 
 def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
@@ -46,9 +50,11 @@ def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapp
 
     ``probability``: of being right (``right``), of each candidate; held out where the gate was fitted on the same run.
     """
+    from matplotlib.figure import Figure
     from sklearn.calibration import calibration_curve
 
-    figure, (left, middle, last) = _pyplot().subplots(1, 3, figsize=(14, 4.2))
+    figure = Figure(figsize=(14, 4.2))
+    left, middle, last = figure.subplots(1, 3)
     share, said = calibration_curve(right, probability, n_bins=_BINS, strategy="quantile")
     left.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
     left.plot(said, share, "o-")
@@ -65,19 +71,5 @@ def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapp
     last.set(xlabel="AUROC", xlim=(0, 1), title="Right against wrong")
     for panel in (left, middle):
         panel.grid(alpha=0.3)
-    _save(figure, path)
-
-
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")  # no display is needed
-    from matplotlib import pyplot
-
-    return pyplot
-
-
-def _save(figure: Any, path: Path) -> None:
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    _pyplot().close(figure)
+    figure.savefig(path, dpi=_DOTS)

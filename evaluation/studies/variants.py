@@ -67,7 +67,7 @@ class Part:
         label = f"{preset} w/o {self.name}"
         if self.switch is not None:
             key, off = self.switch
-            return Variant(label, preset, settings=(f"{key}={_toml(off)}", *self.besides))
+            return Variant(label, preset, settings=(f"{key}={str(off).lower()}", *self.besides))
         present = tuple(stage for stage in self.stages if stage in settings["stages"])
         return Variant(label, preset, without=present, settings=self.besides)
 
@@ -144,7 +144,3 @@ def check_labels(variants: Sequence[Variant]) -> None:
         other = seen.setdefault(variant.folder, variant)
         if other != variant:
             raise EvaluationError(f"{other.label!r} and {variant.label!r} would share a folder; give one another label")
-
-
-def _toml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
