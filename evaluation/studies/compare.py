@@ -59,6 +59,7 @@ def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
                 result,
                 variant=replace(result.variant, label=f"{result.variant.label}, {name}"),
                 figures=figures_of(turns),
+                turns=turns,
             )
             for result in results
             for name, turns in split.groups(result.turns).items()

@@ -179,9 +179,7 @@ def tables(board: Board) -> list[ResultTable]:
     lacking = [f"{label} {number}" for label, number in short.items() if number]
     notes = [f"of {board.turns} turns some entries lack answers: {', '.join(lacking)}"] if lacking else []
     if any(place.not_judged for place in board.places):
-        columns.append(
-            Column("Not judged", "unjudged", lambda result: str(placed[result.variant.label].not_judged)),
-        )
+        columns.append(Column("Not judged", "unjudged", lambda result: str(placed[result.variant.label].not_judged)))
         notes.append("unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation")
     timed = any(result.figures.seconds is not None for result in results)
     times = time_columns(results) if timed else [TURNS]
