@@ -26,6 +26,7 @@ from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray, Tu
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
     Truthfulness,
+    algorithm1_confidences,
     auroc,
     decided_by,
     fit,
@@ -82,7 +83,7 @@ class Material:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
     options, console = _parser().parse_args(arguments), output()
-    run = _measure if options.measure else _fit_white_box if options.fit == "white_box" else _fit_gate
+    run = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
     return exit_status(lambda: run(options, console), console, (EvaluationError, HeadError))
 
 
@@ -153,9 +154,13 @@ def _measure(options: argparse.Namespace, console: Console) -> None:
     _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
 
 
-def _fit_white_box(options: argparse.Namespace, console: Console) -> None:
+_RULES = {"white_box": white_box_line, "algorithm1": algorithm1_confidences}
+
+
+def _fit_rule(options: argparse.Namespace, console: Console) -> None:
+    """The settings of a paper's own rule."""
     material = _material(options.runs, options, fitting=True)
-    values = white_box_line(material.turns)
+    values = _RULES[options.fit](material.turns)
     for key, value in values.items():
         console.print(f"{key} = {value}", markup=False, highlight=False)
     if not options.dry_run:
@@ -312,8 +317,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--measure", type=Path, nargs="+", metavar="DIR", help="judged runs of any split to measure a fitted gate on")
     add = parser.add_argument
     add("--preset", required=True, metavar="NAME", help="preset the runs were made with")
-    add("--fit", choices=("gate", "white_box"), default="gate",
-        help="what is fitted: the gate (default), or the line of QA-Dragon's white-box verifier")
+    add("--fit", choices=("gate", *_RULES), default="gate",
+        help="what is fitted: the gate (default), the line of QA-Dragon's white-box verifier, or the confidences of CRUISE's Algorithm 1")
     add("--gate", type=Path, metavar="FILE", help="with --measure: the gate (default: presets/gates/NAME_PROFILE.json)")
     add("--folds", type=int, default=5, help="parts of the cross-validation (default: 5)")
     add("--repeats", type=int, default=5, help="divisions into parts that are averaged (default: 5)")

@@ -248,6 +248,30 @@ def white_box_line(turns: Turns) -> dict[str, float]:
     }
 
 
+def algorithm1_confidences(turns: Turns) -> dict[str, float]:
+    """tau_low and tau_high of Algorithm 1 of CRUISE (section 3.4): the confidences from which consistent answers earn most points.
+
+    Of equals the highest; 1, certainty, where none earns any. Without context at least as much is asked for as with it.
+
+    Raises:
+        EvaluationError: No candidate was checked for consistency and by the chain of verification.
+    """
+    confidence, no_context = turns.signals["chain_confidence"], turns.signals["no_evidence"]
+    checked = turns.free & (turns.signals["agreement"] == 1) & np.isfinite(confidence)
+    if not checked.any():
+        raise EvaluationError(
+            "Algorithm 1 needs candidates with a consistency and a confidence of the chain of verification"
+        )
+
+    def least(part: BoolArray) -> float:
+        levels = np.unique(confidence[part])
+        earned = [turns.points[part & (confidence >= level)].sum() for level in levels]
+        return float(levels[earned == max(earned)][-1]) if max(earned, default=0.0) > 0 else 1.0
+
+    low = least(checked & (no_context == 0))
+    return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, least(checked & (no_context == 1)))}
+
+
 def _model(strength: float, names: Sequence[str]) -> Pipeline:
     """Missing values get the mean, so that after standardising they say nothing."""
     regression = SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)

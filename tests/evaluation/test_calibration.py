@@ -24,6 +24,7 @@ from evaluation.studies.decisions import Decision, Turns, read_decisions, run_fo
 from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
     SignedRegression,
+    algorithm1_confidences,
     best_threshold,
     decided_by,
     fit,
@@ -218,6 +219,23 @@ def test_the_white_box_line_weighs_the_least_against_the_mean() -> None:
         white_box_line(Turns.of([decision(1, "a"), decision(-1, "b")]))
 
 
+def _checked(points: float, confidence: float, *, agreement: float = 1.0, no_evidence: float = 0.0) -> Decision:
+    return decision(points, agreement=agreement, chain_confidence=confidence, no_evidence=no_evidence)
+
+
+def test_algorithm1_asks_for_the_confidence_that_earns_most() -> None:
+    """From 0.5 on -1 + 2 = 1 point is earned, from 0.7 on 2, at 0.9 again 2 - 1 = 1; without context nothing earns any."""
+    grounded = [_checked(-1, 0.5), _checked(1, 0.7), _checked(1, 0.9), _checked(1, 0.9), _checked(-1, 0.9)]
+    inconsistent = [_checked(1, 0.2, agreement=0.0)] * 9
+    prior = [_checked(-1, 0.9, no_evidence=1.0)]
+    found = algorithm1_confidences(Turns.of([*grounded, *inconsistent, *prior]))
+    assert found == {"finalise.algorithm1.low": 0.7, "finalise.algorithm1.high": 1.0}
+    sure = [_checked(1, 0.3, no_evidence=1.0)]
+    assert algorithm1_confidences(Turns.of([*grounded, *sure]))["finalise.algorithm1.high"] == 0.7
+    with pytest.raises(EvaluationError, match="chain of verification"):
+        algorithm1_confidences(Turns.of([decision(1, "a")]))
+
+
 PRESET = """# Ours.
 stages = ["understand", "answer", "finalise"]
 
@@ -372,7 +390,7 @@ def test_public_test_is_measured_and_never_fitted(
     _write_run(tmp_path / "run")
     _write_run(tmp_path / "test", split="public_test")
     original = (presets / "best.toml").read_text()
-    for what in ("gate", "white_box"):
+    for what in ("gate", "white_box", "algorithm1"):
         assert calibrate.main(["--runs", str(tmp_path / "test"), *FAST, "--fit", what]) == 2
         assert "only validation is fitted on" in " ".join(capsys.readouterr().out.split())
     assert (presets / "best.toml").read_text() == original
