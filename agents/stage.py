@@ -3,12 +3,12 @@
 import dataclasses
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,6 +29,7 @@ PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of se
 
 Kind = Literal["ordinary", "answers", "verifies"]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
+_Item = TypeVar("_Item")
 
 
 class StageError(ValueError):
@@ -64,6 +65,18 @@ class Context:
         if self.shorten is not None:
             requests = [dataclasses.replace(each, max_tokens=self.shorten(each.max_tokens)) for each in requests]
         return list(self.models.chat(prompt.settings.model).chat(requests, deadline or self.deadline))
+
+    def ask_each(
+        self,
+        name: str,
+        items: Sequence[_Item],
+        values: Callable[[_Item], Mapping[str, Any]],
+        deadline: Deadline | None = None,
+    ) -> list[tuple[_Item, ChatReply]]:
+        """Each item with the reply to the prompt ``name`` filled in with the item's values; one batched call, see ``ask``."""
+        prompt = self.prompts[name]
+        requests = [prompt.request(**values(item)) for item in items]
+        return list(zip(items, self.ask(prompt, requests, deadline), strict=True))
 
     def evidence(self, turn: Turn, most: int) -> tuple[Evidence, ...]:
         """The best chunks of a turn that a prompt shows: at most ``most``, within the profile's budget of tokens."""

@@ -261,7 +261,7 @@ class Turn:
     def values(self) -> dict[str, Any]:
         """What any prompt may show of the turn, as arguments of ``Prompt.request``."""
         asked: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
-        return {**asked, "entity": self.entity_name, "evidence": self.shown}
+        return {**asked, "entity": self.entity_name, "evidence": self.shown, "entries": self.entries}
 
     def choose(self, index: int) -> None:
         """Settle on an entry; what it shows is the entity that the question is taken to be about."""

@@ -51,7 +51,7 @@ def readers() -> dict[str, Reader]:
     from agents.methods.candidates import candidate_of
     from agents.methods.citations import parse_cited
     from agents.methods.entry_replies import entry_letter, parse_four_steps
-    from agents.methods.first_token import said_yes
+    from agents.methods.token_probabilities import said_yes
     from agents.methods.verification_chain import parse_chain
     from agents.stages.draft import parse_draft
     from agents.stages.knowledge import extracted

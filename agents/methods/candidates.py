@@ -4,8 +4,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from agents.methods.first_token import idk_probability
-from agents.methods.white_box import token_probabilities
+from agents.methods.token_probabilities import idk_probability, token_probabilities
 from agents.models.base import ChatReply
 from agents.texts.refusals import refuses
 from agents.texts.replies import labelled, was_cut, whole_sentences

@@ -15,7 +15,7 @@ from pydantic import model_validator
 
 from agents.linear_head import LinearHead, known_names
 from agents.methods.question_kinds import question_kind
-from agents.methods.white_box import token_probabilities
+from agents.methods.token_probabilities import token_probabilities
 from agents.turn import Draft, Route
 
 _DONT_KNOW = re.compile(r"\bi (?:really |just )?(?:don'?t|do not) know\b", re.IGNORECASE)

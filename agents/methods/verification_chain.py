@@ -1,6 +1,7 @@
-"""The reply of the chain of verification (CRUISE, section 3.4 and appendix A.4): confidence first, so that a cut reply has it too."""
+"""CRUISE, section 3.4: the reply of the chain of verification (appendix A.4), and Algorithm 1, "Final Answer Verification"."""
 
 import re
+from typing import Literal
 
 from agents.texts.replies import labelled, number
 from agents.texts.text import one_line
@@ -14,6 +15,9 @@ _FINDING = re.compile(
     r"\bFinding\s*:\s*\W{0,3}(?P<finding>not supported|unsupported|supported)\b",
     re.IGNORECASE,
 )
+
+Branch = Literal["stale", "grounded", "prior", "inconsistent", "unsure"]
+"""The lines of the algorithm from top to bottom; ``grounded`` and ``prior`` give the answer, the others abstain."""
 
 
 def parse_chain(reply: str) -> ChainOfVerification:
@@ -39,3 +43,31 @@ def _confidence(text: str) -> float | None:
         share = float(percent.group(1)) / 100
         return share if share <= 1 else None
     return number(said, 0.0, 1.0)
+
+
+def final_branch(
+    *,
+    real_time: bool,  # the router's flag r (isRealTime)
+    retrieval: float,  # S_ret, 0 to 1; 0 where nothing was retrieved
+    context: bool,  # whether there is retrieved context (C_i is not empty)
+    consistent: bool | None,  # what the judge says of the RAG and the non-RAG answer; None where it cannot be read
+    confidence: float | None,  # S_CoV, 0 to 1; None where the verifier said nothing that can be read
+    least_retrieval: float,  # tau_ret, below which the answer to a question about the present is not trusted
+    low: float,  # tau_low, the confidence that suffices with context
+    high: float,  # tau_high, the confidence that is needed without context
+) -> Branch:
+    """The line of Algorithm 1 (CRUISE, section 3.4) that a turn ends on.
+
+    A signal that is missing (None, NaN) meets no condition, so it can only lead to an abstention; the paper leaves that open
+    (docs/papers.md).
+    """
+    if real_time and not retrieval >= least_retrieval:
+        return "stale"
+    if consistent and confidence is not None and confidence >= (low if context else high):
+        return "grounded" if context else "prior"
+    return "inconsistent" if context and not consistent else "unsure"
+
+
+def stands(branch: Branch) -> bool:
+    """Whether an answer that ended on this line is given."""
+    return branch in ("grounded", "prior")

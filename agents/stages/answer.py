@@ -1,5 +1,3 @@
-"""The chat model answers, from the evidence where there is any; a draft that was routed past it stands (QA-Dragon, table 1)."""
-
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -10,7 +8,10 @@ from agents.turn import Turn
 
 
 class Answer(Stage):
-    """The chat model, from the chunks where there are any; one batched call. A draft that is given or verified is not asked for again."""
+    """The chat model, from the chunks where there are any; one batched call.
+
+    A draft that is given or verified is not asked for again (QA-Dragon, table 1).
+    """
 
     class Options(StageOptions):
         prompt: str = Field("answer_with_evidence", description="template in prompts/")

@@ -1,5 +1,3 @@
-"""Chain of verification in two phases, a holistic check and one by sub-questions (CRUISE, section 3.4 and appendix A.4)."""
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import answered
@@ -9,7 +7,7 @@ from agents.turn import Turn
 
 
 class VerificationChain(Stage):
-    """Confidence in the candidate, checked as a whole and by sub-questions (CRUISE), in one batched call.
+    """Confidence in the candidate, checked as a whole and by sub-questions (CRUISE, section 3.4 and appendix A.4), in one batched call.
 
     Both phases are one prompt, and the reply says its confidence first so that a cut one has it too.
     """
@@ -21,11 +19,9 @@ class VerificationChain(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""
-        concerned = answered(turns)
-        prompt = context.prompts["chain_of_verification"]
-        requests = [prompt.request(**turn.values, answer=candidate.text) for turn, candidate in concerned]
-        replies = context.ask(prompt, requests)
-        for (turn, _), reply in zip(concerned, replies, strict=True):
+        for (turn, _), reply in context.ask_each(
+            "chain_of_verification", answered(turns), lambda one: {**one[0].values, "answer": one[1].text}
+        ):
             if reply.finish_reason == "error":
                 turn.note(error=reply.error)
                 continue

@@ -1,5 +1,3 @@
-"""Citations are checked: each has to name a document that supports its sentence; works after any stage that answers."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -35,7 +33,7 @@ class Answered:
 class Cite(Stage):
     """Citations that name no document, or one that does not support the sentence, are dropped (``agents/methods/citations.py``).
 
-    All pairs of a sentence and a part of a document go through the reranker in one call.
+    Works after any stage that answers; all pairs of a sentence and a part of a document go through the reranker in one call.
     """
 
     class Options(StageOptions):

@@ -1,15 +1,13 @@
-"""A long answer with a citation for each sentence (MAVIS, sections 3.1 and 5.2)."""
-
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from PIL import Image
 from pydantic import Field
 
 from agents.methods.candidates import MOST_READ, candidate_from
 from agents.methods.citations import MOST_DOCUMENTS, parse_cited
-from agents.models.base import ChatReply, ChatRequest
+from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
 from agents.texts.replies import labelled
@@ -20,7 +18,10 @@ _STEPS = ("relevant documents", "information")  # labels of the steps before the
 
 
 class CitedAnswer(Stage):
-    """A long answer with ``[n]`` after each sentence (MAVIS); documents are numbered from 1 in the order of ``Turn.best_evidence``."""
+    """A long answer with ``[n]`` after each sentence (MAVIS, sections 3.1 and 5.2).
+
+    Documents are numbered from 1 in the order of ``Turn.best_evidence``.
+    """
 
     class Options(StageOptions):
         method: Literal["vanilla", "chain_of_thought"] = Field("vanilla", description="how the model is asked")
@@ -41,7 +42,6 @@ class CitedAnswer(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``, with its markers."""
-        prompt = context.prompts[PROMPTS[self.options.method]]
         urls = [
             chunk.url
             for turn in turns
@@ -51,35 +51,29 @@ class CitedAnswer(Stage):
         pictures = (
             context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures and urls else {}
         )
-        requests = [self._request(turn, context, pictures) for turn in turns]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(turns, replies, strict=True):
+        prompt = PROMPTS[self.options.method]
+        for turn, reply in context.ask_each(prompt, turns, lambda turn: self._values(turn, context, pictures)):
             if reply.finish_reason == "error":
                 turn.error = turn.error or f"cited_answer: {reply.error}"
             else:
                 turn.candidate = long_answer(reply)
             turn.note(reply=reply.text, finish_reason=reply.finish_reason)
 
-    def _request(self, turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> ChatRequest:
+    @staticmethod
+    def _values(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> dict[str, Any]:
         chunks = turn.best_evidence(MOST_DOCUMENTS)
         texts = [dataclasses.replace(chunk, text=turn.knowledge.get(chunk, chunk.text)) for chunk in chunks]
-        shown = [
-            (number, picture)
-            for number, chunk in enumerate(chunks, start=1)
-            if chunk not in turn.knowledge and (picture := pictures.get(chunk.url)) is not None
-        ]
-        numbers: dict[int, list[int]] = {}
-        for number, picture in shown:  # attributes of one entity share its picture
-            numbers.setdefault(id(picture), []).append(number)
-        distinct = {id(picture): picture for _, picture in shown}
-        labels = ["".join(f"[{number}]" for number in named) for named in numbers.values()]
-        return context.prompts[PROMPTS[self.options.method]].request(
-            **context.show(turn.image, list(zip(labels, distinct.values(), strict=True))),
-            question=turn.question,
-            history=turn.history,
-            documents=texts,
-            pictures=list(numbers.values()),
-        )
+        shown: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
+        for number, chunk in enumerate(chunks, start=1):
+            if chunk not in turn.knowledge and (picture := pictures.get(chunk.url)) is not None:
+                shown.setdefault(id(picture), ([], picture))[0].append(number)
+        labels = [("".join(f"[{number}]" for number in numbers), picture) for numbers, picture in shown.values()]
+        return {
+            **turn.values,
+            **context.show(turn.image, labels),
+            "documents": texts,
+            "pictures": [numbers for numbers, _ in shown.values()],
+        }
 
 
 def long_answer(reply: ChatReply) -> Candidate | None:

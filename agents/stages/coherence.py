@@ -1,6 +1,3 @@
-"""The evidence that agrees with the rest of the evidence (semantic coherence filtering, section 3)."""
-
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,9 +5,17 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from agents.methods.coherence_scores import Matrix, mean_pairwise, similarities, top
-from agents.methods.entity_graph import Source, entity_graph, item_degrees, pruned
-from agents.search.hits import ImageHit, WebHit
+from agents.methods.evidence_agreement import (
+    Matrix,
+    Source,
+    entity_graph,
+    item_degrees,
+    mean_pairwise,
+    pruned,
+    similarities,
+    top,
+)
+from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, page_chunks
 from agents.texts.evidence_text import evidence_for_trace, passage_of
@@ -37,10 +42,6 @@ class Pool:
     turn: Turn
     items: list[Item] = field(default_factory=list)
 
-    def of(self, modality: Modality, most: int) -> list[Item]:
-        """The items of a modality, in their order."""
-        return [item for item in self.items if item.modality == modality][:most]
-
     def add(self, items: Sequence[Item]) -> None:
         """Put in what is not there yet."""
         known = {(item.chunk.title, item.chunk.text): item for item in reversed([*self.items, *items])}
@@ -48,10 +49,7 @@ class Pool:
 
 
 class CoherenceOptions(ChunkOptions, StageOptions):
-    """Semantic coherence filtering: evidence that agrees with the rest (section 3 of the paper).
-
-    What further searches bring is cut by the options that the stage ``evidence`` has too.
-    """
+    """What further searches bring is cut by the options that the stage ``evidence`` has too."""
 
     k: int = Field(5, ge=1, description="chunks kept for each modality in stage 1, and altogether in stage 2")
     metric: Literal["l1", "euclidean", "cosine"] = Field("cosine", description="likeness of two embeddings")
@@ -68,8 +66,8 @@ class CoherenceOptions(ChunkOptions, StageOptions):
 class CoherenceStage(Stage):
     """Of each modality the chunks most like the question, then those that agree with each other or hang together by their entities.
 
-    ``agents/methods/coherence_scores.py``, ``agents/methods/entity_graph.py``; one encoder call for the batch. A modality that is short
-    is searched for again.
+    Semantic coherence filtering, section 3: ``agents/methods/evidence_agreement.py``; one encoder call for the batch. A modality that is
+    short is searched for again.
     """
 
     Options = CoherenceOptions
@@ -188,10 +186,7 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
             seen.add(entity.name)
             shown = entity.name == turn.entity.name
             text = f"This is {entity.name}." if shown else f"A picture like this one shows {entity.name}."
-            chunk = Evidence(text, "kg", entity.name, hit.url, hit.score)
-            if shown:
-                chunk = dataclasses.replace(chunk, key="name")
-            yield Item(chunk, "image")
+            yield Item(Evidence(text, "kg", entity.name, hit.url, hit.score, key="name" if shown else None), "image")
 
 
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
@@ -205,17 +200,17 @@ def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
         "table": can_see,
         "text": context.search.reads(turn.given) and turn.tools.text,
     }
-    return {modality for modality in MODALITIES if possible[modality] and len(pool.of(modality, k)) < k}
+    held = [item.modality for item in pool.items]
+    return {modality for modality in MODALITIES if possible[modality] and held.count(modality) < k}
 
 
 def _search_images(pools: Sequence[Pool], context: Context, options: CoherenceOptions, factor: int) -> None:
     """Further pictures, and the attributes of what they show."""
     images = [pool.turn.image for pool in pools if pool.turn.image is not None]
-    cut = cutter(options)
     if not images:
         return
-    given = [pool.turn.given for pool in pools if pool.turn.image is not None]
-    found = context.search.search_images(images, options.pictures * factor, given)
+    cut = cutter(options)
+    found = context.search.search_images(images, options.pictures * factor, [pool.turn.given for pool in pools])
     for pool, results in zip(pools, found, strict=True):
         pool.add(list(pictures(results.hits, pool.turn)))
         named = [(entity, hit) for hit in results.hits for entity in hit.entities]
@@ -234,12 +229,10 @@ def _search_pages(pools: Sequence[Pool], context: Context, options: CoherenceOpt
     k = options.pages * factor
     given = [pool.turn.given for pool, _ in asked]
     found = context.search.search_web([query for _, query in asked], k, k, given)
-    hits: dict[int, list[WebHit]] = {id(pool): [] for pool in pools}
-    for (pool, _), results in zip(asked, found, strict=True):
-        hits[id(pool)].extend(results.hits)
-        if results.error is not None:
-            pool.turn.note(web_search_error=results.error)
     cut = cutter(options)
     for pool in pools:
-        chunks = each_once([chunk for hit in hits[id(pool)] for chunk in page_chunks(hit, cut)])
+        own = [results for (of, _), results in zip(asked, found, strict=True) if of is pool]
+        chunks = each_once([chunk for results in own for hit in results.hits for chunk in page_chunks(hit, cut)])
         pool.add([Item(chunk, "text") for chunk in chunks])
+        for error in (results.error for results in own if results.error is not None):
+            pool.turn.note(web_search_error=error)

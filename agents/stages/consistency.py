@@ -1,5 +1,3 @@
-"""Self-consistency: do the answers with and without evidence agree (CRUISE, section 3.3 and appendix A.3)?"""
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import answered
@@ -9,7 +7,7 @@ from agents.turn import Turn
 
 
 class Consistency(Stage):
-    """Whether candidate and parametric answer agree, judged by the model in one batched call (CRUISE)."""
+    """Whether candidate and parametric answer agree, judged by the model in one batched call (CRUISE, section 3.3 and appendix A.3)."""
 
     fills = ("consistent",)
     templates = ("consistency_judge",)
@@ -19,9 +17,8 @@ class Consistency(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``consistent`` of the turns that have an answer from the evidence and one without it."""
         both = [(turn, turn.parametric, found) for turn, found in answered(turns) if turn.parametric is not None]
-        prompt = context.prompts["consistency_judge"]
-        requests = [prompt.request(**turn.values, first=own.text, second=found.text) for turn, own, found in both]
-        replies = context.ask(prompt, requests)
-        for (turn, _, _), reply in zip(both, replies, strict=True):
+        for (turn, _, _), reply in context.ask_each(
+            "consistency_judge", both, lambda one: {**one[0].values, "first": one[1].text, "second": one[2].text}
+        ):
             turn.consistent = yes_or_no(reply.text) if reply.finish_reason != "error" else None
             turn.note(judge=reply.text, error=reply.error, consistent=turn.consistent)

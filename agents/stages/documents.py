@@ -1,20 +1,18 @@
-"""The documents for an answer with citations: the top K of each query, text and image documents together (MAVIS, section 3.1)."""
-
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from agents.methods.fusion import fuse
+from agents.methods.ranking import fuse
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import evidence_for_trace, modality_of, passage_of
+from agents.texts.evidence_text import best_first, evidence_for_trace, modality_of, passage_of
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24
 
 
 class DocumentsStage(Stage):
-    """The top K of each query, text and image documents together (MAVIS); all pairs of the batch through the reranker at once.
+    """The top K of each query, text and image documents together (MAVIS, section 3.1); all pairs of the batch reranked in one call.
 
     The organiser searches pictures by a picture and pages by a text; what both found is one collection here, ranked against each
     query, as the paper's retriever ranks its collection of both.
@@ -35,21 +33,17 @@ class DocumentsStage(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most K documents for each query, each once, best first."""
         options = self.options
-        asked = [
-            (turn, query, chunk)
-            for turn in turns
-            for query in turn.queries or (turn.question,)
-            for chunk in turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]
-            if options.modality in ("both", modality_of(chunk))
-        ]
-        scores = context.models.reranker.score([(query, passage_of(chunk)) for _, query, chunk in asked])
-        lists: dict[int, dict[str, list[Evidence]]] = {id(turn): {} for turn in turns}
-        for (turn, query, chunk), score in zip(asked, scores, strict=True):
-            if score == score:  # no NaN
-                lists[id(turn)].setdefault(query, []).append(chunk.scored(float(score)))
+        most = _CHUNKS_WHEN_SHORT if context.short else None
+        asked: list[tuple[Turn, Sequence[str], list[Evidence]]] = []
         for turn in turns:
-            found = lists[id(turn)].values()
-            best = [sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))[: options.k] for chunks in found]
+            chunks = [it for it in turn.evidence[:most] if options.modality in ("both", modality_of(it))]
+            asked.append((turn, turn.queries or (turn.question,), chunks))
+        pairs = [(query, passage_of(chunk)) for _, queries, chunks in asked for query in queries for chunk in chunks]
+        scores = iter(context.models.reranker.score(pairs))
+        for turn, queries, chunks in asked:
+            scored = [[chunk.scored(float(next(scores))) for chunk in chunks] for _ in queries]
+            # NaN equals nothing, not even itself.
+            best = [best_first(chunk for chunk in found if chunk.score == chunk.score)[: options.k] for found in scored]
             fused = fuse(best, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
             turn.ranked = tuple(chunk for chunk, _ in fused)
             modalities = [modality_of(chunk) for chunk in turn.ranked]

@@ -1,5 +1,3 @@
-"""The domain of a question and its picture (QA-Dragon, section 3.1.1)."""
-
 from collections.abc import Sequence
 
 from agents.stage import Context, Stage
@@ -7,7 +5,7 @@ from agents.turn import Turn
 
 
 class DomainRouter(Stage):
-    """A classifier of question and picture: a trained head, or zero-shot from the descriptions in ``prompts/domains/``."""
+    """A classifier of question and picture (QA-Dragon, section 3.1.1): a trained head, or zero-shot by ``prompts/domains/``."""
 
     least_seconds, wanted_seconds = 0.3, 0.6
     fills = ("domain",)

@@ -1,7 +1,6 @@
-"""A provisional answer by domain chain of thought (QA-Dragon, section 3.1.2)."""
-
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import sentencex
 from pydantic import Field
@@ -59,7 +58,7 @@ def _object_name(said: str) -> str | None:
 
 
 class DraftStage(Stage):
-    """Domain chain of thought with the domain's worked examples, in one batched call."""
+    """A provisional answer by domain chain of thought with the domain's worked examples (QA-Dragon, section 3.1.2); one batched call."""
 
     class Options(StageOptions):
         examples: int = Field(2, ge=0, description="worked examples of the domain shown")
@@ -74,15 +73,15 @@ class DraftStage(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""
         domains = load_domains()
-        prompt = context.prompts["draft"]
-        examples = 0 if context.short else self.options.examples
-        known = [domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN]) for turn in turns]
-        requests = [
-            prompt.request(**turn.values, domain=domain, most_examples=examples, most_steps=self.options.most_steps)
-            for turn, domain in zip(turns, known, strict=True)
-        ]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(turns, replies, strict=True):
+        shown = {
+            "most_examples": 0 if context.short else self.options.examples,
+            "most_steps": self.options.most_steps,
+        }
+
+        def values(turn: Turn) -> dict[str, Any]:
+            return {**turn.values, **shown, "domain": domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN])}
+
+        for turn, reply in context.ask_each("draft", turns, values):
             if reply.finish_reason != "error":
                 turn.draft = parse_draft(reply, self.options.most_steps)
             draft = turn.draft or Draft((), None, "")

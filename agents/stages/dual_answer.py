@@ -1,5 +1,3 @@
-"""Two answers to each question, one from the evidence and one without it (CRUISE, section 3.3, eq. 8 and 9)."""
-
 import dataclasses
 from collections.abc import Sequence
 
@@ -14,7 +12,7 @@ _SEED = 0  # of the second answer where there is no evidence
 
 
 class DualAnswer(Stage):
-    """Answers with and without evidence of all turns in one batched call (CRUISE)."""
+    """Answers with and without evidence of all turns in one batched call (CRUISE, section 3.3, eq. 8 and 9)."""
 
     class Options(StageOptions):
         evidence: int = Field(5, ge=0, description="chunks shown")
@@ -32,9 +30,7 @@ class DualAnswer(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""
-        requests: list[ChatRequest] = []
-        for turn in turns:
-            requests += self._pair(turn, context)
+        requests = [request for turn in turns for request in self._pair(turn, context)]
         replies = iter(context.ask(context.prompts["answer_with_evidence"], requests))
         for turn in turns:
             with_evidence, without = next(replies), next(replies)

@@ -1,5 +1,3 @@
-"""The knowledge entries that a question could be about: each a picture and a text (CoRe-MMRAG, section 3.1)."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,7 +22,10 @@ def entry_text(hit: ImageHit) -> str:
 
 
 class EntriesStage(Stage):
-    """What image search found as pictures with texts (CoRe-MMRAG), the texts reranked; the pictures come from the picture cache."""
+    """What image search found as entries of a picture and a text (CoRe-MMRAG, section 3.1), the texts reranked.
+
+    The pictures come from the picture cache.
+    """
 
     class Options(StageOptions):
         most: int = Field(5, ge=1, le=16, description="entries looked at (k)")
@@ -45,31 +46,27 @@ class EntriesStage(Stage):
         """Fill ``entries``, best picture first, and note whether picture and text point to different ones (VTKI, eq. 4)."""
         most = min(self.options.most, _ENTRIES_WHEN_SHORT) if context.short else self.options.most
         fetch = context.fetch and not context.short
-        hits = {id(turn): [hit for hit in turn.image_hits if hit.entities][:most] for turn in turns}
-        urls = [hit.url for turn in turns for hit in hits[id(turn)]]
+        for turn in turns:
+            hits = [hit for hit in turn.image_hits if hit.entities][:most]
+            turn.entries = tuple(
+                KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
+                for hit in hits
+            )
+        urls = [entry.url for turn in turns for entry in turn.entries]
         pictures = context.search.pictures(urls, fetch, context.deadline) if self.options.pictures else {}
-
-        def entry(hit: ImageHit) -> KnowledgeEntry:
-            return KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
-
-        found = {id(turn): [entry(hit) for hit in hits[id(turn)]] for turn in turns}
-        pairs = [(turn.question, f"{each.title}: {each.text}") for turn in turns for each in found[id(turn)]]
+        pairs = [(turn.question, f"{entry.title}: {entry.text}") for turn in turns for entry in turn.entries]
         scores = iter(context.models.reranker.score(pairs) if pairs else ())
         for turn in turns:
             turn.entries = tuple(
-                replace(each, textual=float(next(scores)), image=pictures.get(each.url)) for each in found[id(turn)]
+                replace(entry, textual=float(next(scores)), image=pictures.get(entry.url)) for entry in turn.entries
             )
-            self._note(turn)
-
-    @staticmethod
-    def _note(turn: Turn) -> None:
-        titles = [entry.title for entry in turn.entries]
-        visual, textual = ([entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries])
-        by_picture, by_text = preferred(visual), preferred(textual)
-        turn.note(
-            entries=[{"name": entry.title, "score": round(entry.textual, 4)} for entry in turn.entries],
-            pictures=sum(entry.image is not None for entry in turn.entries),
-            visual_entry=titles[by_picture] if by_picture is not None else None,
-            textual_entry=titles[by_text] if by_text is not None else None,
-            vtki=vtki(titles, visual, textual),
-        )
+            titles = [entry.title for entry in turn.entries]
+            visual, textual = ([entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries])
+            by_picture, by_text = preferred(visual), preferred(textual)
+            turn.note(
+                entries=[{"name": entry.title, "score": round(entry.textual, 4)} for entry in turn.entries],
+                pictures=sum(entry.image is not None for entry in turn.entries),
+                visual_entry=titles[by_picture] if by_picture is not None else None,
+                textual_entry=titles[by_text] if by_text is not None else None,
+                vtki=vtki(titles, visual, textual),
+            )

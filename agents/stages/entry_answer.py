@@ -1,6 +1,5 @@
-"""The answer from the chosen entry, its text and its picture (CoRe-MMRAG, section 3.2, step 3, eq. 6)."""
-
 from collections.abc import Sequence
+from typing import Any
 
 from agents.methods.candidates import candidate_of
 from agents.stage import Context, Stage
@@ -8,7 +7,7 @@ from agents.turn import Turn
 
 
 class EntryAnswer(Stage):
-    """The chat model, from text and picture of the chosen entry; one batched call."""
+    """The chat model, from text and picture of the chosen entry (CoRe-MMRAG, section 3.2, step 3, eq. 6); one batched call."""
 
     least_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)
@@ -17,18 +16,12 @@ class EntryAnswer(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
-        concerned = [(turn, turn.chosen) for turn in turns if turn.chosen is not None]
-        prompt = context.prompts["entry_answer"]
-        requests = [
-            prompt.request(
-                **context.show(turn.image, [("Reference", entry.image)] if entry.image is not None else []),
-                question=turn.question,
-                history=turn.history,
-                entry=entry,
-            )
-            for turn, entry in concerned
-        ]
-        replies = context.ask(prompt, requests)
-        for (turn, _), reply in zip(concerned, replies, strict=True):
+
+        def values(turn: Turn) -> dict[str, Any]:
+            picture = turn.chosen.image if turn.chosen is not None else None
+            others = [("Reference", picture)] if picture is not None else []
+            return {**turn.values, **context.show(turn.image, others), "entry": turn.chosen}
+
+        for turn, reply in context.ask_each("entry_answer", [turn for turn in turns if turn.chosen], values):
             turn.candidate = candidate_of(reply)
             turn.note(retrieved=turn.candidate.text if turn.candidate else None, error=reply.error)

@@ -1,5 +1,3 @@
-"""The answer that is given, or "I don't know"."""
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
@@ -7,9 +5,9 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from agents.methods.citations import written
-from agents.methods.final_verification import Branch, final_branch, stands
 from agents.methods.gate import Gate, GateSignals
-from agents.methods.white_box import token_probabilities
+from agents.methods.token_probabilities import token_probabilities
+from agents.methods.verification_chain import Branch, final_branch, stands
 from agents.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
@@ -20,7 +18,7 @@ _gate = lru_cache(maxsize=8)(Gate.load)
 
 
 class FinalVerification(StageOptions):
-    """Algorithm 1 of CRUISE; see ``agents/methods/final_verification.py``. Thresholds have no default: they belong to a model."""
+    """Algorithm 1 of CRUISE; see ``agents/methods/verification_chain.py``. Thresholds have no default: they belong to a model."""
 
     least_retrieval: float = Field(description="tau_ret: least score of the best chunk for questions about the present")
     low: float = Field(description="tau_low: confidence that suffices with context")

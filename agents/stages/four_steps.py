@@ -1,10 +1,8 @@
-"""All of CoRe-MMRAG (section 3.2) as the paper runs it: one prompt in four steps."""
-
 from collections.abc import Sequence
 
 from agents.methods.entry_replies import LETTERS, lettered, parse_four_steps, whole_lines
 from agents.methods.knowledge_conflict import prki
-from agents.methods.white_box import token_probabilities
+from agents.methods.token_probabilities import token_probabilities
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage
 from agents.texts.replies import was_cut
@@ -12,7 +10,7 @@ from agents.turn import Candidate, Turn
 
 
 class FourStepsStage(Stage):
-    """All of CoRe-MMRAG in one prompt: own answer, choice of an entry, answer from it, and which of both is given."""
+    """All of CoRe-MMRAG (section 3.2) in one prompt: own answer, choice of an entry, answer from it, and which of both is given."""
 
     least_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
@@ -22,17 +20,11 @@ class FourStepsStage(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""
-        prompt = context.prompts["four_steps"]
-        requests = [
-            prompt.request(
-                **{**turn.values, **context.show(turn.image, lettered(turn.entries))},
-                entries=turn.entries,
-                letters=LETTERS,
-            )
-            for turn in turns
-        ]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(turns, replies, strict=True):
+        for turn, reply in context.ask_each(
+            "four_steps",
+            turns,
+            lambda turn: {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS},
+        ):
             if reply.finish_reason == "error":
                 turn.error = turn.error or f"four_steps: {reply.error}"
             else:
@@ -41,8 +33,7 @@ class FourStepsStage(Stage):
 
     @staticmethod
     def _read(turn: Turn, reply: ChatReply) -> None:
-        cut = was_cut(reply)
-        said = parse_four_steps(whole_lines(reply.text) if cut else reply.text, len(turn.entries))
+        said = parse_four_steps(whole_lines(reply.text) if was_cut(reply) else reply.text, len(turn.entries))
         statistics = token_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None
         if said.parametric:

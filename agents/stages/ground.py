@@ -1,6 +1,5 @@
-"""Boxes around the objects asked about (QA-Dragon, section 3.4.2)."""
-
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from pydantic import Field
 
@@ -18,7 +17,10 @@ _BOXES_WHEN_SHORT = 1
 
 
 class Ground(Stage):
-    """Boxes of a detector: padded, clipped, without duplicates (``agents/models/vision/boxes.py``); one call for the batch."""
+    """Boxes of a detector around the objects asked about (QA-Dragon, section 3.4.2); one call for the batch.
+
+    Padded, clipped, without duplicates: ``agents/models/vision/boxes.py``.
+    """
 
     class Options(StageOptions):
         least_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
@@ -52,10 +54,6 @@ class Ground(Stage):
                     most=_BOXES_WHEN_SHORT if context.short else _MOST_BOXES,
                 )
             )
-            turn.note(
-                boxes=[
-                    [*(round(side) for side in (region.box.left, region.box.top, region.box.right, region.box.bottom)), region.phrase,
-                     round(region.score, 3)]
-                    for region in turn.regions
-                ]
-            )  # fmt: skip
+            sides = [[round(side) for side in astuple(region.box)] for region in turn.regions]
+            regions = zip(sides, turn.regions, strict=True)
+            turn.note(boxes=[[*box, region.phrase, round(region.score, 3)] for box, region in regions])

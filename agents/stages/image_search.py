@@ -1,11 +1,9 @@
-"""Search of the image knowledge graph with the whole picture and every crop of it (QA-Dragon, section 3.4.3)."""
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agents.methods.fusion import fuse
+from agents.methods.ranking import fuse
 from agents.models.base import Detection
 from agents.models.vision.boxes import crop, squares, suppress
 from agents.stage import Context, Cosine, Stage, StageOptions
@@ -16,7 +14,10 @@ _MOST_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes
 
 
 class ImageSearch(Stage):
-    """One search of all pictures and crops of the batch, fused for each turn; the best hit above ``min_score`` names the entity."""
+    """The image knowledge graph is searched with whole pictures and every crop of them (QA-Dragon, section 3.4.3), in one search.
+
+    What was found is fused for each turn; the best hit above ``min_score`` names the entity.
+    """
 
     class Options(StageOptions):
         k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
@@ -64,14 +65,8 @@ class ImageSearch(Stage):
             named = next((hit for hit in turn.image_hits if hit.entities), None)
             if named is not None and named.score >= options.min_score:
                 turn.entity, turn.entity_score = named.entities[0], named.score
-            hits = [
-                {
-                    "name": ", ".join(entity.name for entity in hit.entities),
-                    "score": round(hit.score, 4),
-                    "url": hit.url,
-                }
-                for hit in turn.image_hits
-            ]
+            named_hits = [(", ".join(entity.name for entity in hit.entities), hit) for hit in turn.image_hits]
+            hits = [{"name": name, "score": round(hit.score, 4), "url": hit.url} for name, hit in named_hits]
             turn.note(hits=hits, entity=turn.entity_name, search_error=errors.get(id(turn)))
 
     def _crops(self, turn: Turn, short: bool) -> Sequence[Detection]:

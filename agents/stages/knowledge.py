@@ -1,5 +1,3 @@
-"""What each document says, taken by itself: the knowledge extraction step (MAVIS, section 5.2)."""
-
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -11,14 +9,17 @@ from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
 from agents.texts.replies import was_cut, whole_sentences
 from agents.texts.text import clean, one_line
-from agents.turn import Evidence, Turn
+from agents.turn import Turn
 
 _ANSWER_SECONDS = 3.0  # for each turn, left to the answer
 _STOPS = (".", "!", "?", ":", ";", ",")
 
 
 class KnowledgeStage(Stage):
-    """What each document says taken by itself, without question and photo (MAVIS); one batched call, each distinct document once."""
+    """What each document says taken by itself, without question and photo (MAVIS, section 5.2).
+
+    One batched call, each distinct document once.
+    """
 
     class Options(StageOptions):
         pictures: bool = Field(True, description="show the pictures of image documents, where there are any")
@@ -33,28 +34,23 @@ class KnowledgeStage(Stage):
 
         So does an image document whose picture is not there: asked what a picture shows that it does not see, a model invents it.
         """
-        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(MOST_DOCUMENTS)]
-        distinct = {(chunk.title, chunk.text): chunk for _, chunk in shown}
+        shown = (chunk for turn in turns for chunk in turn.best_evidence(MOST_DOCUMENTS))
+        distinct = {(chunk.title, chunk.text): chunk for chunk in shown}
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
         urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
         pictures = context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures else {}
         distinct = {key: it for key, it in distinct.items() if modality_of(it) == "text" or it.url in pictures}
-        prompt = context.prompts["knowledge_extraction"]
-        requests = [
-            prompt.request(image=pictures.get(chunk.url), document=chunk, modality=modality_of(chunk))
-            for chunk in distinct.values()
-        ]
-        deadline = context.deadline.sooner(_ANSWER_SECONDS * len(turns))
-        replies = context.ask(prompt, requests, deadline)
-        said = {key: extracted(reply) for key, reply in zip(distinct, replies, strict=True)}
-        found: dict[int, dict[Evidence, str]] = {id(turn): {} for turn in turns}
-        for turn, chunk in shown:
-            knowledge = said.get((chunk.title, chunk.text))
-            if knowledge is not None:
-                found[id(turn)][chunk] = knowledge
+        replies = context.ask_each(
+            "knowledge_extraction",
+            list(distinct.values()),
+            lambda chunk: {"image": pictures.get(chunk.url), "document": chunk, "modality": modality_of(chunk)},
+            context.deadline.sooner(_ANSWER_SECONDS * len(turns)),
+        )
+        said = {(chunk.title, chunk.text): extracted(reply) for chunk, reply in replies}
         for turn in turns:
-            turn.knowledge = found[id(turn)]
+            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in turn.best_evidence(MOST_DOCUMENTS)}
+            turn.knowledge = {chunk: knowledge for chunk, knowledge in found.items() if knowledge is not None}
             turn.note(documents=len(turn.knowledge), knowledge=list(turn.knowledge.values()))
 
 

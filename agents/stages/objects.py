@@ -1,5 +1,3 @@
-"""The objects that could matter, and the one that the question is about (QA-Dragon, section 3.4.1)."""
-
 from collections.abc import Sequence
 from typing import Literal
 
@@ -19,7 +17,7 @@ def short(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Objects(Stage):
-    """The objects that could matter and the one asked about: the model, or the words of the question.
+    """The objects that could matter and the one asked about (QA-Dragon, section 3.4.1): the model, or the words of the question.
 
     The model in two batched calls, extraction and selection; the words by ``agents/methods/object_phrases.py``.
     """
@@ -50,22 +48,16 @@ class Objects(Stage):
 
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
         most = self.options.most
-        listing, choice = context.prompts["object_list"], context.prompts["object_choice"]
-        listed = context.ask(
-            listing, [listing.request(image=turn.image, question=turn.question, most=most) for turn in turns]
-        )
         several: list[Turn] = []
-        for turn, reply in zip(turns, listed, strict=True):
+        for turn, reply in context.ask_each("object_list", turns, lambda turn: {**turn.values, "most": most}):
             names = short(strings((json_object(reply.text) or {}).get("object_list"), most))
             if names:
                 turn.target = Target(names, names[0], turn.target.position)
             if len(names) > 1:
                 several.append(turn)
-        chosen = context.ask(
-            choice,
-            [choice.request(image=turn.image, question=turn.question, objects=turn.target.objects) for turn in several],
-        )
-        for turn, reply in zip(several, chosen, strict=True):
+        for turn, reply in context.ask_each(
+            "object_choice", several, lambda turn: {**turn.values, "objects": turn.target.objects}
+        ):
             names = short(strings((json_object(reply.text) or {}).get("object"), 1))
             if names:  # the model may add a telling attribute ("red car") to a listed name
                 turn.target = Target(turn.target.objects, names[0], turn.target.position)

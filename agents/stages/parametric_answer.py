@@ -1,5 +1,3 @@
-"""The answer from the model's own knowledge (CoRe-MMRAG, section 3.2, step 1, eq. 3)."""
-
 from collections.abc import Sequence
 
 from agents.methods.candidates import candidate_of
@@ -8,7 +6,7 @@ from agents.turn import Turn
 
 
 class ParametricAnswer(Stage):
-    """The chat model, without any evidence; one batched call."""
+    """The chat model, without any evidence (CoRe-MMRAG, section 3.2, step 1, eq. 3); one batched call."""
 
     least_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric",)
@@ -16,9 +14,6 @@ class ParametricAnswer(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``."""
-        prompt = context.prompts["parametric_answer"]
-        requests = [prompt.request(image=turn.image, question=turn.question, history=turn.history) for turn in turns]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(turns, replies, strict=True):
+        for turn, reply in context.ask_each("parametric_answer", turns, lambda turn: turn.values):
             turn.parametric = candidate_of(reply)
             turn.note(parametric=turn.parametric.text if turn.parametric else None, error=reply.error)

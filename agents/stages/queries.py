@@ -1,7 +1,5 @@
-"""What is asked of the web (QA-Dragon, sections 3.5.1 and 3.5.2)."""
-
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -14,7 +12,10 @@ _QUERIES_WHEN_SHORT = 1
 
 
 class Queries(Stage):
-    """The question, with the name of the entity; split by the model, or by the rules of ``agents/methods/bridging.py``."""
+    """What is asked of the web: the question with the name of the entity (QA-Dragon, sections 3.5.1 and 3.5.2).
+
+    Split by the model, or by the rules of ``agents/methods/bridging.py``.
+    """
 
     class Options(StageOptions):
         fuse_entity: bool = Field(
@@ -66,21 +67,20 @@ class Queries(Stage):
 
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
         options = self.options
-        prompt = context.prompts[options.prompt]
-        requests = [
-            prompt.request(
-                image=turn.image,
-                question=turn.question,
-                reasoning=turn.draft.reasoning if turn.draft else "",
-                entity=turn.entity_name if options.fuse_entity and turn.entity_score >= options.min_score else None,
-                names=self._recognised(turn),
-                most=options.most,
-            )
-            for turn in turns
-        ]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(turns, replies, strict=True):
-            if prompt.settings.schema_ is None:
+
+        def values(turn: Turn) -> dict[str, Any]:
+            sure = options.fuse_entity and turn.entity_score >= options.min_score
+            return {
+                **turn.values,
+                "reasoning": turn.draft.reasoning if turn.draft else "",
+                "entity": turn.entity_name if sure else None,
+                "names": self._recognised(turn),
+                "most": options.most,
+            }
+
+        constrained = context.prompts[options.prompt].settings.schema_ is not None
+        for turn, reply in context.ask_each(options.prompt, turns, values):
+            if not constrained:
                 found = listed(reply.text, options.most, cut=was_cut(reply))
             else:
                 found = strings((json_object(reply.text) or {}).get("queries"), options.most)

@@ -1,6 +1,5 @@
-"""Parametric and retrieved answer become one (CoRe-MMRAG, section 3.2, step 4, eq. 7)."""
-
 from collections.abc import Sequence
+from typing import Any
 
 from agents.methods.candidates import candidate_of
 from agents.methods.knowledge_conflict import prki, says_something
@@ -9,7 +8,7 @@ from agents.turn import Candidate, Turn
 
 
 class Reconcile(Stage):
-    """Where own and retrieved answer differ the model decides (CoRe-MMRAG), in one batched call; else nothing is asked."""
+    """Where own and retrieved answer differ the model decides (CoRe-MMRAG, section 3.2, step 4, eq. 7), in one batched call."""
 
     fills = ("candidate",)
     templates = ("reconcile",)
@@ -19,25 +18,25 @@ class Reconcile(Stage):
         disagreeing: list[tuple[Turn, Candidate, Candidate]] = []
         for turn in turns:
             own, retrieved = turn.parametric, turn.candidate
-            differ = prki(own.text if own else None, retrieved.text if retrieved else None)
             said = {"parametric": own.text if own else None, "retrieved": retrieved.text if retrieved else None}
+            differ = prki(said["parametric"], said["retrieved"])
             turn.note(prki=differ, **said)
             if differ and own is not None and retrieved is not None:
                 disagreeing.append((turn, own, retrieved))
             elif says_something(said["parametric"]) and not says_something(said["retrieved"]):
                 turn.candidate = own
-        prompt = context.prompts["reconcile"]
-        requests = [
-            prompt.request(
-                **{**turn.values, "evidence": turn.shown if turn.chosen is None else ()},
-                images=(turn.chosen.image,) if turn.chosen and turn.chosen.image else (),
-                own=own.text,
-                retrieved=retrieved.text,
-                entry=turn.chosen,
-            )
-            for turn, own, retrieved in disagreeing
-        ]
-        replies = context.ask(prompt, requests)
-        for (turn, _, retrieved), reply in zip(disagreeing, replies, strict=True):
+        for (turn, _, retrieved), reply in context.ask_each("reconcile", disagreeing, _values):
             turn.candidate = candidate_of(reply) or retrieved
             turn.note(reconciled=turn.candidate.text, error=reply.error)
+
+
+def _values(differing: tuple[Turn, Candidate, Candidate]) -> dict[str, Any]:
+    turn, own, retrieved = differing
+    return {
+        **turn.values,
+        "evidence": turn.shown if turn.chosen is None else (),
+        "images": (turn.chosen.image,) if turn.chosen and turn.chosen.image else (),
+        "own": own.text,
+        "retrieved": retrieved.text,
+        "entry": turn.chosen,
+    }

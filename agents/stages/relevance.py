@@ -1,19 +1,20 @@
-"""Which chunks speak to the question, judged one by one by the chat model that sees the picture (task 2's winner, team NVIDIA)."""
-
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.first_token import said_yes
+from agents.methods.token_probabilities import said_yes
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import evidence_for_trace
+from agents.texts.evidence_text import best_first, evidence_for_trace
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 4
 
 
 class Relevance(Stage):
-    """Chunks that the chat model says yes to, by P(yes) on each with the picture, best first; one batched call of one word each."""
+    """Chunks that the chat model says yes to, by P(yes) on each with the picture, best first (task 2's winner, team NVIDIA).
+
+    One batched call of one word each.
+    """
 
     class Options(StageOptions):
         most: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
@@ -31,22 +32,18 @@ class Relevance(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``; a turn none of whose chunks was judged keeps its ranking."""
         most = min(self.options.most, _CHUNKS_WHEN_SHORT) if context.short else self.options.most
-        prompt = context.prompts["context_relevance"]
         shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(most)]
-        requests = [prompt.request(image=turn.image, question=turn.question, chunk=chunk) for turn, chunk in shown]
-        judged: dict[int, list[Evidence]] = {}
-        for (turn, chunk), reply in zip(shown, context.ask(prompt, requests), strict=True):
-            probability = said_yes(reply)
-            if probability is not None:
-                judged.setdefault(id(turn), []).append(chunk.scored(probability))
+        replies = context.ask_each("context_relevance", shown, lambda one: {**one[0].values, "chunk": one[1]})
         for turn in turns:
-            if id(turn) in judged:
-                turn.ranked = self._kept(turn, judged[id(turn)])
-            turn.note(judged=len(judged.get(id(turn), ())), evidence=evidence_for_trace(turn.ranked or ()))
+            said = [(chunk, said_yes(reply)) for (of, chunk), reply in replies if of is turn]
+            judged = [chunk.scored(probability) for chunk, probability in said if probability is not None]
+            if judged:
+                turn.ranked = self._kept(turn, judged)
+            turn.note(judged=len(judged), evidence=evidence_for_trace(turn.ranked or ()))
 
     def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
         options = self.options
-        best = sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
+        best = best_first(chunks)
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
         least = options.least_egocentric if turn.egocentric else options.least
         return tuple(best[: min(options.k, max(passing, least))])

@@ -1,13 +1,11 @@
-"""The chunks that speak to the question."""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.chunk_scores import ToScore, best_scores, mad_threshold
+from agents.methods.ranking import best_scores, mad_threshold, scores_of
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import in_turn
-from agents.texts.evidence_text import evidence_for_trace
+from agents.texts.evidence_text import best_first, evidence_for_trace
 from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24
@@ -47,14 +45,10 @@ class Rerank(Stage):
         def asked(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
-        def score(items: Sequence[ToScore]) -> Iterable[float]:
-            return context.models.reranker.score([item.pair for item in items])
-
-        for turn, scored in best_scores(asked_of, asked, score):
+        for turn, scored in best_scores(asked_of, asked, scores_of(context.models.reranker)):
             threshold = self._threshold([value for _, value in scored])
             # NaN reaches no threshold.
-            passing = [chunk.scored(value) for chunk, value in scored if value >= threshold]
-            best = sorted(passing, key=lambda chunk: -(chunk.score or 0.0))
+            best = best_first(chunk.scored(value) for chunk, value in scored if value >= threshold)
             turn.ranked = tuple(in_turn(turn, best)[: options.k])
             turn.note(threshold=round(threshold, 4), evidence=evidence_for_trace(turn.ranked))
 

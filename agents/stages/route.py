@@ -1,5 +1,3 @@
-"""The branch of a turn (QA-Dragon, section 3.2), and whether it needs external or present knowledge (CRUISE, section 3.1)."""
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -35,7 +33,10 @@ def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
 
 
 class RouteStage(Stage):
-    """The branch by rules or a trained router; flags (external or present knowledge needed) by rules or a small model."""
+    """The branch by rules or a trained router (QA-Dragon, section 3.2).
+
+    Flags (external or present knowledge needed; CRUISE, section 3.1) by rules or a small model.
+    """
 
     class Options(StageOptions):
         trained: str | None = Field(
@@ -76,9 +77,7 @@ class RouteStage(Stage):
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> None:
         """What the model does not say stays as the rules have it."""
-        prompt = context.prompts["query_flags"]
-        replies = context.ask(prompt, [prompt.request(question=turn.question) for turn in turns])
-        for turn, reply in zip(turns, replies, strict=True):
+        for turn, reply in context.ask_each("query_flags", turns, lambda turn: {"question": turn.question}):
             external, now = parse_flags(reply.text)
             if external is not None:
                 turn.needs_external = external

@@ -1,18 +1,14 @@
-"""Which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
-
-A question about several objects keeps the entities of all of them besides.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
+from agents.methods.ranking import fuse
 from agents.models.base import Detection
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
@@ -41,18 +37,9 @@ class Found:
 
 def candidates(turn: Turn, least: float) -> list[Found]:
     """The best entity of each view that reaches the threshold, and the further ones of the fused list, each entity once, best first."""
-    best: dict[str, Found] = {}
-    for found in _named(turn):
-        if found.score >= least and (found.entity.name not in best or found.score > best[found.entity.name].score):
-            best[found.entity.name] = found
-    return sorted(best.values(), key=lambda found: -found.score)
-
-
-def _named(turn: Turn) -> Iterator[Found]:
-    for view in turn.views:
-        for hit in view.hits:
-            for entity in hit.entities:
-                yield Found(entity, hit.score, view.region)
+    hits = [(view.region, hit) for view in turn.views for hit in view.hits if hit.score >= least]
+    found = [[Found(entity, hit.score, region)] for region, hit in hits for entity in hit.entities]
+    return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.score)]
 
 
 def of_all_objects(turn: Turn, choices: Sequence[Found], most: int) -> tuple[Entity, ...]:
@@ -61,13 +48,12 @@ def of_all_objects(turn: Turn, choices: Sequence[Found], most: int) -> tuple[Ent
     The entity that was settled on comes first; ``most`` are kept where the question names no number of objects.
     """
     names = {choice.entity.name for choice in choices}
-    best: dict[str, tuple[float, Entity]] = {}
+    best: list[list[tuple[float, Entity]]] = []
     for view in turn.views:
         named = [(hit.score, entity) for hit in view.hits for entity in hit.entities if entity.name in names]
-        if named:
-            score, entity = max(named, key=lambda found: found[0])
-            best[entity.name] = max(best.get(entity.name, (score, entity)), (score, entity), key=lambda found: found[0])
-    ordered = [entity for _, entity in sorted(best.values(), key=lambda found: -found[0])]
+        best.append([max(named, key=lambda found: found[0])] if named else [])
+    fused = fuse(best, key=lambda found: found[1].name, score=lambda found: found[0])
+    ordered = [entity for (_, entity), _ in fused]
     if turn.entity is not None:
         chosen = turn.entity
         ordered = [chosen, *(entity for entity in ordered if entity.name != chosen.name)]
@@ -81,7 +67,9 @@ def describe(entity: Entity) -> str:
 
 
 class SelectEntity(Stage):
-    """The model confirms one entity or none, or rules weigh likeness of picture and words and the place that the question names.
+    """Which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
+
+    The model confirms one or none, or rules weigh likeness of picture and words and the place that the question names.
 
     Where the question is about several objects (``agents/methods/question_kinds.py``) the best entity of each view is kept in ``entities``.
     """
@@ -137,18 +125,12 @@ class SelectEntity(Stage):
 
     @staticmethod
     def _ask(found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
-        prompt = context.prompts["entity_selection"]
-        requests = [
-            prompt.request(
-                **turn.values,
-                target=turn.target.phrase,
-                position=turn.target.position,
-                entities=[describe(choice.entity) for choice in choices],
-            )
-            for turn, choices in found
-        ]
-        replies = context.ask(prompt, requests)
-        for (turn, choices), reply in zip(found, replies, strict=True):
+        def values(one: tuple[Turn, list[Found]]) -> dict[str, Any]:
+            turn, choices = one
+            target = {"target": turn.target.phrase, "position": turn.target.position}
+            return {**turn.values, **target, "entities": [describe(choice.entity) for choice in choices]}
+
+        for (turn, choices), reply in context.ask_each("entity_selection", found, values):
             number = (json_object(reply.text) or {}).get("entity")
             if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(choices):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score

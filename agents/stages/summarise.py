@@ -1,5 +1,3 @@
-"""A sentence on the picture with the question in mind (CRUISE, section 3.2, eq. 1); searches and rerankers may read it (eq. 2)."""
-
 from collections.abc import Sequence
 
 from agents.stage import Context, Stage
@@ -8,7 +6,10 @@ from agents.turn import Turn, with_image
 
 
 class Summarise(Stage):
-    """One sentence on the picture with the question in mind, for searches and rerankers (CRUISE); one batched call."""
+    """One sentence on the picture with the question in mind (CRUISE, section 3.2, eq. 1); one batched call.
+
+    Searches and rerankers may read it (eq. 2).
+    """
 
     least_seconds, wanted_seconds = 2.0, 4.0
     fills = ("summary",)
@@ -18,9 +19,7 @@ class Summarise(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""
         concerned = [turn for turn in with_image(turns) if turn.tools.image or turn.tools.text]
-        prompt = context.prompts["image_summary"]
-        requests = [prompt.request(image=turn.image, question=turn.question) for turn in concerned]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(concerned, replies, strict=True):
-            turn.summary = cut_words(one_line(clean(reply.text)), prompt.settings.max_tokens)
+        most = context.prompts["image_summary"].settings.max_tokens
+        for turn, reply in context.ask_each("image_summary", concerned, lambda turn: turn.values):
+            turn.summary = cut_words(one_line(clean(reply.text)), most)
             turn.note(summary=turn.summary, error=reply.error)

@@ -1,5 +1,3 @@
-"""Which searches a question needs (QA-Dragon, section 3.3 and appendix A)."""
-
 from collections.abc import Sequence
 from typing import Literal
 
@@ -40,7 +38,10 @@ def rule_tools(turn: Turn, options: ToolOptions) -> Tools:
 
 
 class ToolRouter(Stage):
-    """Which searches to make: the model under a schema, or the paper's rules, also where the model does not say."""
+    """Which searches to make: the model under a schema, or the paper's rules, also where the model does not say.
+
+    QA-Dragon, section 3.3 and appendix A.
+    """
 
     Options = ToolOptions
     options: ToolOptions
@@ -65,11 +66,9 @@ class ToolRouter(Stage):
 
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> None:
-        prompt = context.prompts["tool_router"]
-        drafted = [(turn, turn.draft.reasoning if turn.draft else "") for turn in turns]
-        requests = [prompt.request(**turn.values, reasoning=reasoning) for turn, reasoning in drafted]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(turns, replies, strict=True):
+        for turn, reply in context.ask_each(
+            "tool_router", turns, lambda turn: {**turn.values, "reasoning": turn.draft.reasoning if turn.draft else ""}
+        ):
             found = json_object(reply.text) or {}
             image, text = found.get("need_image_search"), found.get("need_text_search")
             if isinstance(image, bool) and isinstance(text, bool):

@@ -1,17 +1,13 @@
-"""Coarse-to-fine reranking (QA-Dragon, section 3.6.2, eq. 2 to 4)."""
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 
 from pydantic import Field
 
-from agents.methods.chunk_scores import ToScore, best_scores
-from agents.models.base import MultimodalPair, MultimodalReranker, Reranker
+from agents.methods.ranking import Score, ToScore, best_scores, scores_of
+from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import evidence_for_trace
+from agents.texts.evidence_text import best_first, evidence_for_trace
 from agents.turn import Evidence, Turn
-
-Score = Callable[[Sequence[ToScore]], Iterable[float]]
 
 _CHUNKS_WHEN_SHORT = 24
 _FINE_WHEN_SHORT = 12
@@ -38,11 +34,11 @@ def fine_cut(scored: Sequence[tuple[Evidence, float, float]], options: TwoStageO
     """The best K2 chunks by cumulative score s = fine x coarse that reach the product of both thresholds, best first."""
     least = options.fine_threshold * options.coarse_threshold
     cumulative = [chunk.scored(fine * coarse) for chunk, coarse, fine in scored if fine * coarse >= least]
-    return tuple(sorted(cumulative, key=lambda chunk: -(chunk.score or 0.0))[: options.k2])
+    return tuple(best_first(cumulative)[: options.k2])
 
 
 class TwoStageRerank(Stage):
-    """Coarse, then fine, by the cumulative score (QA-Dragon, eq. 2 to 4); one call for the batch each."""
+    """Coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call for the batch each."""
 
     Options = TwoStageOptions
     options: TwoStageOptions
@@ -65,7 +61,7 @@ class TwoStageRerank(Stage):
         coarse = best_scores(everything, asked, self._coarse(context) if options.coarse else _indifferent)
         left = [(turn, coarse_cut(scored, options)) for turn, scored in coarse]
         chunks = [(turn, [chunk for chunk, _ in kept]) for turn, kept in left]
-        fine = best_scores(chunks, asked, _scores_of(context.models.fine_reranker) if options.fine else _indifferent)
+        fine = best_scores(chunks, asked, scores_of(context.models.fine_reranker) if options.fine else _indifferent)
         for (turn, kept), (_, scored) in zip(left, fine, strict=True):
             both = [(chunk, first, second) for (chunk, first), (_, second) in zip(kept, scored, strict=True)]
             turn.ranked = fine_cut(both, options)
@@ -78,11 +74,7 @@ class TwoStageRerank(Stage):
             return lambda items: model.score_multimodal(
                 [MultimodalPair(item.question, item.turn.image, item.pair[1]) for item in items]
             )
-        return _scores_of(model)
-
-
-def _scores_of(model: Reranker) -> Score:
-    return lambda items: model.score([item.pair for item in items])
+        return scores_of(model)
 
 
 def _indifferent(items: Sequence[ToScore]) -> list[float]:

@@ -1,5 +1,3 @@
-"""A question of a dialog is made to stand alone, and it is settled whether it still needs the picture."""
-
 from collections.abc import Sequence
 from typing import Literal
 
@@ -14,7 +12,10 @@ _HISTORY_MESSAGES = 6  # latest ones, shown to the model that rewrites
 
 
 class Understand(Stage):
-    """Rules over the dialog (``agents/methods/references.py``); a model rewrites what they are unsure of, where the preset says so."""
+    """A question of a dialog is made to stand alone, and it is settled whether it still needs the picture.
+
+    Rules over the dialog (``agents/methods/references.py``); a model rewrites what they are unsure of, where the preset says so.
+    """
 
     class Options(StageOptions):
         rewrite: Literal["rules", "model"] = Field(
@@ -46,10 +47,11 @@ class Understand(Stage):
 
     @staticmethod
     def _rewrite(turns: Sequence[Turn], context: Context) -> None:
-        prompt = context.prompts["standalone_question"]
-        requests = [prompt.request(query=turn.query, history=turn.history[-_HISTORY_MESSAGES:]) for turn in turns]
-        replies = context.ask(prompt, requests)
-        for turn, reply in zip(turns, replies, strict=True):
+        for turn, reply in context.ask_each(
+            "standalone_question",
+            turns,
+            lambda turn: {"query": turn.query, "history": turn.history[-_HISTORY_MESSAGES:]},
+        ):
             first_line = reply.text.strip().split("\n", 1)[0].strip()
             if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not cut off
                 turn.question = first_line

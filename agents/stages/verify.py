@@ -1,12 +1,9 @@
-"""Dual verification (QA-Dragon, section 3.7.2): the answer's own token probabilities, and a model that reads the evidence."""
-
 from collections.abc import Sequence
 
 from pydantic import Field
 
 from agents.methods.candidates import answered
-from agents.methods.first_token import yes_probability
-from agents.methods.white_box import token_probabilities
+from agents.methods.token_probabilities import token_probabilities, yes_probability
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import labelled, yes_or_no
@@ -40,7 +37,7 @@ def verdict(reply: ChatReply) -> tuple[bool | None, str]:
 
 
 class Verify(Stage):
-    """Token probabilities (``agents/methods/white_box.py``) and a model that reads the evidence (QA-Dragon); ``finalise`` judges both."""
+    """Dual verification (QA-Dragon, section 3.7.2): token probabilities, and a model that reads the evidence; ``finalise`` judges both."""
 
     Options = VerifyOptions
     options: VerifyOptions
@@ -55,13 +52,11 @@ class Verify(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
         concerned = [(turn, candidate) for turn, candidate in answered(turns) if turn.route != "direct"]
-        prompt = context.prompts[self.options.prompt]
-        requests = [
-            prompt.request(**turn.values, answer=candidate.text, reasoning=candidate.reasoning)
-            for turn, candidate in concerned
-        ]
-        replies = context.ask(prompt, requests)
-        for (turn, candidate), reply in zip(concerned, replies, strict=True):
+        for (turn, candidate), reply in context.ask_each(
+            self.options.prompt,
+            concerned,
+            lambda one: {**one[0].values, "answer": one[1].text, "reasoning": one[1].reasoning},
+        ):
             by_tokens = white_box(candidate, self.options)
             by_model, reason = verdict(reply)
             p_yes = yes_probability(reply.opening)

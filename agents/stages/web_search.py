@@ -1,5 +1,3 @@
-"""Web search with all queries of all turns at once."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -7,6 +5,7 @@ from math import isfinite
 
 from pydantic import Field
 
+from agents.methods.ranking import fuse
 from agents.search.hits import WebHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
@@ -44,24 +43,22 @@ class WebSearch(Stage):
             return
         given = [turn.given for turn, _ in asked]
         found = context.search.search_web([query for _, query in asked], self.options.k, given=given)
-        best: dict[int, dict[str, WebHit]] = {}
         errors: dict[int, str] = {}
         for (turn, _), results in zip(asked, found, strict=True):
-            pages = best.setdefault(id(turn), {})
             if results.error is not None:
                 errors[id(turn)] = results.error
-            for hit in results.hits:
-                known = pages.get(hit.page_url)
-                if known is None or hit.score > known.score:
-                    pages[hit.page_url] = hit
-        texts = self._full_texts(list(best.values()), len(turns), context)
+        ranked: list[list[WebHit]] = []
         for turn in turns:
-            pages = best.get(id(turn), {})
+            hits = ([hit] for (of, _), results in zip(asked, found, strict=True) if of is turn for hit in results.hits)
+            fused = fuse(hits, key=lambda hit: hit.page_url, score=lambda hit: hit.score)
+            ranked.append([hit for hit, _ in fused])
+        texts = self._full_texts(ranked, context)
+        for turn, pages in zip(turns, ranked, strict=True):
             turn.web_hits = tuple(
                 hit
                 if hit.page_text is not None or hit.page_url not in texts
                 else replace(hit, page_text=texts[hit.page_url])
-                for hit in sorted(pages.values(), key=lambda hit: -hit.score)
+                for hit in pages
             )
             shown = [
                 {"name": hit.page_name, "url": hit.page_url, "score": round(hit.score, 4)} for hit in turn.web_hits
@@ -74,12 +71,13 @@ class WebSearch(Stage):
             )
 
     @staticmethod
-    def _full_texts(found: Sequence[dict[str, WebHit]], turns: int, context: Context) -> dict[str, str]:
-        """The whole pages behind the hits of each turn, the best of every turn first."""
-        ranked = [sorted(pages.values(), key=lambda hit: -hit.score) for pages in found]
+    def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, str]:
+        """The whole pages behind the hits of each turn, best first, the best of every turn before the second best."""
         by_rank = [hit for rank in zip_longest(*ranked) for hit in rank if hit is not None and hit.page_text is None]
         left = context.deadline.left()
         deadline = (
-            context.deadline.sooner(max(0.0, left - _FULL_TEXT_SECONDS * turns)) if isfinite(left) else context.deadline
+            context.deadline.sooner(max(0.0, left - _FULL_TEXT_SECONDS * len(ranked)))
+            if isfinite(left)
+            else context.deadline
         )
         return context.search.page_texts([hit.page_url for hit in by_rank], context.fetch, deadline)

@@ -1,6 +1,6 @@
 """How a chunk of evidence is put before a model, and into the trace."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -45,6 +45,11 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
         kept.append(chunk)
         left -= needed
     return tuple(kept)
+
+
+def best_first(chunks: Iterable[Evidence]) -> list[Evidence]:
+    """Reranked chunks by their scores; equals stay in their order."""
+    return sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
 
 
 def evidence_for_trace(chunks: Sequence[Evidence]) -> list[dict[str, object]]:

@@ -134,7 +134,7 @@ class LocalModel:
         Raises:
             EvaluationError: The model cannot be loaded or fails as a whole.
         """
-        from agents.methods.first_token import said_yes
+        from agents.methods.token_probabilities import said_yes
 
         prompt = self._launch.prompts[_JUDGE_PROMPT]
         requests = [

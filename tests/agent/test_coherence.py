@@ -10,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from agents.methods.coherence_scores import Metric, mean_pairwise, similarities, top
-from agents.methods.entity_graph import Source, entity_graph, item_degrees, node_of, pruned
+from agents.methods.evidence_agreement import (
+    Metric,
+    Source,
+    entity_graph,
+    item_degrees,
+    mean_pairwise,
+    node_of,
+    pruned,
+    similarities,
+    top,
+)
 from agents.models.base import ModelError
 from agents.models.entities import SpacyEntities
 from agents.search.hits import Entity, ImageHit

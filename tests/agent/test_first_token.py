@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.methods.candidates import candidate_of
-from agents.methods.first_token import idk_probability, yes_probability
+from agents.methods.token_probabilities import idk_probability, yes_probability
 from agents.models.base import ChatReply, opening_of
 from agents.settings import Settings
 from agents.stages.verify import Verify

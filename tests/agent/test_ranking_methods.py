@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.methods.chunk_scores import mad_threshold
-from agents.methods.fusion import fuse
+from agents.methods.ranking import fuse, mad_threshold
 from agents.models.base import Box, Detection
 from agents.models.vision.boxes import crop, overlap, pad, suppress, usable
 

@@ -1,12 +1,30 @@
-"""What the probabilities of a reply's first token say: how near it was to an abstention, and how sure a yes or no is."""
+"""What the probabilities of a reply's tokens say: how sure a model was of its words, how near to abstaining, how sure of yes or no."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from agents.models.base import ChatReply
 from agents.texts.replies import yes_or_no
 from agents.turn import IDK
 
 _AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown that may stand around the first word of a reply
+
+
+@dataclass(frozen=True)
+class TokenProbabilities:
+    """The two statistics of an answer's token probabilities t_1..t_T: their minimum and their mean (QA-Dragon, section 3.7.2)."""
+
+    least: float
+    mean: float
+
+
+def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities | None:
+    """The statistics of natural log-probabilities; None where there are none."""
+    if not logprobs:
+        return None
+    probabilities = [math.exp(min(0.0, logprob)) for logprob in logprobs]
+    return TokenProbabilities(min(probabilities), sum(probabilities) / len(probabilities))
 
 
 def idk_probability(opening: Mapping[str, float] | None) -> float | None:
