@@ -53,12 +53,12 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class CheckedSentence:
-    """A sentence after the check."""
+class CitedSentence:
+    """A sentence of an answer and the documents that it cites; once it was checked, those that stood the check or were found for it."""
 
     text: str  # without markers
-    citations: tuple[int, ...]  # those that stood the check, or were found for it
-    dropped: tuple[Dropped, ...] = ()  # those that did not
+    citations: tuple[int, ...] = ()  # in the order in which it names them, each once
+    dropped: tuple[Dropped, ...] = ()  # those that did not stand the check
     found: bool = False  # whether the citations were found afterwards instead of written by the model
 
 
@@ -207,7 +207,7 @@ class Turn:
     consistent: bool | None = None  # whether candidate and parametric answer agree
     chain: ChainOfVerification | None = None
     verification: Verification = Verification()
-    cited: tuple[CheckedSentence, ...] | None = None  # the sentences that are given; None where none were checked
+    cited: tuple[CitedSentence, ...] | None = None  # the sentences that are given; None where none were checked
     answer: str = IDK
 
     error: str | None = None
@@ -288,6 +288,6 @@ class Turn:
         self._notes = {}
 
 
-def with_image(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns whose question needs their image and that have one."""
-    return [turn for turn in turns if turn.needs_image and turn.image is not None]
+def with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:
+    """The turns whose question needs their image and that have one, with it."""
+    return [(turn, turn.image) for turn in turns if turn.needs_image and turn.image is not None]

@@ -3,12 +3,11 @@
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import sentencex
 
 from agents.texts.text import without_controls
-from agents.turn import CheckedSentence, Dropped
+from agents.turn import CitedSentence, Dropped
 
 MOST_DOCUMENTS = 15
 """Documents shown for one answer: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents each bring no more."""
@@ -27,14 +26,6 @@ _WORD = re.compile(r"\w")
 _WAITING = re.compile(r"\b(?:is|was|are|were|by|the|an?)$", re.IGNORECASE)  # something has to follow
 _END = re.compile(r"\s*(?:[.!?]|\n|$)")
 _MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is taken for three characters (text.cut_words)
-
-
-@dataclass(frozen=True)
-class CitedSentence:
-    """A sentence without its markers, and the documents it cites, in the order it names them, each once."""
-
-    text: str
-    citations: tuple[int, ...] = ()
 
 
 def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
@@ -124,7 +115,7 @@ def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
 
 def check(
     sentences: Sequence[CitedSentence], support: Sequence[Mapping[int, float]], *, threshold: float, attribute: bool
-) -> tuple[CheckedSentence, ...]:
+) -> tuple[CitedSentence, ...]:
     """Each sentence with the citations that name a document which supports it.
 
     ``support`` has for each sentence how far each document, by its number, supports it; a number that is not there is no document. Below
@@ -142,7 +133,7 @@ def check(
         if found:
             reaching = [number for number, score in scores.items() if score >= threshold]
             kept = tuple(sorted(reaching, key=lambda number: (-scores[number], number))[:1])
-        checked.append(CheckedSentence(sentence.text, kept, dropped, found and bool(kept)))
+        checked.append(CitedSentence(sentence.text, kept, dropped, found and bool(kept)))
     return tuple(checked)
 
 
@@ -167,7 +158,7 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def marked(sentence: CheckedSentence | CitedSentence) -> str:
+def marked(sentence: CitedSentence) -> str:
     """A sentence with its citations before its end punctuation: ``It is 330 m tall [1][3].``"""
     if not sentence.citations:
         return sentence.text
@@ -176,7 +167,7 @@ def marked(sentence: CheckedSentence | CitedSentence) -> str:
     return f"{sentence.text.removesuffix(stop)} {markers}{stop}"
 
 
-def written(sentences: Sequence[CheckedSentence], tokens: int, *, markers: bool) -> str:
+def written(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -> str:
     """As many whole sentences as fit into about ``tokens`` tokens (3 characters each, a marker 3 tokens), at least a part of the first."""
     left = 3 * tokens
     parts: list[str] = []

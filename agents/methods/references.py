@@ -17,18 +17,16 @@ _IMAGE = re.compile(
 )
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
 _PLACE_KINDS = "country|city|town|state|continent|capital|river|island|region|place|province|village|area"
-_OTHER_KINDS = "person|man|woman|architect|artist|author|writer|designer|inventor|company|brand|language|king|queen|emperor|president"
+_PERSONS = "person|man|woman|architect|artist|author|writer|designer|inventor|king|queen|emperor|president"
 _NAMED = re.compile(
-    rf"\bthat ({_PLACE_KINDS}|{_OTHER_KINDS})\b|\b(there)\b(?! (?:is|are|was|were|any|a)\b)", re.IGNORECASE
+    rf"\bthat ({_PLACE_KINDS}|{_PERSONS}|company|brand|language)\b|\b(there)\b(?! (?:is|are|was|were|any|a)\b)",
+    re.IGNORECASE,
 )
 _THING = re.compile(r"\b(it|they|them|that|those)\b|\b(its|their)\b", re.IGNORECASE)
 _NAME = re.compile(
     r"(?:[A-Z][\w'’.-]*|\d{3,4})(?:[ -](?:(?:of|the|de|da|di|du|la|le|van|von|and|al|el|on|upon|y) )*(?:[A-Z][\w'’-]*))*"
 )
-_PERSON_KINDS = re.compile(
-    r"\bthat (person|man|woman|architect|artist|author|writer|designer|inventor|king|queen|emperor|president)\b",
-    re.IGNORECASE,
-)
+_PERSON_KINDS = re.compile(rf"\bthat ({_PERSONS})\b", re.IGNORECASE)
 _WHO_IS = re.compile(r"^who (is|was|were) [A-Z]", re.IGNORECASE)
 _COMPARED = re.compile(
     r"\b(?:bigger|smaller|larger|taller|shorter|longer|faster|slower|heavier|lighter|older|younger|newer|cheaper|stronger|weaker|higher|lower|"

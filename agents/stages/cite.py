@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import sentencex
@@ -8,7 +7,6 @@ from pydantic import Field
 from agents.methods.candidates import answered
 from agents.methods.citations import (
     MOST_DOCUMENTS,
-    CitedSentence,
     check,
     figures_supported,
     marked,
@@ -18,16 +16,7 @@ from agents.methods.citations import (
 )
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of, passage_of
-from agents.turn import Evidence, Turn
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A turn whose answer can be checked: its sentences and the documents, numbered from 1."""
-
-    turn: Turn
-    sentences: tuple[CitedSentence, ...]
-    documents: tuple[Evidence, ...]
+from agents.turn import CitedSentence, Evidence, Turn
 
 
 class Cite(Stage):
@@ -37,9 +26,7 @@ class Cite(Stage):
     """
 
     class Options(StageOptions):
-        threshold: float = Field(
-            0.5, description="support, as the reranker scores it, below which a citation is dropped"
-        )
+        threshold: float = Field(0.5, description="support, scored by the reranker, below which a citation is dropped")
         attribute: bool = Field(True, description="find the document of a sentence that is left without citation")
         unsupported: Literal["keep", "drop"] = Field("keep", description="what becomes of a sentence without citation")
 
@@ -53,18 +40,18 @@ class Cite(Stage):
         """Fill ``cited`` of the turns that have an answer."""
         options = self.options
         concerned = [
-            Answered(turn, sentences, turn.best_evidence(MOST_DOCUMENTS))
+            (turn, sentences, turn.best_evidence(MOST_DOCUMENTS))
             for turn, candidate in answered(turns)
             if (sentences := said_once(parse_cited(candidate.text)))
         ]
         scores = self._scores(concerned, context)
-        for one in concerned:
-            turn, numbered = one.turn, list(enumerate(one.documents, start=1))
+        for turn, sentences, documents in concerned:
+            numbered = list(enumerate(documents, start=1))
             support = [
-                {number: supported(sentence, one, document, scores) for number, document in numbered}
-                for sentence in one.sentences
+                {number: supported(each.text, turn.question, document, scores) for number, document in numbered}
+                for each in sentences
             ]
-            checked = check(one.sentences, support, threshold=options.threshold, attribute=options.attribute)
+            checked = check(sentences, support, threshold=options.threshold, attribute=options.attribute)
             turn.cited = tuple(each for each in checked if each.citations or options.unsupported == "keep")
             turn.note(
                 cited=" ".join(marked(sentence) for sentence in turn.cited),
@@ -72,7 +59,7 @@ class Cite(Stage):
                     {"number": number, "modality": modality_of(it), "title": it.title, "text": it.text, "url": it.url}
                     for number, it in numbered
                 ],
-                generated=[{"text": each.text, "citations": list(each.citations)} for each in one.sentences],
+                generated=[{"text": each.text, "citations": list(each.citations)} for each in sentences],
                 sentences=[
                     {
                         "text": sentence.text,
@@ -88,9 +75,11 @@ class Cite(Stage):
             )
 
     @staticmethod
-    def _scores(concerned: Sequence[Answered], context: Context) -> Mapping[tuple[str, str], float]:
+    def _scores(
+        concerned: Sequence[tuple[Turn, Sequence[CitedSentence], Sequence[Evidence]]], context: Context
+    ) -> Mapping[tuple[str, str], float]:
         """What the reranker says of each distinct pair of a sentence and a part of a document."""
-        together = ((one.sentences, parts(document)) for one in concerned for document in one.documents)
+        together = ((said, parts(document)) for _, said, documents in concerned for document in documents)
         pairs = list(dict.fromkeys((each.text, part) for said, read in together for each in said for part in read))
         if not pairs:
             return {}
@@ -105,16 +94,14 @@ def parts(document: Evidence) -> list[str]:
     return list(dict.fromkeys([whole, *(sentence for sentence in named if sentence)]))
 
 
-def supported(
-    sentence: CitedSentence, one: Answered, document: Evidence, scores: Mapping[tuple[str, str], float]
-) -> float:
-    """How far a document supports a sentence.
+def supported(sentence: str, question: str, document: Evidence, scores: Mapping[tuple[str, str], float]) -> float:
+    """How far a document supports a sentence, from what the reranker says of each of its parts.
 
     1 where the sentence stands in it word for word, 0 where it lacks a figure of the sentence, else the best score of its parts.
     """
     whole = passage_of(document)
-    if stands_in(sentence.text, whole):
+    if stands_in(sentence, whole):
         return 1.0
-    if not figures_supported(sentence.text, [whole, one.turn.question]):
+    if not figures_supported(sentence, [whole, question]):
         return 0.0
-    return max((score for part in parts(document) if (score := scores[sentence.text, part]) == score), default=0.0)
+    return max((score for part in parts(document) if (score := scores[sentence, part]) == score), default=0.0)

@@ -48,21 +48,6 @@ class Pool:
         self.items = list(reversed(known.values()))
 
 
-class CoherenceOptions(ChunkOptions, StageOptions):
-    """What further searches bring is cut by the options that the stage ``evidence`` has too."""
-
-    k: int = Field(5, ge=1, description="chunks kept for each modality in stage 1, and altogether in stage 2")
-    metric: Literal["l1", "euclidean", "cosine"] = Field("cosine", description="likeness of two embeddings")
-    second: Literal["none", "pairwise", "graph"] = Field(
-        "pairwise", description="stage 2: none, mean pairwise likeness (algorithm 1), or the entity graph (algorithm 2)"
-    )
-    rounds: int = Field(1, ge=0, description="larger searches made at most where a modality has fewer than k chunks")
-    pictures: int = Field(10, ge=1, description="pictures that the search before fetched; further ones fetch more")
-    pages: int = Field(
-        10, ge=1, description="pages that the search before fetched for a query; further ones fetch more"
-    )
-
-
 class CoherenceStage(Stage):
     """Of each modality the chunks most like the question, then those that agree with each other or hang together by their entities.
 
@@ -70,8 +55,20 @@ class CoherenceStage(Stage):
     short is searched for again.
     """
 
-    Options = CoherenceOptions
-    options: CoherenceOptions
+    class Options(ChunkOptions, StageOptions):
+        """What further searches bring is cut by the options that the stage ``evidence`` has too."""
+
+        k: int = Field(5, ge=1, description="chunks kept for each modality in stage 1, and altogether in stage 2")
+        metric: Literal["l1", "euclidean", "cosine"] = Field("cosine", description="likeness of two embeddings")
+        second: Literal["none", "pairwise", "graph"] = Field(
+            "pairwise",
+            description="stage 2: none, mean pairwise likeness (algorithm 1), or the entity graph (algorithm 2)",
+        )
+        rounds: int = Field(1, ge=0, description="most larger searches where a modality has fewer than k chunks")
+        pictures: int = Field(10, ge=1, description="pictures that the search before fetched; further ones fetch more")
+        pages: int = Field(10, ge=1, description="pages that the search before fetched for a query; likewise")
+
+    options: Options
     fills = ("coherent",)
     least_seconds, wanted_seconds = 0.5, 1.0
 
@@ -114,10 +111,44 @@ class CoherenceStage(Stage):
             by_text = [pool for pool, modalities in short if "text" in modalities]
             if not (by_image or by_text) or not context.deadline.allows(self.least_seconds):
                 break
-            _search_images(by_image, context, self.options, factor)
-            _search_pages(by_text, context, self.options, factor)
+            self._search_images(by_image, context, factor)
+            self._search_pages(by_text, context, factor)
             rounds = [number if modalities else before for (_, modalities), before in zip(short, rounds, strict=True)]
         return rounds
+
+    def _search_images(self, pools: Sequence[Pool], context: Context, factor: int) -> None:
+        """Further pictures, and the attributes of what they show."""
+        images = [pool.turn.image for pool in pools if pool.turn.image is not None]
+        if not images:
+            return
+        cut = cutter(self.options)
+        found = context.search.search_images(
+            images, self.options.pictures * factor, [pool.turn.given for pool in pools]
+        )
+        for pool, results in zip(pools, found, strict=True):
+            pool.add(list(pictures(results.hits, pool.turn)))
+            named = [(entity, hit) for hit in results.hits for entity in hit.entities]
+            cuts = (each_once(list(attribute_chunks(entity, hit, self.options, cut))) for entity, hit in named)
+            # The picture's own sentence says the name.
+            pool.add([Item(chunk, "table") for chunks in cuts for chunk in chunks if chunk.key != "name"])
+            if results.error is not None:
+                pool.turn.note(image_search_error=results.error)
+
+    def _search_pages(self, pools: Sequence[Pool], context: Context, factor: int) -> None:
+        """Further pages for all queries of the turns."""
+        asked = [(pool, query) for pool in pools for query in (pool.turn.queries or (pool.turn.question,)) if query]
+        if not asked:
+            return
+        k = self.options.pages * factor
+        given = [pool.turn.given for pool, _ in asked]
+        found = context.search.search_web([query for _, query in asked], k, k, given)
+        cut = cutter(self.options)
+        for pool in pools:
+            own = [results for (of, _), results in zip(asked, found, strict=True) if of is pool]
+            chunks = each_once([chunk for results in own for hit in results.hits for chunk in page_chunks(hit, cut)])
+            pool.add([Item(chunk, "text") for chunk in chunks])
+            for error in (results.error for results in own if results.error is not None):
+                pool.turn.note(web_search_error=error)
 
     def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Item], Matrix]]:
         """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept.
@@ -202,37 +233,3 @@ def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     }
     held = [item.modality for item in pool.items]
     return {modality for modality in MODALITIES if possible[modality] and held.count(modality) < k}
-
-
-def _search_images(pools: Sequence[Pool], context: Context, options: CoherenceOptions, factor: int) -> None:
-    """Further pictures, and the attributes of what they show."""
-    images = [pool.turn.image for pool in pools if pool.turn.image is not None]
-    if not images:
-        return
-    cut = cutter(options)
-    found = context.search.search_images(images, options.pictures * factor, [pool.turn.given for pool in pools])
-    for pool, results in zip(pools, found, strict=True):
-        pool.add(list(pictures(results.hits, pool.turn)))
-        named = [(entity, hit) for hit in results.hits for entity in hit.entities]
-        cuts = (each_once(list(attribute_chunks(entity, hit, options, cut))) for entity, hit in named)
-        # The picture's own sentence says the name.
-        pool.add([Item(chunk, "table") for chunks in cuts for chunk in chunks if chunk.key != "name"])
-        if results.error is not None:
-            pool.turn.note(image_search_error=results.error)
-
-
-def _search_pages(pools: Sequence[Pool], context: Context, options: CoherenceOptions, factor: int) -> None:
-    """Further pages for all queries of the turns."""
-    asked = [(pool, query) for pool in pools for query in (pool.turn.queries or (pool.turn.question,)) if query]
-    if not asked:
-        return
-    k = options.pages * factor
-    given = [pool.turn.given for pool, _ in asked]
-    found = context.search.search_web([query for _, query in asked], k, k, given)
-    cut = cutter(options)
-    for pool in pools:
-        own = [results for (of, _), results in zip(asked, found, strict=True) if of is pool]
-        chunks = each_once([chunk for results in own for hit in results.hits for chunk in page_chunks(hit, cut)])
-        pool.add([Item(chunk, "text") for chunk in chunks])
-        for error in (results.error for results in own if results.error is not None):
-            pool.turn.note(web_search_error=error)

@@ -16,11 +16,7 @@ class DualAnswer(Stage):
 
     class Options(StageOptions):
         evidence: int = Field(5, ge=0, description="chunks shown")
-        probe_temperature: float = Field(
-            0.0,
-            ge=0,
-            description="temperature of the second answer where there is no evidence and both prompts are alike",
-        )
+        probe_temperature: float = Field(0.0, ge=0, description="of the second answer where there is no evidence")
 
     options: Options
     fills = ("candidate", "parametric", "shown")

@@ -34,18 +34,17 @@ class Ground(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``regions`` of the turns whose picture is to be searched."""
-        concerned = [turn for turn in with_image(turns) if turn.tools.image]
+        concerned = [(turn, image) for turn, image in with_image(turns) if turn.tools.image]
         if not concerned:
             return
-        phrases = [[turn.target.phrase] if turn.target.phrase else list(turn.target.objects) for turn in concerned]
-        found = context.models.detector.detect([turn.image for turn in concerned if turn.image is not None], phrases)
-        for turn, detections in zip(concerned, found, strict=True):
-            if turn.image is None:
-                continue
+        targets = [turn.target for turn, _ in concerned]
+        phrases = [[target.phrase] if target.phrase else list(target.objects) for target in targets]
+        found = context.models.detector.detect([image for _, image in concerned], phrases)
+        for (turn, image), detections in zip(concerned, found, strict=True):
             turn.regions = tuple(
                 usable(
                     detections,
-                    *turn.image.size,
+                    *image.size,
                     padding=_PADDING,
                     most_overlap=_MOST_OVERLAP,
                     least_side=_LEAST_SIDE,

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from PIL import Image
 from pydantic import Field
 
 from agents.methods.ranking import fuse
@@ -39,21 +40,16 @@ class ImageSearch(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
-        asked: list[tuple[Turn, Detection | None]] = [
-            (turn, region)
-            for turn in with_image(turns)
-            if turn.tools.image and context.search.sees(turn.given)
-            for region in (None, *(self._crops(turn, context.short) if context.search.image_enabled else ()))
-        ]
-        images = [
-            turn.image if region is None else crop(turn.image, region.box)
-            for turn, region in asked
-            if turn.image is not None
-        ]
+        asked: list[tuple[Turn, Detection | None, Image.Image]] = []
+        for turn, image in with_image(turns):
+            if turn.tools.image and context.search.sees(turn.given):
+                crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
+                asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
         views: dict[int, list[View]] = {}
         errors: dict[int, str] = {}
-        found = context.search.search_images(images, options.k, [turn.given for turn, _ in asked]) if asked else []
-        for (turn, region), results in zip(asked, found, strict=True):
+        images, given = [image for _, _, image in asked], [turn.given for turn, _, _ in asked]
+        found = context.search.search_images(images, options.k, given) if asked else []
+        for (turn, region, _), results in zip(asked, found, strict=True):
             views.setdefault(id(turn), []).append(View(region, results.hits))
             if results.error is not None:
                 errors[id(turn)] = results.error
@@ -69,9 +65,9 @@ class ImageSearch(Stage):
             hits = [{"name": name, "score": round(hit.score, 4), "url": hit.url} for name, hit in named_hits]
             turn.note(hits=hits, entity=turn.entity_name, search_error=errors.get(id(turn)))
 
-    def _crops(self, turn: Turn, short: bool) -> Sequence[Detection]:
+    def _crops(self, turn: Turn, image: Image.Image, short: bool) -> Sequence[Detection]:
         """The boxes of the detector, and squares that show something else than a better crop does (non-maximum suppression)."""
-        if short or turn.image is None or not self.options.scales:
+        if short or not self.options.scales:
             return turn.regions[: _CROPS_WHEN_SHORT if short else None]
-        grid = [Detection(box, "", 0.0) for box in squares(*turn.image.size, self.options.scales)]
+        grid = [Detection(box, "", 0.0) for box in squares(*image.size, self.options.scales)]
         return suppress([*turn.regions, *grid], _MOST_OVERLAP)[: self.options.crops]

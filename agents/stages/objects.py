@@ -37,7 +37,7 @@ class Objects(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``target`` of the turns whose picture is to be searched."""
-        concerned = [turn for turn in with_image(turns) if turn.tools.image]
+        concerned = [turn for turn, _ in with_image(turns) if turn.tools.image]
         for turn in concerned:
             phrases = short(object_phrases(turn.question, self.options.most))
             turn.target = Target(phrases, phrases[0] if phrases else None, position_in(turn.question))

@@ -18,17 +18,10 @@ class Queries(Stage):
     """
 
     class Options(StageOptions):
-        fuse_entity: bool = Field(
-            True, description="put the name of the entity into the query (QA-Dragon, section 3.5.2)"
-        )
-        min_score: Cosine = Field(
-            -1.0,
-            description="cosine of its picture from which an entity is sure enough to be named in a query",
-        )
+        fuse_entity: bool = Field(True, description="put the name of the entity into the query (section 3.5.2)")
+        min_score: Cosine = Field(-1.0, description="cosine of its picture from which an entity is named in a query")
         fuse_summary: bool = Field(False, description="put the summary of the picture into the query (CRUISE, eq. 2)")
-        split: Literal["none", "rules", "model"] = Field(
-            "none", description="who splits a question into its steps (section 3.5.1)"
-        )
+        split: Literal["none", "rules", "model"] = Field("none", description="who splits a question (section 3.5.1)")
         prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
         most: int = Field(4, ge=1, description="queries of a turn")

@@ -39,16 +39,9 @@ class RouteStage(Stage):
     """
 
     class Options(StageOptions):
-        trained: str | None = Field(
-            None,
-            description="weights of a trained router (JSON), relative to the repository root; None: the rules of table 1",
-        )
-        flags: Literal["model", "rules"] = Field(
-            "rules", description="who says whether external or present knowledge is needed"
-        )
-        skip_search: bool = Field(
-            False, description="do not search for what needs no external knowledge (CRUISE: e = 0)"
-        )
+        trained: str | None = Field(None, description="weights (JSON), a path below the repository; None: rules")
+        flags: Literal["model", "rules"] = Field("rules", description="who says which knowledge is needed")
+        skip_search: bool = Field(False, description="search nothing where no external knowledge is needed (e = 0)")
 
     options: Options
     fills = ("route", "needs_external", "real_time", "tools")
@@ -68,19 +61,14 @@ class RouteStage(Stage):
             turn.needs_external, turn.real_time = not kind.self_contained, kind.now
             turn.note(route=turn.route, features=features.as_dict())
         if self.options.flags == "model":
-            self._ask(turns, context)
+            for turn, reply in context.ask_each("query_flags", turns, lambda turn: {"question": turn.question}):
+                external, now = parse_flags(reply.text)
+                if external is not None:  # what the model does not say stays as the rules have it
+                    turn.needs_external = external
+                if now is not None:
+                    turn.real_time = now
+                turn.note(flags_reply=reply.text)
         for turn in turns:
             if self.options.skip_search and turn.needs_external is False:
                 turn.tools = Tools(image=False, text=False)
             turn.note(needs_external=turn.needs_external, real_time=turn.real_time)
-
-    @staticmethod
-    def _ask(turns: Sequence[Turn], context: Context) -> None:
-        """What the model does not say stays as the rules have it."""
-        for turn, reply in context.ask_each("query_flags", turns, lambda turn: {"question": turn.question}):
-            external, now = parse_flags(reply.text)
-            if external is not None:
-                turn.needs_external = external
-            if now is not None:
-                turn.real_time = now
-            turn.note(flags_reply=reply.text)

@@ -82,9 +82,7 @@ class SelectEntity(Stage):
             description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
         )
         min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
-        word_weight: float = Field(
-            0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
-        )
+        word_weight: float = Field(0.5, ge=0, description="rules: weight of likeness of words against that of pictures")
 
     options: Options
     fills = ("entity", "entity_score", "entities")
@@ -103,7 +101,7 @@ class SelectEntity(Stage):
         """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, and ``entities``."""
         options = self.options
         found = [
-            (turn, candidates(turn, options.min_score)[:_MOST_CHOICES]) for turn in with_image(turns) if turn.views
+            (turn, candidates(turn, options.min_score)[:_MOST_CHOICES]) for turn, _ in with_image(turns) if turn.views
         ]
         for turn, _ in found:
             turn.entity, turn.entity_score, turn.entities = None, 0.0, ()

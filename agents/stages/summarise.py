@@ -18,7 +18,7 @@ class Summarise(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""
-        concerned = [turn for turn in with_image(turns) if turn.tools.image or turn.tools.text]
+        concerned = [turn for turn, _ in with_image(turns) if turn.tools.image or turn.tools.text]
         most = context.prompts["image_summary"].settings.max_tokens
         for turn, reply in context.ask_each("image_summary", concerned, lambda turn: turn.values):
             turn.summary = cut_words(one_line(clean(reply.text)), most)

@@ -9,42 +9,19 @@ from agents.texts.replies import json_object
 from agents.turn import Tools, Turn
 
 
-class ToolOptions(StageOptions):
-    """Which searches to make (QA-Dragon, section 3.3)."""
-
-    by: Literal["model", "rules"] = Field("rules", description="who decides")
-    skip_image_domains: tuple[str, ...] = Field(
-        ("book", "plants and gardening"),
-        description="domains whose objects image search does not find (appendix A, rule 4)",
-    )
-    skip_packaged: bool = Field(
-        True, description="nor packaged goods with a logo, by the words of the question (rule 4)"
-    )
-
-
-def rule_tools(turn: Turn, options: ToolOptions) -> Tools:
-    """The paper's decision logic without a model: rules 1 to 4 of its prompt.
-
-    1. An object that the draft names exactly needs no image search. 2. What cannot be seen needs text search. 3. Calculation
-    and translation need neither. 4. Books, packaged goods with a logo and plants need no image search: the domain tells, or
-    the words of the question.
-    """
-    kind = question_kind(turn.question)
-    if kind.text or kind.calculation:
-        return Tools(image=False, text=False)
-    named = turn.draft is not None and turn.draft.object_name is not None
-    skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and about_packaged(turn.question))
-    return Tools(image=turn.needs_image and not named and not skipped, text=turn.needs_external is not False)
-
-
 class ToolRouter(Stage):
     """Which searches to make: the model under a schema, or the paper's rules, also where the model does not say.
 
     QA-Dragon, section 3.3 and appendix A.
     """
 
-    Options = ToolOptions
-    options: ToolOptions
+    class Options(StageOptions):
+        by: Literal["model", "rules"] = Field("rules", description="who decides")
+        # Image search does not find the objects of these domains, nor packaged goods with a logo (appendix A, rule 4)
+        skip_image_domains: tuple[str, ...] = Field(("book", "plants and gardening"), description="domains left out")
+        skip_packaged: bool = Field(True, description="leave out packaged goods too, by the words of the question")
+
+    options: Options
     fills = ("tools",)
     least_seconds, wanted_seconds = 0.5, 1.0
 
@@ -60,16 +37,29 @@ class ToolRouter(Stage):
             else:
                 turn.tools = Tools(image=False, text=turn.route == "verify")
         if self.options.by == "model":
-            self._ask([turn for turn in turns if turn.route == "rag"], context)
+            for turn, reply in context.ask_each(
+                "tool_router",
+                [turn for turn in turns if turn.route == "rag"],
+                lambda turn: {**turn.values, "reasoning": turn.draft.reasoning if turn.draft else ""},
+            ):
+                found = json_object(reply.text) or {}
+                image, text = found.get("need_image_search"), found.get("need_text_search")
+                if isinstance(image, bool) and isinstance(text, bool):
+                    turn.tools = Tools(image=image and turn.image is not None, text=text)
         for turn in turns:
             turn.note(image_search=turn.tools.image, text_search=turn.tools.text)
 
-    @staticmethod
-    def _ask(turns: Sequence[Turn], context: Context) -> None:
-        for turn, reply in context.ask_each(
-            "tool_router", turns, lambda turn: {**turn.values, "reasoning": turn.draft.reasoning if turn.draft else ""}
-        ):
-            found = json_object(reply.text) or {}
-            image, text = found.get("need_image_search"), found.get("need_text_search")
-            if isinstance(image, bool) and isinstance(text, bool):
-                turn.tools = Tools(image=image and turn.image is not None, text=text)
+
+def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
+    """The paper's decision logic without a model: rules 1 to 4 of its prompt.
+
+    1. An object that the draft names exactly needs no image search. 2. What cannot be seen needs text search. 3. Calculation
+    and translation need neither. 4. Books, packaged goods with a logo and plants need no image search: the domain tells, or
+    the words of the question.
+    """
+    kind = question_kind(turn.question)
+    if kind.text or kind.calculation:
+        return Tools(image=False, text=False)
+    named = turn.draft is not None and turn.draft.object_name is not None
+    skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and about_packaged(turn.question))
+    return Tools(image=turn.needs_image and not named and not skipped, text=turn.needs_external is not False)

@@ -18,9 +18,7 @@ class Understand(Stage):
     """
 
     class Options(StageOptions):
-        rewrite: Literal["rules", "model"] = Field(
-            "rules", description="who rewrites: rules alone, or the model where rules are unsure"
-        )
+        rewrite: Literal["rules", "model"] = Field("rules", description="model: where rules are unsure")
 
     options: Options
     fills = ("question", "needs_image")
@@ -41,17 +39,13 @@ class Understand(Stage):
             if turn.history and not resolved.sure:
                 unsure.append(turn)
         if by_model:
-            self._rewrite(unsure, context)
+            for turn, reply in context.ask_each(
+                "standalone_question",
+                unsure,
+                lambda turn: {"query": turn.query, "history": turn.history[-_HISTORY_MESSAGES:]},
+            ):
+                first_line = reply.text.strip().split("\n", 1)[0].strip()
+                if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not cut off
+                    turn.question = first_line
         for turn in turns:
             turn.note(question=turn.question, needs_image=turn.needs_image, by_model=turn in unsure and by_model)
-
-    @staticmethod
-    def _rewrite(turns: Sequence[Turn], context: Context) -> None:
-        for turn, reply in context.ask_each(
-            "standalone_question",
-            turns,
-            lambda turn: {"query": turn.query, "history": turn.history[-_HISTORY_MESSAGES:]},
-        ):
-            first_line = reply.text.strip().split("\n", 1)[0].strip()
-            if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not cut off
-                turn.question = first_line

@@ -10,24 +10,6 @@ from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Candidate, Turn, Verification
 
 
-class VerifyOptions(StageOptions):
-    """Dual verification (QA-Dragon, section 3.7.2)."""
-
-    prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
-    weight_least: float = Field(0.5, description="weight of the least token probability in g_white")
-    weight_mean: float = Field(0.5, description="weight of the mean token probability in g_white")
-    white_box_threshold: float = Field(0.5, description="tau_white")
-
-
-def white_box(candidate: Candidate, options: VerifyOptions) -> bool | None:
-    """Whether g_white(s_min, s_mean) reaches tau_white; None for an answer that no model generated."""
-    statistics = token_probabilities(candidate.logprobs)
-    if statistics is None:
-        return None
-    g_white = options.weight_least * statistics.least + options.weight_mean * statistics.mean
-    return g_white >= options.white_box_threshold
-
-
 def verdict(reply: ChatReply) -> tuple[bool | None, str]:
     """What the verifying model says, and why; a reply that cannot be read is no approval but no rejection either."""
     if reply.finish_reason == "error":
@@ -39,8 +21,13 @@ def verdict(reply: ChatReply) -> tuple[bool | None, str]:
 class Verify(Stage):
     """Dual verification (QA-Dragon, section 3.7.2): token probabilities, and a model that reads the evidence; ``finalise`` judges both."""
 
-    Options = VerifyOptions
-    options: VerifyOptions
+    class Options(StageOptions):
+        prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
+        weight_least: float = Field(0.5, description="weight of the least token probability in g_white")
+        weight_mean: float = Field(0.5, description="weight of the mean token probability in g_white")
+        white_box_threshold: float = Field(0.5, description="tau_white")
+
+    options: Options
     fills = ("verification",)
     kind = "verifies"
     least_seconds, wanted_seconds = 1.0, 2.0
@@ -57,8 +44,16 @@ class Verify(Stage):
             concerned,
             lambda one: {**one[0].values, "answer": one[1].text, "reasoning": one[1].reasoning},
         ):
-            by_tokens = white_box(candidate, self.options)
+            by_tokens = self._white_box(candidate)
             by_model, reason = verdict(reply)
             p_yes = yes_probability(reply.opening)
             turn.verification = Verification(by_tokens, by_model, reason, p_yes)
             turn.note(white_box=by_tokens, model=by_model, reason=reason, p_yes=p_yes)
+
+    def _white_box(self, candidate: Candidate) -> bool | None:
+        """Whether g_white(s_min, s_mean) reaches tau_white; None for an answer that no model generated."""
+        statistics = token_probabilities(candidate.logprobs)
+        if statistics is None:
+            return None
+        g_white = self.options.weight_least * statistics.least + self.options.weight_mean * statistics.mean
+        return g_white >= self.options.white_box_threshold

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from semantic_text_splitter import TextSplitter
 
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -22,8 +22,6 @@ Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
 
 class ChunkOptions(BaseModel):
     """How attributes and pages are cut."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
     chunking: Literal["semantic", "paragraph"] = Field(

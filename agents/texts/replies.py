@@ -59,15 +59,20 @@ def json_object(reply: str) -> dict[str, Any] | None:
         return None
     text = reply[start : min(start + _MOST_JSON, _MOST_CHARACTERS)]
     text = text[: text.rfind("}") + 1] or text
-    if sum(map(text.count, "{[(")) > _MOST_OPEN:
-        return None
-    try:
-        found = json_repair.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    found = _repaired(text)
     if isinstance(found, list):  # several objects in one reply: the first is the answer, the rest is chatter
         found = next((item for item in found if isinstance(item, dict)), None)
     return found if isinstance(found, dict) else None
+
+
+def _repaired(text: str) -> Any:
+    """A text in JSON, repaired where it is incomplete; None where it opens too many brackets or cannot be read."""
+    if sum(map(text.count, "{[(")) > _MOST_OPEN:
+        return None
+    try:
+        return json_repair.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def yes_or_no(reply: str) -> bool | None:
@@ -136,13 +141,7 @@ def _in_json(text: str) -> list[str]:
     start = min((at for bracket in "[{" if (at := text.find(bracket, 0, _MOST_JSON)) >= 0), default=-1)
     if start < 0 or _NUMBERED.match(text) or not re.match(r"[\[{]\s*[\[{\"']", text[start:]):
         return []  # "[1] a query" is a line with a number
-    part = text[start : start + _MOST_JSON]
-    if sum(map(part.count, "{[(")) > _MOST_OPEN:
-        return []
-    try:
-        value: Any = json_repair.loads(part)
-    except (ValueError, RecursionError):
-        return []
+    value = _repaired(text[start : start + _MOST_JSON])
     while isinstance(value, dict):  # {"queries": [...]}, {"1": "...", "2": "..."}
         inner = [each for each in value.values() if isinstance(each, list | dict)]
         value = inner[0] if inner else list(value.values())

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.methods.citations import (
-    CheckedSentence,
-    CitedSentence,
     check,
     figures_supported,
     marked,
@@ -30,7 +28,7 @@ from agents.stages.documents import DocumentsStage
 from agents.stages.finalise import Finalise
 from agents.stages.knowledge import KnowledgeStage
 from agents.stages.queries import Queries
-from agents.turn import IDK, Candidate, Evidence, Turn
+from agents.turn import IDK, Candidate, CitedSentence, Evidence, Turn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
 
 
@@ -107,8 +105,8 @@ def test_figures_and_words_of_a_document() -> None:
 def test_an_answer_ends_with_a_whole_sentence_within_the_limit() -> None:
     """20 tokens are 60 characters; a marker takes 9 of them."""
     sentences = (
-        CheckedSentence("A sentence of thirty letters..", (1,)),
-        CheckedSentence("Another one of 29 characters.", (2,)),
+        CitedSentence("A sentence of thirty letters..", (1,)),
+        CitedSentence("Another one of 29 characters.", (2,)),
     )
     assert written(sentences, 20, markers=False) == "A sentence of thirty letters.. Another one of 29 characters."
     assert written(sentences, 20, markers=True) == "A sentence of thirty letters. [1]."

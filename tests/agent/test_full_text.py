@@ -12,7 +12,7 @@ from agents.search.hits import Entity, WebHit
 from agents.search.web_cache import PageCache
 from agents.settings import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
-from agents.stages.tools import ToolOptions, rule_tools
+from agents.stages.tools import ToolRouter, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.texts.evidence_chunks import surroundings
@@ -89,7 +89,7 @@ def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> N
 )
 def test_the_rules_of_the_tool_prompt(question: str, domain: str | None, expected: Tools) -> None:
     asked = turn(question, domain=domain)
-    assert rule_tools(asked, ToolOptions()) == expected
+    assert rule_tools(asked, ToolRouter.Options()) == expected
 
 
 def test_the_verdict_of_one_word_sees_the_entity() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agents.methods.object_phrases import object_phrases, position_in
 from agents.methods.question_kinds import question_kind
 from agents.methods.references import resolve
-from agents.stages.tools import ToolOptions, rule_tools
+from agents.stages.tools import ToolRouter, rule_tools
 from agents.turn import Tools
 from tests.agent.scripted import turn
 from tests.agent.test_references import dialog
@@ -108,7 +108,7 @@ def test_a_position_is_a_place_in_the_picture(question: str, position: str | Non
 @pytest.mark.parametrize("question", SEARCHED)
 def test_what_cannot_be_seen_is_searched(question: str) -> None:
     assert not question_kind(question).self_contained
-    assert rule_tools(turn(question), ToolOptions()) == Tools(image=True, text=True)
+    assert rule_tools(turn(question), ToolRouter.Options()) == Tools(image=True, text=True)
 
 
 @pytest.mark.parametrize("question", SEEN)
