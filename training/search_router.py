@@ -81,7 +81,7 @@ def _traced(record: dict[str, Any]) -> tuple[str, str | None, TraceFeatures | No
     stages = {stage["stage"]: stage for stage in record["stages"]}
     features = stages.get("route", {}).get("features")
     draft: str | None = stages.get("draft", {}).get("draft")
-    return str(record["query"]), draft, None if features is None else TraceFeatures.from_dict(features)
+    return str(record["query"]), draft, None if features is None else TraceFeatures.model_validate(features)
 
 
 def labels_of(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route]:
@@ -99,7 +99,7 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
     Raises:
         TrainingDataError: There are too few sessions or branches.
     """
-    rows = [turn.features.as_dict() for turn in turns]
+    rows = [turn.features.model_dump() for turn in turns]
     values = np.array([[row[name] for name in FEATURE_NAMES] for row in rows], dtype=np.float64)
     sessions = [turn.answered.session_id for turn in turns]
     measured = cross_validate(values, labels, sessions, strength=_STRENGTH, standardise=True)

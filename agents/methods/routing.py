@@ -4,14 +4,11 @@
 untrained stand-in.
 """
 
-import dataclasses
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Self, cast, get_args
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from agents.linear_head import LinearHead, known_names
 from agents.methods.question_kinds import question_kind
@@ -53,13 +50,14 @@ _MOST_WORDS = 40  # of an answer
 _SELF_CONTAINED_DOMAINS = frozenset({"text understanding", "math and science"})
 
 
-@dataclass(frozen=True)
-class TraceFeatures:
+class TraceFeatures(BaseModel):
     """What the router knows of a draft: flags are 0 or 1, counts are capped.
 
     The paper's groups: answerability flags, answer-task heuristics (from ``answer_number``), uncertainty patterns (from ``speculation``);
     then how sure the model was of its tokens (both 1 where it does not say, ``has_probabilities`` then 0).
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     has_draft: float = 0.0
     answer_unknown: float = 0.0
@@ -88,55 +86,43 @@ class TraceFeatures:
     least_probability: float = 1.0
     mean_probability: float = 1.0
 
-    def as_dict(self) -> dict[str, float]:
-        """The features by name, in the order of the fields."""
-        return dict(vars(self))
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, float]) -> Self:
-        """What ``as_dict`` gave; ValueError where a name is unknown or a value is no number."""
-        unknown = set(values) - set(FEATURE_NAMES)
-        if unknown:
-            raise ValueError(f"unknown features: {', '.join(sorted(unknown))}")
-        return cls(**{name: float(value) for name, value in values.items()})
-
-
-FEATURE_NAMES = tuple(field.name for field in dataclasses.fields(TraceFeatures))
+FEATURE_NAMES = tuple(TraceFeatures.model_fields)
 
 
 def trace_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
     """The features of a standalone question, its draft and its domain."""
     kind = question_kind(question)
-    asked = TraceFeatures(
-        asks_text=float(kind.text),
-        asks_calculation=float(kind.calculation),
-        asks_visible=float(kind.visible),
-        asks_recognition=float(kind.recognition),
-        asks_open_world=float(kind.open_world),
-        asks_now=float(kind.now),
-        self_contained_domain=float(domain in _SELF_CONTAINED_DOMAINS),
-    )
+    asked = {
+        "asks_text": kind.text,
+        "asks_calculation": kind.calculation,
+        "asks_visible": kind.visible,
+        "asks_recognition": kind.recognition,
+        "asks_open_world": kind.open_world,
+        "asks_now": kind.now,
+        "self_contained_domain": domain in _SELF_CONTAINED_DOMAINS,
+    }
     if draft is None:
-        return asked
+        return TraceFeatures(**asked)
     answer, reasoning = _plain(draft.answer), _plain(draft.reasoning)
     both = f"{reasoning} {answer}"
     probabilities = token_probabilities(draft.logprobs)
-    return dataclasses.replace(
-        asked,
-        has_draft=1.0,
-        answer_unknown=float(bool(_DONT_KNOW.search(answer) or _IGNORANCE.search(answer))),
-        reasoning_unknown=float(bool(_DONT_KNOW.search(reasoning) or _IGNORANCE.search(reasoning))),
-        failure_pattern=float(_fails(question, answer, both)),
-        answer_number=float(bool(set(_NUMBER.findall(answer)) - set(_NUMBER.findall(question)))),
-        answer_quoted=float(bool(_QUOTED.search(answer))),
-        answer_named=float(_names_something(answer, question, draft.object_name)),
-        answer_words=float(min(len(answer.split()), _MOST_WORDS)),
-        object_named=float(draft.object_name is not None),
-        object_proper=float(any(word[0].isupper() for word in (draft.object_name or "").split())),
-        speculation=float(min(len(_SPECULATION.findall(both)), _MOST_COUNTED)),
-        fallback=float(min(len(_FALLBACK.findall(both)), _MOST_COUNTED)),
-        steps=float(len(draft.steps)),
-        has_probabilities=float(probabilities is not None),
+    return TraceFeatures(
+        **asked,
+        has_draft=True,
+        answer_unknown=bool(_DONT_KNOW.search(answer) or _IGNORANCE.search(answer)),
+        reasoning_unknown=bool(_DONT_KNOW.search(reasoning) or _IGNORANCE.search(reasoning)),
+        failure_pattern=_fails(question, answer, both),
+        answer_number=bool(set(_NUMBER.findall(answer)) - set(_NUMBER.findall(question))),
+        answer_quoted=bool(_QUOTED.search(answer)),
+        answer_named=_names_something(answer, question, draft.object_name),
+        answer_words=min(len(answer.split()), _MOST_WORDS),
+        object_named=draft.object_name is not None,
+        object_proper=any(word[0].isupper() for word in (draft.object_name or "").split()),
+        speculation=min(len(_SPECULATION.findall(both)), _MOST_COUNTED),
+        fallback=min(len(_FALLBACK.findall(both)), _MOST_COUNTED),
+        steps=len(draft.steps),
+        has_probabilities=probabilities is not None,
         least_probability=probabilities.least if probabilities else 1.0,
         mean_probability=probabilities.mean if probabilities else 1.0,
     )
@@ -201,5 +187,5 @@ class TrainedRouter(LinearHead):
         """The likeliest branch; a turn without draft is always ``rag``."""
         if not features.has_draft:
             return "rag"
-        values = features.as_dict()
+        values = features.model_dump()
         return cast(Route, self.predict(np.array([[values[name] for name in self.features]]))[0])

@@ -222,14 +222,10 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
 
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """The modalities with fewer than k items that a search can still be made for."""
-    turn = pool.turn
-    can_see = (
-        context.search.sees(turn.given) and turn.image is not None and turn.entity is not None and turn.tools.image
-    )
-    possible: dict[Modality, bool] = {
-        "image": can_see,
-        "table": can_see,
-        "text": context.search.reads(turn.given) and turn.tools.text,
-    }
-    held = [item.modality for item in pool.items]
-    return {modality for modality in MODALITIES if possible[modality] and held.count(modality) < k}
+    turn, held = pool.turn, [item.modality for item in pool.items]
+    possible: set[Modality] = set()
+    if context.search.sees(turn.given) and turn.image is not None and turn.entity is not None and turn.tools.image:
+        possible |= {"image", "table"}
+    if context.search.reads(turn.given) and turn.tools.text:
+        possible.add("text")
+    return {modality for modality in possible if held.count(modality) < k}

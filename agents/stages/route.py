@@ -59,7 +59,7 @@ class RouteStage(Stage):
             turn.route = choose(features)
             kind = question_kind(turn.question)
             turn.needs_external, turn.real_time = not kind.self_contained, kind.now
-            turn.note(route=turn.route, features=features.as_dict())
+            turn.note(route=turn.route, features=features.model_dump())
         if self.options.flags == "model":
             for turn, reply in context.ask_each("query_flags", turns, lambda turn: {"question": turn.question}):
                 external, now = parse_flags(reply.text)

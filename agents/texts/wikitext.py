@@ -5,8 +5,7 @@
 
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -46,18 +45,11 @@ _RANGE = frozenset({"-", "–", "to", "and", "&", "or", "x", "by", "×"})
 _SEPARATOR = "; "
 
 
-@dataclass(frozen=True)
-class _Call:
-    """What a template is given, in plain text."""
-
-    name: str  # small letters, blanks for underscores
-    positional: list[str]
-    named: dict[str, str]
+_Render = Callable[[Sequence[str]], str]  # from what a template is given by position, in plain text, to what it shows
 
 
-def _convert(call: _Call) -> str:
+def _convert(values: Sequence[str]) -> str:
     """``{{convert|870|ft|m}}`` -> ``870 ft``; ``|5|to|10|kg`` -> ``5 to 10 kg``; ``|5|ft|11|in|m`` -> ``5 ft 11 in``."""
-    values = call.positional
     if len(values) >= 4 and values[1] in _RANGE:
         return " ".join(values[:4])
     if len(values) >= 4 and re.fullmatch(r"[\d.,]+", values[2]) and re.fullmatch(r"[a-z]+", values[3]):
@@ -65,11 +57,11 @@ def _convert(call: _Call) -> str:
     return " ".join(values[:2])
 
 
-def _date(call: _Call) -> str:
+def _date(values: Sequence[str]) -> str:
     """``{{start date|1889|3|31}}`` -> ``31 March 1889``; of birth-and-age templates the first date is the birth."""
-    numbers = [value for value in call.positional if value.isdigit()]
+    numbers = [value for value in values if value.isdigit()]
     if not numbers:
-        return _SEPARATOR.join(call.positional)
+        return _SEPARATOR.join(values)
     year, *rest = numbers[:3]
     if not rest:
         return year
@@ -78,27 +70,27 @@ def _date(call: _Call) -> str:
     return f"{rest[1]} {named} {year}" if len(rest) > 1 else f"{named} {year}"
 
 
-def _listed(call: _Call) -> str:
-    return _SEPARATOR.join(value for value in call.positional if value)
+def _listed(values: Sequence[str]) -> str:
+    return _SEPARATOR.join(filter(None, values))
 
 
-def _first(call: _Call) -> str:
-    return next(iter(call.positional), "")
+def _first(values: Sequence[str]) -> str:
+    return next(iter(values), "")
 
 
-def _last(call: _Call) -> str:
-    return next(reversed(call.positional), "")
+def _last(values: Sequence[str]) -> str:
+    return next(reversed(values), "")
 
 
-def _prefixed(word: str) -> Callable[[_Call], str]:
-    return lambda call: one_line(f"{word} {_first(call)}")
+def _prefixed(word: str) -> _Render:
+    return lambda values: one_line(f"{word} {_first(values)}")
 
 
-def _coordinates(call: _Call) -> str:
-    return " ".join(value for value in call.positional if re.fullmatch(r"[\d.+-]+|[NSEW]", value))
+def _coordinates(values: Sequence[str]) -> str:
+    return " ".join(value for value in values if re.fullmatch(r"[\d.+-]+|[NSEW]", value))
 
 
-_RENDERERS: dict[str, Callable[[_Call], str]] = {
+_RENDERERS: dict[str, _Render] = {
     "convert": _convert, "cvt": _convert,
     "start date": _date, "end date": _date, "start date and age": _date, "start-date": _date, "birth date": _date,
     "birth date and age": _date, "birth-date and age": _date, "death date": _date, "death date and age": _date,
@@ -113,20 +105,20 @@ _RENDERERS: dict[str, Callable[[_Call], str]] = {
 }  # fmt: skip
 
 
-def _rendered(call: _Call) -> str:
-    if call.name.startswith("cite "):
+def _rendered(template: str, values: Sequence[str], named: Mapping[str, str]) -> str:
+    name = template.strip().lower().replace("_", " ")
+    if name.startswith("cite "):
         return ""
-    renderer = _RENDERERS.get(call.name)
-    if renderer is not None:
-        return renderer(call)
+    if name in _RENDERERS:
+        return _RENDERERS[name](values)
     # Unknown templates (nowrap, small, nobold, abbr and hundreds more) nearly always wrap what they show first.
-    return _first(call) or _SEPARATOR.join(call.named.values())
+    return _first(values) or _SEPARATOR.join(named.values())
 
 
 def _template(template: Template) -> str:
-    positional = [_text(param.value) for param in template.params if not param.showkey]
+    values = [_text(param.value) for param in template.params if not param.showkey]
     named = {str(param.name).strip(): _text(param.value) for param in template.params if param.showkey}
-    return _rendered(_Call(_name(str(template.name)), positional, named))
+    return _rendered(str(template.name), values, named)
 
 
 def _character(entity: re.Match[str]) -> str:
@@ -138,17 +130,8 @@ def _character(entity: re.Match[str]) -> str:
 def _simple_template(template: re.Match[str]) -> str:
     given = template[2].split("|")[1:]
     pairs = (each.split("=", 1) for each in given if "=" in each)
-    return _rendered(
-        _Call(
-            _name(template[1]),
-            [each.strip() for each in given if "=" not in each],
-            {key.strip(): value.strip() for key, value in pairs},
-        )
-    )
-
-
-def _name(template: str) -> str:
-    return template.strip().lower().replace("_", " ")
+    values = [each.strip() for each in given if "=" not in each]
+    return _rendered(template[1], values, {key.strip(): value.strip() for key, value in pairs})
 
 
 def _nodes(code: Wikicode) -> Iterator[str]:

@@ -53,7 +53,7 @@ def test_what_a_question_asks_for(question: str, kinds: set[str]) -> None:
 
 
 def on(features: TraceFeatures) -> set[str]:
-    return {name for name, value in features.as_dict().items() if value and not name.endswith("probability")}
+    return {name for name, value in features.model_dump().items() if value and not name.endswith("probability")}
 
 
 def test_a_sound_draft_raises_no_flag() -> None:
@@ -192,9 +192,9 @@ def test_a_missing_router_file_is_named(tmp_path: Path) -> None:
 
 def test_features_survive_the_trace() -> None:
     features = trace_features("When was this car built?", CAR, "vehicle")
-    assert TraceFeatures.from_dict(json.loads(json.dumps(features.as_dict()))) == features
+    assert TraceFeatures.model_validate(json.loads(json.dumps(features.model_dump()))) == features
     with pytest.raises(ValueError, match="mood"):
-        TraceFeatures.from_dict({"mood": 1.0})
+        TraceFeatures.model_validate({"mood": 1.0})
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, 
             draft = Draft(("The exact name of the object is a thing.",), "thing", said)
             stages: list[dict[str, Any]] = [
                 {"stage": "draft", "draft": said, "steps": list(draft.steps)},
-                {"stage": "route", "features": trace_features(query, draft, None).as_dict()},
+                {"stage": "route", "features": trace_features(query, draft, None).model_dump()},
             ]
             traces.append({"query": query, "answer": "ignored", "stages": stages})
             answers.append(
