@@ -16,10 +16,7 @@ _STOPS = (".", "!", "?", ":", ";", ",")
 
 
 class KnowledgeStage(Stage):
-    """What each document says taken by itself, without question and photo (MAVIS, section 5.2).
-
-    One batched call, each distinct document once.
-    """
+    """What each document says by itself, without question and photo (MAVIS, section 5.2); one batched call, each distinct document once."""
 
     class Options(StageOptions):
         pictures: bool = Field(True, description="show the pictures of image documents, where there are any")

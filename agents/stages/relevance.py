@@ -11,10 +11,7 @@ _CHUNKS_WHEN_SHORT = 4
 
 
 class Relevance(Stage):
-    """Chunks that the chat model says yes to, by P(yes) on each with the picture, best first (task 2's winner, team NVIDIA).
-
-    One batched call of one word each.
-    """
+    """Chunks that the chat model says yes to, by P(yes) on each with the picture (task 2's winner, NVIDIA); one call of one word each."""
 
     class Options(StageOptions):
         most: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")

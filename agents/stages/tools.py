@@ -10,10 +10,7 @@ from agents.turn import Tools, Turn
 
 
 class ToolRouter(Stage):
-    """Which searches to make: the model under a schema, or the paper's rules, also where the model does not say.
-
-    QA-Dragon, section 3.3 and appendix A.
-    """
+    """Which searches to make (QA-Dragon, section 3.3, appendix A): the model under a schema, or the paper's rules where it does not say."""
 
     class Options(StageOptions):
         by: Literal["model", "rules"] = Field("rules", description="who decides")
