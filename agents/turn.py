@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from PIL import Image
@@ -76,7 +76,7 @@ class Evidence:
 
     def scored(self, score: float) -> Evidence:
         """The same chunk with a reranker's score."""
-        return Evidence(self.text, self.source, self.title, self.url, self.retrieval, score, self.key)
+        return replace(self, score=score)
 
 
 @dataclass(frozen=True)

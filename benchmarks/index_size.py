@@ -35,7 +35,7 @@ from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.hits import Entity
 from agents.search.hub import serve, served_tag, use_local_hub
-from agents.search.index_builder import build_image_index, build_web_index
+from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from benchmarks.common import run, table_of
 from evaluation.commands import output, parser_of
@@ -112,10 +112,11 @@ def build(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, fl
     shutil.rmtree(folder, ignore_errors=True)
     encoder = MadeUpEncoder(dimensions, count)
     rows = pictures(count, folder / "pictures") if kind == "pictures" else chunks(count)
-    make: Callable[..., Any] = build_image_index if kind == "pictures" else build_web_index
     with EmbeddingCache(folder / "embeddings") as cache:
+        builder = IndexBuilder(folder / "hub", cache, progress=sys.stderr.isatty())
+        make: Callable[..., BuiltIndex] = builder.images if kind == "pictures" else builder.chunks
         start = _clocks()
-        built = make(rows, encoder, hub=folder / "hub", dataset_id=_ID, cache=cache, progress=sys.stderr.isatty())
+        built = make(rows, encoder, _ID)
         seconds, cpu = (_clocks() - start - encoder.spent).tolist()
     sizes = {"disk": _bytes(built.path), "cache": _bytes(folder / "embeddings")}
     return {"build_seconds": seconds, "build_cpu": cpu, "build_memory": _peak(), **sizes}

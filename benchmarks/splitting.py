@@ -57,11 +57,11 @@ def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
     table: list[list[int]] = []
     for way in range(len(WAYS)):
         queries = [query for item in asked for query in item.queries[way]]
-        found = iter(search.search_web(queries, most, 3 * most))
+        found = iter(search.search_web(queries, 3 * most))
         row = []
         for item in asked:
             best: dict[str, float] = {}
-            for hit in (hit for _ in item.queries[way] for hit in next(found).hits):
+            for hit in (hit for _ in item.queries[way] for hit in next(found).hits[:most]):
                 best[hit.page_name] = max(hit.score, best.get(hit.page_name, -1.0))
             ordered = sorted(best, key=lambda name: -best[name])
             row.append(next((rank for rank, name in enumerate(ordered) if name in item.pages), most * 100))

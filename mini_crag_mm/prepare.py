@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -60,7 +59,7 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
     from agents.search.build_index import IMAGE_ID, WEB_ID
     from agents.search.embedding_cache import EmbeddingCache
     from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
-    from agents.search.index_builder import build_image_index, build_web_index
+    from agents.search.index_builder import IndexBuilder
     from agents.search.index_sources import read_images
     from agents.search.index_sources import read_pages as read_page_files
 
@@ -71,11 +70,11 @@ def build_indices(split: Split, cache: Path, *, background: int, progress: bool)
         others = cache / "pages" / f"background{background}.jsonl"
         files.append(write_lines(others, sampled(background_pages(), background)))
     with EmbeddingCache(cache / "embeddings") as embeddings:
-        common: dict[str, Any] = {"hub": cache / "hub", "progress": progress, "cache": embeddings}
+        builder = IndexBuilder(cache / "hub", embeddings, progress=progress)
         photographs, encoder = read_images(kg, kg.parent), ImageIndexEncoder.load(EFFICIENTNET)
-        images = build_image_index(photographs, encoder, dataset_id=IMAGE_ID.format(tag=tag), **common)
+        images = builder.images(photographs, encoder, IMAGE_ID.format(tag=tag))
         pages, reader = read_page_files(files), TextIndexEncoder.load(MINILM)
-        web = build_web_index(pages, reader, dataset_id=WEB_ID.format(tag=tag), **common)
+        web = builder.chunks(pages, reader, WEB_ID.format(tag=tag))
     tqdm.write(f"{split}: {images.manifest.count} pictures and {web.manifest.count} page chunks are indexed")
 
 

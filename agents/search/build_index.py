@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from agents.cluster import ClusterError, Each, cluster, in_turn, spread
 from agents.models.base import ModelError
@@ -14,7 +13,7 @@ from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, Text
 from agents.search.folders import default_cache
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision
-from agents.search.index_builder import BuiltIndex, build_image_index, build_web_index
+from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_documents, read_table
 from agents.texts.page_text import main_content
@@ -72,19 +71,13 @@ def _build(options: argparse.Namespace, read: Each, embed: Each) -> None:
     if images is None and options.documents is not None and current_revision(hub, options.image_id) is None:
         images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
-        common: dict[str, Any] = {
-            "hub": hub,
-            "cache": cache,
-            "batch_size": options.batch_size,
-            "progress": not options.no_progress,
-            "each": embed,
-        }
+        builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed)
         if images is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
-            _report(options.image_id, build_image_index(images, image_encoder, dataset_id=options.image_id, **common))
+            _report(options.image_id, builder.images(images, image_encoder, options.image_id))
         if chunks is not None:
             text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
-            _report(options.web_id, build_web_index(chunks, text_encoder, dataset_id=options.web_id, **common))
+            _report(options.web_id, builder.chunks(chunks, text_encoder, options.web_id))
 
 
 def _images(options: argparse.Namespace) -> list[ImageRow] | None:

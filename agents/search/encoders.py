@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from PIL import Image
@@ -28,7 +29,8 @@ def embed_texts(model: Any, tokenizer: Any, texts: Sequence[str], device: Any, b
 
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     found: FloatArray | None = None
-    for rows in _batches(order, batch_size):
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
         with _tokenizer_lock:
             vectors = extract_features(model, tokenizer, [texts[row] for row in rows], device)
         if found is None:
@@ -42,20 +44,10 @@ def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], devi
     from cragmm_search.image_search_mock_api.image_search import extract_features
 
     found = [
-        extract_features(model, processor, [_unmistakable(images[row]) for row in rows], device)
-        for rows in _batches(range(len(images)), batch_size)
+        extract_features(model, processor, [*map(_unmistakable, images[start : start + batch_size])], device)
+        for start in range(0, len(images), batch_size)
     ]
     return np.concatenate(found).astype(np.float32, copy=False) if found else np.zeros((0, 0), dtype=np.float32)
-
-
-def fingerprint(model: Any, recipe: str = "") -> str:
-    """A hash of a model's weights and of ``recipe``, in words (16 hex digits); an index shares it with the model that queries it."""
-    digest = hashlib.blake2b(recipe.encode(), digest_size=8)
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        # Through float32: numpy knows no bfloat16. Exact for every type that weights come in.
-        digest.update(np.ascontiguousarray(tensor.detach().float().cpu().numpy()).tobytes())
-    return digest.hexdigest()
 
 
 def _unmistakable(image: Image.Image) -> Image.Image:
@@ -74,11 +66,6 @@ _LEAST_SIDE = 4  # pixels
 _tokenizer_lock = threading.Lock()
 
 
-def _batches(rows: Sequence[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(rows), size):
-        yield list(rows[start : start + size])
-
-
 EFFICIENTNET = "efficientnet-lite2"
 MINILM = "minilm"
 
@@ -88,84 +75,98 @@ def text_checkpoint(name: str) -> str:
     return str(minilm_folder()) if name == MINILM else name
 
 
-class _ByName:
-    """What was loaded by a name is pickled as that name: each process that it is sent to loads its own, once."""
+class IndexEncoder(ABC):
+    """A model with its tokenizer or image processor, which embeds the contents of an index.
 
+    One that was loaded by a name is pickled as that name: each process that it is sent to loads its own, once.
+    """
+
+    what: ClassVar[str]
     loaded: tuple[str, int] | None = None
+
+    def __init__(self, model: Any, processor: Any, batch_size: int = 16) -> None:
+        self._model, self._processor, self._batch_size = model, processor, batch_size
+
+    @classmethod
+    def load(cls, name: str, batch_size: int = 16) -> Self:
+        """By a name of this module, a checkpoint folder, or a model id; SearchError where it cannot be loaded."""
+        try:
+            encoder = cls(*cls._parts(name), batch_size)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise SearchError(f"cannot load the {cls.what} encoder {name!r}: {error}") from error
+        encoder.loaded = name, batch_size
+        return encoder
 
     def __reduce__(self) -> Any:
         if self.loaded is None:
             raise TypeError("an encoder that was not loaded by a name cannot be sent to another process")
         return _loaded, (type(self), *self.loaded)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the weights and of how they are used (16 hex digits); an index shares it with the model that queries it."""
+        digest = hashlib.blake2b(self._recipe().encode(), digest_size=8)
+        for name, tensor in sorted(self._model.state_dict().items()):
+            digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+            # Through float32: numpy knows no bfloat16. Exact for every type that weights come in.
+            digest.update(np.ascontiguousarray(tensor.detach().float().cpu().numpy()).tobytes())
+        return digest.hexdigest()
 
-class TextIndexEncoder(_ByName):
-    """Embeds the texts of an index by a transformers encoder and its tokenizer."""
+    @staticmethod
+    @abstractmethod
+    def _parts(name: str) -> tuple[Any, Any]:
+        """Model and processor by name."""
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 16) -> None:
-        self._model, self._tokenizer, self._batch_size = model, tokenizer, batch_size
+    @abstractmethod
+    def _recipe(self) -> str:
+        """How the model is used, in words."""
 
-    @classmethod
-    def load(cls, name: str, batch_size: int = 16) -> TextIndexEncoder:
-        """``minilm``, a checkpoint folder, or a model id; SearchError where the checkpoint cannot be loaded."""
+
+class TextIndexEncoder(IndexEncoder):
+    """Embeds the texts of an index by a transformers encoder and its tokenizer; ``minilm`` is a name of one."""
+
+    what = "text"
+
+    @staticmethod
+    def _parts(name: str) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
 
         path = text_checkpoint(name)
-        try:
-            model = AutoModel.from_pretrained(path).to(_device())
-            encoder = cls(model, AutoTokenizer.from_pretrained(path), batch_size)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise SearchError(f"cannot load the text encoder {name!r}: {error}") from error
-        encoder.loaded = name, batch_size
-        return encoder
+        return AutoModel.from_pretrained(path).to(_device()), AutoTokenizer.from_pretrained(path)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Stands for the weights and the way they are used."""
-        return fingerprint(self._model, "mean pooling, unit length, 512 tokens")
+    def _recipe(self) -> str:
+        return "mean pooling, unit length, 512 tokens"
 
-    def embed(self, texts: Sequence[str]) -> FloatArray:
-        """Embeddings, shape (len(texts), dimensions), each of length 1."""
-        return embed_texts(self._model, self._tokenizer, texts, self._model.device, self._batch_size)
+    def embed(self, contents: Sequence[str]) -> FloatArray:
+        """As ``embed_texts``."""
+        return embed_texts(self._model, self._processor, contents, self._model.device, self._batch_size)
 
 
-class ImageIndexEncoder(_ByName):
-    """Embeds the images of an index by a CLIP model, or what speaks like one, and its processor."""
+class ImageIndexEncoder(IndexEncoder):
+    """Embeds the images of an index by a CLIP model and its processor, or by what speaks like them, ``efficientnet-lite2``."""
 
-    def __init__(self, model: Any, processor: Any, batch_size: int = 16) -> None:
-        self._model, self._processor, self._batch_size = model, processor, batch_size
+    what = "image"
 
-    @classmethod
-    def load(cls, name: str, batch_size: int = 16) -> ImageIndexEncoder:
-        """``efficientnet-lite2``, a folder with a CLIP checkpoint, or a CLIP model id; SearchError where it cannot be loaded."""
-        try:
-            if name == EFFICIENTNET:
-                model: Any = EfficientNetImageModel(str(_device()))
-                processor: Any = EfficientNetImageProcessor(model)
-            else:
-                from transformers import CLIPModel, CLIPProcessor
+    @staticmethod
+    def _parts(name: str) -> tuple[Any, Any]:
+        if name == EFFICIENTNET:
+            network = EfficientNetImageModel(str(_device()))
+            return network, EfficientNetImageProcessor(network)
+        from transformers import CLIPModel, CLIPProcessor
 
-                model = tensor_image_features(CLIPModel.from_pretrained(name).to(_device()))
-                processor = CLIPProcessor.from_pretrained(name)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise SearchError(f"cannot load the image encoder {name!r}: {error}") from error
-        encoder = cls(model, processor, batch_size)
-        encoder.loaded = name, batch_size
-        return encoder
+        return tensor_image_features(CLIPModel.from_pretrained(name).to(_device())), CLIPProcessor.from_pretrained(name)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Stands for the weights and the way they are used."""
+    def _recipe(self) -> str:
         preparation = getattr(self._processor, "image_processor", self._processor)
-        return fingerprint(self._model, json.dumps(preparation.to_dict(), sort_keys=True, default=str))
+        return json.dumps(preparation.to_dict(), sort_keys=True, default=str)
 
-    def embed(self, images: Sequence[Image.Image]) -> FloatArray:
-        """Embeddings of RGB images, shape (len(images), dimensions), each of length 1."""
-        return embed_images(self._model, self._processor, images, self._model.device, self._batch_size)
+    def embed(self, contents: Sequence[Image.Image]) -> FloatArray:
+        """As ``embed_images``."""
+        return embed_images(self._model, self._processor, contents, self._model.device, self._batch_size)
 
 
 @lru_cache(maxsize=1)
-def _loaded(kind: type[TextIndexEncoder] | type[ImageIndexEncoder], name: str, batch_size: int) -> Any:
+def _loaded(kind: type[IndexEncoder], name: str, batch_size: int) -> IndexEncoder:
     return kind.load(name, batch_size)
 
 

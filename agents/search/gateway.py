@@ -22,7 +22,7 @@ _SAMPLED = (16, 16)  # pixels that are compared before all of them are
 _NAMED = 3  # search results that break the contract and are named in the log
 
 _Query = TypeVar("_Query")
-_Search = Callable[[Sequence[_Query], int, int], list[Results[Hit]]]
+_Search = Callable[[Sequence[_Query], int], list[Results[Hit]]]
 
 
 class SearchGateway:
@@ -51,8 +51,8 @@ class SearchGateway:
         self._each_picture, self._each_page, self._each_text = each_picture, each_page, each_text
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
-        self._images = ImageParts.of(pipeline) or PlainSearch(pipeline, image_results)
-        self._web = WebParts.of(pipeline) or PlainSearch(pipeline, web_results)
+        self._images = ImageParts(pipeline) if ImageParts.fits(pipeline) else PlainSearch(pipeline, image_results)
+        self._web = WebParts(pipeline) if WebParts.fits(pipeline) else PlainSearch(pipeline, web_results)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -118,28 +118,22 @@ class SearchGateway:
             else:
                 key = keys[id(image)] = _key(rgb, distinct)
                 distinct[key] = rgb
-        found = _each(distinct, self._images.search, k, k, self._each_picture)
+        found = _each(distinct, self._images.search, k, self._each_picture)
         return [Results(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images]
 
     def search_web(
-        self,
-        queries: Sequence[str],
-        k: int,
-        fetch: int | None = None,  # chunks to ask for before merging, so that k pages are left; k if None
-        given: Sequence[GivenContext | None] | None = None,  # what the evaluator found, where there is no pipeline
+        self, queries: Sequence[str], k: int, given: Sequence[GivenContext | None] | None = None
     ) -> list[Results[WebHit]]:
-        """At most k pages for each query, nearest first; chunks of one page are merged, its nearest one is kept.
+        """The k nearest chunks for each query, nearest first, of each page the nearest alone: at most k pages.
 
-        ValueError where k is below 1, ``fetch`` below k, or ``given`` has another length than ``queries``.
+        ``given`` and ValueError are as for ``search_images``.
         """
         _at_least_one(k)
-        if fetch is not None and fetch < k:
-            raise ValueError(f"fetch ({fetch}) is below k ({k})")
         if not self.web_enabled:
             found_by_evaluator = [None if one is None else one.pages for one in self._usable(given, len(queries))]
             return _given(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
-        found = _each(distinct, self._web.search, k, fetch or k, self._each_page)
+        found = _each(distinct, self._web.search, k, self._each_page)
         return [
             found[query] if isinstance(query, str) and query in found else Results(error="the query is empty")
             for query in queries
@@ -172,19 +166,19 @@ def _given(found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], 
 
 
 def _each(
-    queries: Mapping[Hashable, _Query], search: _Search[_Query, Hit], k: int, fetch: int, each: Callable[[Hit], Hit]
+    queries: Mapping[Hashable, _Query], search: _Search[_Query, Hit], k: int, each: Callable[[Hit], Hit]
 ) -> dict[Hashable, Results[Hit]]:
     """Results of distinct queries, together; where that fails, each alone. Something is made of each hit."""
     if not queries:
         return {}
     found: dict[Hashable, Results[Hit]] = {}
     try:
-        found = dict(zip(queries, search(list(queries.values()), k, fetch), strict=True))
+        found = dict(zip(queries, search(list(queries.values()), k), strict=True))
     except Exception as error:  # noqa: BLE001 - torch, Chroma and processors raise anything; one query may be to blame
         _log.warning("a batch of %d cannot be searched together: %r", len(queries), error)
         for key, query in queries.items():
             try:
-                found[key] = search([query], k, fetch)[0]
+                found[key] = search([query], k)[0]
             except Exception as alone:  # noqa: BLE001 - as above: this query fails, the others must not
                 found[key] = Results(error=reason(alone))
     dropped = [note for one in found.values() for note in one.notes]
@@ -196,8 +190,7 @@ def _each(
         record = hit.record
         if record not in made:
             made[record] = each(hit)
-        first = made[record]
-        return first if first.score == hit.score else first.scored(hit.score)
+        return replace(made[record], score=hit.score)
 
     return {key: replace(one, hits=tuple(map(of, one.hits))) for key, one in found.items()}
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 
 class SearchError(RuntimeError):
@@ -32,10 +32,6 @@ class ImageHit:
         """What is the same in all hits of one record of the index, within one search."""
         return self.index, self.url, tuple(entity.name for entity in self.entities)
 
-    def scored(self, score: float) -> Self:
-        """The same picture with another cosine."""
-        return type(self)(self.index, score, self.url, self.entities)
-
 
 @dataclass(frozen=True)
 class WebHit:
@@ -56,10 +52,6 @@ class WebHit:
     def record(self) -> Hashable:
         """What is the same in all hits of one record of the index, within one search."""
         return self.index, self.page_name, self.page_snippet, self.page_text
-
-    def scored(self, score: float) -> Self:
-        """The same page with another cosine."""
-        return type(self)(self.index, score, self.page_name, self.page_snippet, self.page_url, self.page_text)
 
 
 Hit = TypeVar("Hit", ImageHit, WebHit)

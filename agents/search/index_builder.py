@@ -100,97 +100,101 @@ class _Row:
     key: bytes
 
 
-def build_image_index(
-    rows: Sequence[ImageRow],
-    encoder: Encoder,
-    *,
-    hub: Path,
-    dataset_id: str,
-    cache: EmbeddingCache,
-    batch_size: int = 16,
-    progress: bool = True,
-    each: Each = in_turn,
-) -> BuiltIndex:
-    """Embed images and publish their index; run again after a kill, it goes on where it was.
-
-    Args:
-        rows: What the index holds; images are read where they are embedded.
-        encoder: Embeds; picklable where ``each`` sends it to other processes.
-        hub: Where to publish.
-        dataset_id: ORG/NAME.
-        cache: Embeddings by content.
-        batch_size: Images in one pass.
-        progress: Show progress bars.
-        each: Embeds the batches; ``agents.cluster.spread`` does so on a Ray cluster.
-
-    Raises:
-        SearchError: There are no rows, images cannot be decoded (all of them are named), or the data set id has another form than ORG/NAME.
-    """
-    stored: list[_Row] = []
-    files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
-    for position, row in enumerate(rows):
-        digest = hashlib.sha256(row.path.read_bytes()).digest()
-        key = cache_key(encoder.fingerprint, b"image:" + digest)
-        files.setdefault(key, []).append(row.path)
-        stored.append(_Row(str(position), _image_metadata(row), key))
-    missing = sorted(cache.missing(files), key=lambda key: files[key])
-    contents = [(key, files[key][0]) for key in missing]
-    broken = _embed("image", contents, encoder, cache, batch_size, progress, each)
-    if broken:
-        named = (f"{path}: {problem}" for key, problem in broken.items() for path in files[key])
-        raise SearchError("images that cannot be decoded:\n" + "\n".join(named))
-    return _publish(stored, IMAGE_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
-
-
-def build_web_index(
-    rows: Sequence[ChunkRow],
-    encoder: Encoder,
-    *,
-    hub: Path,
-    dataset_id: str,
-    cache: EmbeddingCache,
-    batch_size: int = 16,
-    progress: bool = True,
-    each: Each = in_turn,
-) -> BuiltIndex:
-    """Embed chunks, sorted by length, and publish their index; run again after a kill, it goes on where it was.
-
-    Arguments are those of ``build_image_index``. SearchError where there are no rows, or the data set id has another form than ORG/NAME.
-    """
-    stored: list[_Row] = []
-    texts: dict[bytes, str] = {}
-    for row in rows:
-        text = row.embedded_text
-        key = cache_key(encoder.fingerprint, b"text:" + text.encode("utf-8", errors="surrogatepass"))
-        texts[key] = text
-        metadata = {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
-        stored.append(_Row(row.id, metadata, key))
-    missing = sorted(cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
-    _embed("text", [(key, texts[key]) for key in missing], encoder, cache, batch_size, progress, each)
-    return _publish(stored, WEB_COLLECTION, encoder.fingerprint, hub, dataset_id, cache, len(missing), progress)
-
-
 _Contents = Sequence[tuple[bytes, str | Path]]
 """Texts, or the files of images, by their keys in the embedding cache."""
 
 
-def _embed(
-    unit: str,
-    contents: _Contents,
-    encoder: Encoder,
-    cache: EmbeddingCache,
-    batch_size: int,
-    progress: bool,
-    each: Each,
-) -> dict[bytes, str]:
-    """Embed contents batch by batch and store each batch. Returns why images could not be decoded."""
-    broken: dict[bytes, str] = {}
-    with tqdm(total=len(contents), desc=f"{unit}s", unit=unit, disable=not progress) as bar:
-        for vectors, problems in each(partial(_embed_batch, encoder), _batches(contents, batch_size)):
-            cache.store(vectors)
-            broken |= problems
-            bar.update(len(vectors) + len(problems))
-    return broken
+@dataclass(frozen=True)
+class IndexBuilder:
+    """Embeds what indices hold and publishes them; run again after a kill, it goes on where it was.
+
+    Its methods raise SearchError where there are no rows, or the data set id has another form than ORG/NAME.
+    """
+
+    hub: Path  # where to publish
+    cache: EmbeddingCache  # embeddings by content
+    batch_size: int = 16  # contents in one pass
+    progress: bool = True  # show progress bars
+    # Embeds the batches, by an encoder that has to be picklable where ``agents.cluster.spread`` does so on a Ray cluster
+    each: Each = in_turn
+
+    def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
+        """The index of images, which are read where they are embedded; SearchError too where some cannot be decoded, which it names."""
+        stored: list[_Row] = []
+        files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
+        for position, row in enumerate(rows):
+            digest = hashlib.sha256(row.path.read_bytes()).digest()
+            key = cache_key(encoder.fingerprint, b"image:" + digest)
+            files.setdefault(key, []).append(row.path)
+            stored.append(_Row(str(position), _image_metadata(row), key))
+        missing = sorted(self.cache.missing(files), key=lambda key: files[key])
+        broken = self._embed("image", [(key, files[key][0]) for key in missing], encoder)
+        if broken:
+            named = (f"{path}: {problem}" for key, problem in broken.items() for path in files[key])
+            raise SearchError("images that cannot be decoded:\n" + "\n".join(named))
+        return self._publish(stored, IMAGE_COLLECTION, encoder.fingerprint, dataset_id, len(missing))
+
+    def chunks(self, rows: Sequence[ChunkRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
+        """The index of chunks of pages, which are embedded sorted by length."""
+        stored: list[_Row] = []
+        texts: dict[bytes, str] = {}
+        for row in rows:
+            text = row.embedded_text
+            key = cache_key(encoder.fingerprint, b"text:" + text.encode("utf-8", errors="surrogatepass"))
+            texts[key] = text
+            metadata = {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
+            stored.append(_Row(row.id, metadata, key))
+        missing = sorted(self.cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
+        self._embed("text", [(key, texts[key]) for key in missing], encoder)
+        return self._publish(stored, WEB_COLLECTION, encoder.fingerprint, dataset_id, len(missing))
+
+    def _embed(self, unit: str, contents: _Contents, encoder: Encoder) -> dict[bytes, str]:
+        """Embed contents batch by batch and store each batch. Returns why images could not be decoded."""
+        broken: dict[bytes, str] = {}
+        with tqdm(total=len(contents), desc=f"{unit}s", unit=unit, disable=not self.progress) as bar:
+            for vectors, problems in self.each(partial(_embed_batch, encoder), _batches(contents, self.batch_size)):
+                self.cache.store(vectors)
+                broken |= problems
+                bar.update(len(vectors) + len(problems))
+        return broken
+
+    def _publish(self, rows: Sequence[_Row], collection: str, model: str, dataset_id: str, embedded: int) -> BuiltIndex:
+        if not rows:
+            raise SearchError(f"nothing to build {dataset_id} from: there are no rows")
+        folder = repository_folder(self.hub, dataset_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        dimensions = int(self.cache.load([rows[0].key]).shape[1])
+        manifest = Manifest(collection, len(rows), dimensions, model, _content_hash(rows))
+        with FileLock(folder / ".building.lock"):
+            snapshot = snapshot_path(self.hub, dataset_id, manifest.revision)
+            if Manifest.read(snapshot) == manifest:
+                if current_revision(self.hub, dataset_id) != manifest.revision:
+                    point(self.hub, dataset_id, "main", manifest.revision)
+                return BuiltIndex(snapshot, manifest, embedded, fresh=False)
+            work = folder / ".building"
+            shutil.rmtree(
+                work, ignore_errors=True
+            )  # left by a run that was killed; no other is at work, we hold the lock
+            work.mkdir()
+            self._write_collection(work, rows, manifest)
+            (work / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
+            publish(self.hub, dataset_id, manifest.revision, work)
+            _remove_older(snapshot)
+        return BuiltIndex(snapshot, manifest, embedded, fresh=True)
+
+    def _write_collection(self, folder: Path, rows: Sequence[_Row], manifest: Manifest) -> None:
+        with chroma(folder) as client:
+            collection = client.create_collection(manifest.collection, metadata={"hnsw:space": "cosine"})
+            with tqdm(total=len(rows), desc=manifest.collection, unit="row", disable=not self.progress) as bar:
+                for batch in _batches(rows, _WRITE_BATCH):
+                    collection.add(
+                        ids=[row.id for row in batch],
+                        embeddings=self.cache.load([row.key for row in batch]),
+                        metadatas=[dict(row.metadata) for row in batch],
+                    )
+                    bar.update(len(batch))
+            if collection.count() != manifest.count:
+                raise SearchError(f"{manifest.collection} holds {collection.count()} rows instead of {manifest.count}")
 
 
 def _embed_batch(encoder: Encoder, batch: _Contents) -> tuple[dict[bytes, FloatArray], dict[bytes, str]]:
@@ -219,38 +223,6 @@ def _image_metadata(row: ImageRow) -> dict[str, str]:
     }
 
 
-def _publish(
-    rows: Sequence[_Row],
-    collection: str,
-    model: str,
-    hub: Path,
-    dataset_id: str,
-    cache: EmbeddingCache,
-    embedded: int,
-    progress: bool,
-) -> BuiltIndex:
-    if not rows:
-        raise SearchError(f"nothing to build {dataset_id} from: there are no rows")
-    folder = repository_folder(hub, dataset_id)
-    folder.mkdir(parents=True, exist_ok=True)
-    dimensions = int(cache.load([rows[0].key]).shape[1])
-    manifest = Manifest(collection, len(rows), dimensions, model, _content_hash(rows))
-    with FileLock(folder / ".building.lock"):
-        snapshot = snapshot_path(hub, dataset_id, manifest.revision)
-        if Manifest.read(snapshot) == manifest:
-            if current_revision(hub, dataset_id) != manifest.revision:
-                point(hub, dataset_id, "main", manifest.revision)
-            return BuiltIndex(snapshot, manifest, embedded, fresh=False)
-        work = folder / ".building"
-        shutil.rmtree(work, ignore_errors=True)  # left by a run that was killed; no other is at work, we hold the lock
-        work.mkdir()
-        _write_collection(work, rows, manifest, cache, progress)
-        (work / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
-        publish(hub, dataset_id, manifest.revision, work)
-        _remove_older(snapshot)
-    return BuiltIndex(snapshot, manifest, embedded, fresh=True)
-
-
 @contextmanager
 def chroma(folder: Path) -> Iterator[ClientAPI]:
     """A client of a Chroma folder, whose files are let go of in the end."""
@@ -262,23 +234,6 @@ def chroma(folder: Path) -> Iterator[ClientAPI]:
         yield chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
     finally:
         SharedSystemClient.clear_system_cache()  # clients of Chroma 1.4 cannot be closed; those that are in use stay as they are
-
-
-def _write_collection(
-    folder: Path, rows: Sequence[_Row], manifest: Manifest, cache: EmbeddingCache, progress: bool
-) -> None:
-    with chroma(folder) as client:
-        collection = client.create_collection(manifest.collection, metadata={"hnsw:space": "cosine"})
-        with tqdm(total=len(rows), desc=manifest.collection, unit="row", disable=not progress) as bar:
-            for batch in _batches(rows, _WRITE_BATCH):
-                collection.add(
-                    ids=[row.id for row in batch],
-                    embeddings=cache.load([row.key for row in batch]),
-                    metadatas=[dict(row.metadata) for row in batch],
-                )
-                bar.update(len(batch))
-        if collection.count() != manifest.count:
-            raise SearchError(f"{manifest.collection} holds {collection.count()} rows instead of {manifest.count}")
 
 
 def _content_hash(rows: Sequence[_Row]) -> str:

@@ -10,7 +10,8 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Generic
 
 import numpy as np
@@ -26,34 +27,31 @@ _PAGE_FIELDS = {"page_name": "get_page_name", "page_snippet": "get_page_snippet"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+def _has_parts(pipeline: Any, *paths: str) -> bool:
+    """Whether all of these attributes of a pipeline, and of its parts, are there and can be called."""
+    try:
+        return all(callable(attrgetter(path)(pipeline)) for path in paths)
+    except AttributeError:
+        return False
+
+
 class ImageParts:
-    """Image search in batches."""
+    """Image search in batches, by the parts of a pipeline that ``fits``."""
 
-    model: Any
-    processor: Any
-    collection: Any
-    kg: Any
-    device: Any
+    def __init__(self, pipeline: Any) -> None:
+        self.model, self.processor = pipeline.image_model, pipeline.image_processor
+        self.collection, self.kg = pipeline.image_collection, pipeline.crag_image_kg
+        self.device = _device(pipeline, self.model)
 
-    @classmethod
-    def of(cls, pipeline: Any) -> ImageParts | None:
-        """The parts of a pipeline, or None where it is not built like the organiser's."""
-        model, kg = getattr(pipeline, "image_model", None), getattr(pipeline, "crag_image_kg", None)
-        processor, collection = getattr(pipeline, "image_processor", None), getattr(pipeline, "image_collection", None)
-        complete = (
-            callable(getattr(model, "get_image_features", None))
-            and callable(processor)
-            and callable(getattr(collection, "query", None))
-            and all(callable(getattr(kg, name, None)) for name in ("get_image_url", "get_entity_name", "get_entity"))
-        )
-        if not complete:
-            return None
-        return cls(model, processor, collection, kg, _device(pipeline, model))
+    @staticmethod
+    def fits(pipeline: Any) -> bool:
+        """Whether a pipeline is built like the organiser's."""
+        parts = "image_model.get_image_features", "image_processor", "image_collection.query"
+        graph = "crag_image_kg.get_image_url", "crag_image_kg.get_entity_name", "crag_image_kg.get_entity"
+        return _has_parts(pipeline, *parts, *graph)
 
-    def search(self, images: Sequence[Image.Image], k: int, fetch: int) -> list[Results[ImageHit]]:
-        """Results of RGB images; ``fetch`` has no meaning here; Exception: whatever the model or the collection raises."""
-        del fetch
+    def search(self, images: Sequence[Image.Image], k: int) -> list[Results[ImageHit]]:
+        """Results of RGB images; Exception: whatever the model or the collection raises."""
         vectors = embed_images(self.model, self.processor, images, self.device, IMAGE_BATCH)
         return [
             image_results([self._hit(int(identity), score) for identity, score in nearest])
@@ -80,38 +78,27 @@ class ImageParts:
             return {}
 
 
-@dataclass(frozen=True)
 class WebParts:
-    """Web search in batches."""
+    """Web search in batches, by the parts of a pipeline that ``fits``."""
 
-    model: Any
-    tokenizer: Any
-    web: Any
-    device: Any
-    private_content: str | None
+    def __init__(self, pipeline: Any) -> None:
+        self.model, self.tokenizer, self.web = pipeline.text_model, pipeline.text_tokenizer, pipeline.text_web
+        self.device = _device(pipeline, self.model)
+        private = getattr(pipeline, "is_private", False)
+        self.private_content = getattr(pipeline, "web_content_private", None) if private else None
 
-    @classmethod
-    def of(cls, pipeline: Any) -> WebParts | None:
-        """The parts of a pipeline, or None where it has no web search or is not built like the organiser's."""
-        model, tokenizer = getattr(pipeline, "text_model", None), getattr(pipeline, "text_tokenizer", None)
-        web = getattr(pipeline, "text_web", None)
-        complete = (
-            callable(model)
-            and callable(tokenizer)
-            and callable(getattr(getattr(web, "vector_db", None), "query", None))
-            and all(callable(getattr(web, name, None)) for name in _PAGE_FIELDS.values())
-        )
-        if not complete:
-            return None
-        private = getattr(pipeline, "web_content_private", None) if getattr(pipeline, "is_private", False) else None
-        return cls(model, tokenizer, web, _device(pipeline, model), private)
+    @staticmethod
+    def fits(pipeline: Any) -> bool:
+        """Whether a pipeline has web search and is built like the organiser's."""
+        getters = (f"text_web.{getter}" for getter in _PAGE_FIELDS.values())
+        return _has_parts(pipeline, "text_model", "text_tokenizer", "text_web.vector_db.query", *getters)
 
-    def search(self, queries: Sequence[str], k: int, fetch: int) -> list[Results[WebHit]]:
-        """Results of texts, ``fetch`` chunks merged into at most k pages; Exception: whatever the model or the collection raises."""
+    def search(self, queries: Sequence[str], k: int) -> list[Results[WebHit]]:
+        """Results of texts, the k nearest chunks merged into pages; Exception: whatever the model or the collection raises."""
         vectors = embed_texts(self.model, self.tokenizer, queries, self.device, TEXT_BATCH)
         return [
-            web_results([self._hit(identity, score) for identity, score in merge_chunks(nearest)[:k]])
-            for nearest in _nearest(self.web.vector_db, vectors, fetch)
+            web_results([self._hit(identity, score) for identity, score in merge_chunks(nearest)])
+            for nearest in _nearest(self.web.vector_db, vectors, k)
         ]
 
     def _hit(self, index: str, score: float) -> dict[str, Any]:
@@ -168,14 +155,14 @@ class PlainSearch(Generic[Hit]):
         self._pipeline = pipeline
         self._convert: Callable[[Any], Results[Hit]] = convert
 
-    def search(self, queries: Sequence[Image.Image | str], k: int, fetch: int) -> list[Results[Hit]]:
+    def search(self, queries: Sequence[Image.Image | str], k: int) -> list[Results[Hit]]:
         """Results of each query; a call that fails gives an error."""
         found: list[Results[Hit]] = []
         for query in queries:
             try:
                 asked = as_text(query) if isinstance(query, str) else query
-                results = self._convert(self._pipeline(asked, k=fetch))
-                found.append(results if len(results.hits) <= k else replace(results, hits=results.hits[:k]))
+                results = self._convert(self._pipeline(asked, k=k))
+                found.append(replace(results, hits=results.hits[:k]))
             except Exception as error:  # noqa: BLE001 - a foreign pipeline raises anything; the other queries must be answered
                 _log.warning("a search failed: %r", error)
                 found.append(Results(error=reason(error)))

@@ -17,7 +17,7 @@ from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import TextIndexEncoder
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, snapshot_path
-from agents.search.index_builder import build_web_index
+from agents.search.index_builder import IndexBuilder
 from agents.search.index_sources import ChunkRow
 from tests.search.conftest import IMAGE_ID, PAGES, WEB_ID, World, write_sources
 
@@ -50,9 +50,7 @@ def encoder(tiny_bert: Path) -> TextIndexEncoder:
 
 def build(folder: Path, encoder: Any, rows: list[ChunkRow] = ROWS) -> index_builder.BuiltIndex:
     with EmbeddingCache(folder / "embeddings") as cache:
-        return build_web_index(
-            rows, encoder, hub=folder / "hub", dataset_id=WEB_ID, cache=cache, batch_size=8, progress=False
-        )
+        return IndexBuilder(folder / "hub", cache, batch_size=8, progress=False).chunks(rows, encoder, WEB_ID)
 
 
 def contents(snapshot: Path, name: str = "web_search_embeddings") -> dict[str, Any]:
@@ -81,9 +79,7 @@ def test_two_splits_embed_their_common_pages_once(tmp_path: Path, encoder: TextI
     counting = CountingEncoder(encoder)
     with EmbeddingCache(tmp_path / "embeddings") as cache:
         for split, rows in (("a", ROWS[:40]), ("b", ROWS[10:])):
-            build_web_index(
-                rows, counting, hub=tmp_path / "hub", dataset_id=f"mini/{split}", cache=cache, progress=False
-            )
+            IndexBuilder(tmp_path / "hub", cache, progress=False).chunks(rows, counting, f"mini/{split}")
     assert len(counting.embedded) == len(ROWS)
 
 
