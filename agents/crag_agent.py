@@ -118,7 +118,7 @@ class CragAgent(BaseAgent):
         What fails is logged, not raised: the stage that needs it says so again where a turn is really asked. With ``blank_turn`` one goes
         through the stages too, each reply cut short and without a trace, which on a CPU costs more than it saves.
         """
-        from agents.runtime.roles import roles_of
+        from agents.pipeline import roles_of
         from agents.runtime.start_up import start_up
 
         if self._started is None:

@@ -7,7 +7,6 @@ retrieved text can never open a section of its own.
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ class PromptLibrary:
     def __init__(self, folder: Path, reply_tokens: Mapping[str, int] | None = None) -> None:
         self._folder = folder
         self._reply_tokens = dict(reply_tokens or {})
-        self._get = lru_cache(maxsize=None)(self._load)
+        self._read: dict[str, Prompt] = {}
         for name in self._reply_tokens:
             if not self._path(name).is_file():
                 raise PromptError(
@@ -115,12 +114,10 @@ class PromptLibrary:
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.j2"
 
-    def _load(self, name: str) -> Prompt:
-        prompt = Prompt(self._path(name))
-        if name in self._reply_tokens:
-            prompt.settings = prompt.settings.model_copy(update={"max_tokens": self._reply_tokens[name]})
-        return prompt
-
     def __getitem__(self, name: str) -> Prompt:
         """The prompt of that name (a path below the folder, without ``.j2``); PromptError where it is missing or malformed."""
-        return self._get(name)
+        if name not in self._read:
+            prompt = self._read[name] = Prompt(self._path(name))
+            if name in self._reply_tokens:
+                prompt.settings = prompt.settings.model_copy(update={"max_tokens": self._reply_tokens[name]})
+        return self._read[name]

@@ -145,16 +145,10 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> 
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
 
         @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
+        def settings_customise_sources(  # type: ignore[override]  # the library passes them by name
+            cls, settings_cls: type[BaseSettings], env_settings: PydanticBaseSettingsSource, **_: Any
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             """The latest first, as the library wants them."""
-            del init_settings, dotenv_settings, file_secret_settings
             first = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(assigned)]
             last = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(tables)]
             return (*first, env_settings, *last)
@@ -168,12 +162,9 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> 
 
 
 def _class(stage: str) -> type[Stage]:
-    from agents.stage import StageError, stage_class  # stages need settings: only now may they be imported
+    from agents.stage import stage_class  # stages need settings: only now may they be imported
 
-    try:
-        return stage_class(stage)
-    except StageError as error:
-        raise SettingsError(str(error)) from error
+    return stage_class(stage)
 
 
 def _schema(tables: Sequence[Mapping[str, Any]]) -> type[Settings]:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest
 from agents.models.vision.montage import montage
-from agents.profiles import Limits
+from agents.profiles import Limits, SettingsError, Table
 from agents.prompts import Prompt, PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.texts.evidence_text import within_tokens
@@ -32,14 +32,8 @@ Cosine = Annotated[float, Field(ge=-1, le=1)]
 _Item = TypeVar("_Item")
 
 
-class StageError(ValueError):
-    """There is no such stage, or it is not one; the message says which stages there are."""
-
-
-class StageOptions(BaseModel):
+class StageOptions(Table):
     """The settings of a stage: the table of a preset that has the stage's name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True)
@@ -157,25 +151,25 @@ def stage_names() -> list[str]:
 
 @cache
 def stage_class(reference: str) -> type[Stage]:
-    """The class of a stage: a module of ``agents/stages``, or ``package.module:ClassName``; StageError where there is none."""
+    """The class of a stage: a module of ``agents/stages``, or ``package.module:ClassName``; SettingsError where there is none."""
     path, _, name = reference.partition(":")
     if not name:
         if reference not in stage_names():
-            raise StageError(f"there is no stage {reference!r}{_suggestion(reference)}")
+            raise SettingsError(f"there is no stage {reference!r}{_suggestion(reference)}")
         path = f"agents.stages.{reference}"
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
         if error.name is None or not path.startswith(error.name):
             raise  # the stage is there, but not a library that it needs
-        raise StageError(f"there is no stage {reference!r}: no module {path!r} can be imported") from error
+        raise SettingsError(f"there is no stage {reference!r}: no module {path!r} can be imported") from error
     found = [
         value
         for key, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path and name in ("", key)
     ]
     if len(found) != 1:
-        raise StageError(
+        raise SettingsError(
             f"stage {reference!r}: {path} defines {len(found)} stages{f' named {name}' if name else ''}, not one"
         )
     return found[0]

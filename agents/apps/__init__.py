@@ -1,1 +1,1 @@
-"""The applications: terminal, web page and server; nothing else imports them."""
+"""What the applications (terminal, web page and server) are made of; nothing else imports it."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from agents.launch import Launch
 from agents.models.registry import options_of
+from agents.pipeline import roles_of, searches_of
 from agents.profiles import SettingsError
-from agents.runtime.roles import roles_of, searches_of
 
 SEARCH_PICTURES = "search: pictures"
 SEARCH_WEB = "search: web"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from agents.launch import Launch
 from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
+from agents.pipeline import images_of
 from agents.preflight.checkpoints import Checkpoint, checkpoints_of
-from agents.runtime.roles import images_of
 
 L40S_BYTES = 47_000_000_000
 """What a plan may use of one NVIDIA L40S: of its 48 GB torch reports about 44.4 GiB, 47.7e9 bytes, with error correction on (quoted, not

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.launch import Launch
+from agents.pipeline import searches_of
 from agents.preflight.check import Check, check
 from agents.preflight.checkpoints import SEARCH_WEB, checkpoints_of
 from agents.profiles import Limits
-from agents.runtime.roles import searches_of
 from agents.runtime.weights import cached_revision, is_hub_id, submitted_revisions
 from agents.settings import Settings
 

@@ -1,1 +1,1 @@
-"""Before the agent runs: the roles that a preset needs, where the weights of its models are, and start-up."""
+"""Before the agent runs: where the weights of its models are, and start-up."""

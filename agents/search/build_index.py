@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agents.cluster import ClusterError, Each, cluster, in_turn, spread
-from agents.models.base import ModelError
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.folders import default_cache
@@ -47,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _workers(options) as (read, embed):
             _build(options, read, embed)
-    except (SearchError, ModelError, ClusterError) as error:
+    except (SearchError, ClusterError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from PIL import Image
 
-from agents.models.base import FloatArray
+from agents.models.base import FloatArray, ModelError
 from agents.models.encoders.text_encoder import minilm_folder
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, tensor_image_features
 from agents.search.hits import SearchError
@@ -71,8 +71,11 @@ MINILM = "minilm"
 
 
 def text_checkpoint(name: str) -> str:
-    """What transformers loads for a text encoder's name: for ``minilm`` a packaged folder (ModelError without it), else the name."""
-    return str(minilm_folder()) if name == MINILM else name
+    """What transformers loads for a text encoder's name: for ``minilm`` a packaged folder (SearchError without it), else the name."""
+    try:
+        return str(minilm_folder()) if name == MINILM else name
+    except ModelError as error:
+        raise SearchError(str(error)) from error
 
 
 class IndexEncoder(ABC):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from semantic_text_splitter import TextSplitter
 
 from agents.search.hits import Entity, SearchError
@@ -30,13 +30,17 @@ class _KgLine(BaseModel):
     entities: list[_KgEntity]
 
 
-class _PageLine(BaseModel):
+@dataclass(frozen=True)
+class Page:
+    """A page as it is cut into chunks, and as a line of a file has it."""
+
     page_url: Filled
     page_name: Text
     page_snippet: Text
 
 
-_Line = TypeVar("_Line", _KgLine, _PageLine)
+_KG_LINE, _PAGE_LINE = TypeAdapter(_KgLine), TypeAdapter(Page)
+_Line = TypeVar("_Line", _KgLine, Page)
 
 
 class SourceError(SearchError):
@@ -67,15 +71,6 @@ class ChunkRow:
         return html.unescape(f"{self.page_name} {self.page_snippet}")
 
 
-@dataclass(frozen=True)
-class Page:
-    """A page as it is cut into chunks."""
-
-    url: str
-    name: str
-    text: str
-
-
 def read_images(kg: Path, folder: Path) -> list[ImageRow]:
     """The rows of a knowledge-graph file, in order.
 
@@ -84,7 +79,7 @@ def read_images(kg: Path, folder: Path) -> list[ImageRow]:
     """
     rows: list[ImageRow] = []
     problems: list[str] = []
-    for where, line in _lines(kg, _KgLine, problems):
+    for where, line in _lines(kg, _KG_LINE, problems):
         if not (folder / line.image).is_file():
             problems.append(f"{where}: there is no image {folder / line.image}")
         entities = (Entity(each.entity_name, each.entity_attributes or {}) for each in line.entities)
@@ -102,10 +97,10 @@ def read_pages(files: Sequence[Path]) -> list[ChunkRow]:
     pages: list[Page] = []
     problems: list[str] = []
     for file in files:
-        for where, line in _lines(file, _PageLine, problems):
-            if not (line.page_name.strip() or line.page_snippet.strip()):
+        for where, page in _lines(file, _PAGE_LINE, problems):
+            if not (page.page_name.strip() or page.page_snippet.strip()):
                 problems.append(f"{where}: the page has neither name nor text")
-            pages.append(Page(line.page_url, line.page_name, line.page_snippet))
+            pages.append(page)
     report(problems)
     return chunked(pages)
 
@@ -115,8 +110,8 @@ def chunked(pages: Iterable[Page]) -> list[ChunkRow]:
     names: dict[str, str] = {}
     texts: dict[str, dict[str, None]] = {}
     for page in pages:
-        names.setdefault(page.url, page.name)
-        texts.setdefault(page.url, {}).update(dict.fromkeys(split_text(page.text) or [""]))
+        names.setdefault(page.page_url, page.page_name)
+        texts.setdefault(page.page_url, {}).update(dict.fromkeys(split_text(page.page_snippet) or [""]))
     return [
         ChunkRow(f"{url}_chunk_{number}", names[url], text, url)
         for url, chunks in texts.items()
@@ -124,7 +119,7 @@ def chunked(pages: Iterable[Page]) -> list[ChunkRow]:
     ]
 
 
-def _lines(file: Path, kind: type[_Line], problems: list[str]) -> Iterator[tuple[str, _Line]]:
+def _lines(file: Path, kind: TypeAdapter[_Line], problems: list[str]) -> Iterator[tuple[str, _Line]]:
     try:
         content = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -133,18 +128,17 @@ def _lines(file: Path, kind: type[_Line], problems: list[str]) -> Iterator[tuple
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             try:
-                yield f"{file}:{number}", kind.model_validate_json(line)
+                yield f"{file}:{number}", kind.validate_json(line)
             except ValidationError as error:
                 first = error.errors()[0]
                 problems.append(f"{file}:{number}: {'.'.join(map(str, first['loc']))} {first['msg']}")
 
 
-def report(problems: Iterable[str]) -> None:
+def report(problems: Sequence[str]) -> None:
     """Nothing for sources without problems; SourceError where there are some; names the first of them."""
-    found = list(problems)
-    if found:
-        more = f"\n... and {len(found) - _MOST_REPORTED} more" if len(found) > _MOST_REPORTED else ""
-        raise SourceError("\n".join(found[:_MOST_REPORTED]) + more)
+    if problems:
+        more = f"\n... and {len(problems) - _MOST_REPORTED} more" if len(problems) > _MOST_REPORTED else ""
+        raise SourceError("\n".join(problems[:_MOST_REPORTED]) + more)
 
 
 def split_text(text: str, words: int = CHUNK_WORDS) -> list[str]:

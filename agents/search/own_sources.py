@@ -62,8 +62,9 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
             delimiter = max(",;\t", key=header.count)
             file.seek(0)
             reader = csv.DictReader(file, delimiter=delimiter, restval="", strict=True)
-            missing = {FILE, ENTITY} - {str(field).strip().lower() for field in reader.fieldnames or ()}
-            if missing:
+            names = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = [name.lower() if name.lower() in (FILE, ENTITY, URL) else name for name in names]
+            if missing := {FILE, ENTITY} - {*reader.fieldnames}:
                 raise SourceError(
                     f"{table}: the first line has to name the columns; missing: {', '.join(sorted(missing))}"
                 )
@@ -71,11 +72,7 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
                 where = f"{table}:{reader.line_num}"
                 if None in row:
                     raise SourceError(f"{where}: more cells than columns; a cell that holds {delimiter!r} takes quotes")
-                plain = {str(key).strip(): str(value).strip() for key, value in row.items()}
-                yield (
-                    where,
-                    {key.lower() if key.lower() in (FILE, ENTITY, URL) else key: value for key, value in plain.items()},
-                )
+                yield where, {name: value.strip() for name, value in row.items()}
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"cannot read {table}: {error} (a table is CSV in UTF-8)") from error
 
@@ -122,7 +119,7 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         known = ", ".join((*_HTML, *_READERS))
         return [], f"{path.suffix or 'a file without ending'} is not read; known: {known}"
     try:
-        found = [page for page in read(folder / path, base_url + path.as_posix()) if page.text.strip()]
+        found = [page for page in read(folder / path, base_url + path.as_posix()) if page.page_snippet.strip()]
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read

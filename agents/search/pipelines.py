@@ -7,21 +7,18 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.models.base import ModelError
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, stand_in_clip, tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, serve, served_tag, snapshot_path, use_local_hub
 from agents.search.index_builder import IMAGE_COLLECTION, Manifest
 
-Kind = Literal["organiser", "embedded"]
-
 _log = logging.getLogger(__name__)
 
 
 def open_pipeline(
     *,
-    kind: Kind = "embedded",
+    kind: Literal["organiser", "embedded"] = "embedded",
     image_model: str = EFFICIENTNET,  # or a CLIP id or folder
     text_model: str = MINILM,  # or an encoder's id or folder
     image_index: str,  # data set ids
@@ -49,7 +46,7 @@ def open_pipeline(
         image_model_name=str(stand_in_clip(cache / "stand-in-clip")) if image_model == EFFICIENTNET else image_model,
         image_hf_dataset_id=image_index,
         image_hf_dataset_tag=tags.get(image_index),
-        text_model_name=_installed(text_model) if web_index is not None else None,
+        text_model_name=text_checkpoint(text_model) if web_index is not None else None,
         web_hf_dataset_id=web_index,
         web_hf_dataset_tag=tags.get(web_index or ""),
     )
@@ -74,13 +71,6 @@ def _serve(hub: Path, dataset_id: str, what: str, sources: str) -> str:
             f"python -m agents.search.build_index {sources} --{what}-id {dataset_id} --out {hub}"
         )
     return serve(hub, dataset_id)
-
-
-def _installed(text_model: str) -> str:
-    try:
-        return text_checkpoint(text_model)
-    except ModelError as error:
-        raise SearchError(str(error)) from error
 
 
 def _construct(**arguments: Any) -> Any:

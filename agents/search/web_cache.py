@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from PIL import Image
 
@@ -24,7 +24,7 @@ MAX_PICTURE_BYTES = 16 * 1024 * 1024  # a larger file is not fetched: the model 
 CACHE_SUFFIXES = ("", ".html", ".txt")  # endings that a cached page may have; new ones are written with ``.html``
 
 MAX_PAGE_BYTES = 8_000_000
-"""Longer pages are not fetched, and of longer files only so much is read. Scripts and styles take most of a page: the limit on its text
+"""Longer pages are not fetched, and of longer files only so much is taken. Scripts and styles take most of a page: the limit on its text
 is set where the text is taken from it (``agents.texts.page_text``)."""
 
 Content = TypeVar("Content")
@@ -85,7 +85,7 @@ class UrlCache(Generic[Content]):
         yield self._written_name(url)
 
     @abstractmethod
-    def _stored(self, file: BinaryIO) -> Content:
+    def _stored(self, data: bytes) -> Content:
         """The content of a file; one of ``_UNREADABLE`` is raised where it has none."""
 
     @abstractmethod
@@ -95,8 +95,7 @@ class UrlCache(Generic[Content]):
     def _cached(self, url: str, folders: Sequence[Path]) -> Content | None:
         for path in (folder / name for folder in folders for name in self._read_names(url)):
             try:
-                with path.open("rb") as file:
-                    return self._stored(file)
+                return self._stored(path.read_bytes())
             except FileNotFoundError:
                 continue
             except _UNREADABLE as error:
@@ -123,11 +122,11 @@ class PictureCache(UrlCache[Image.Image]):
     def _written_name(self, url: str) -> str:
         return cache_name(url)
 
-    def _stored(self, file: BinaryIO) -> Image.Image:
-        return to_rgb(Image.open(io.BytesIO(file.read())))
+    def _stored(self, data: bytes) -> Image.Image:
+        return to_rgb(Image.open(io.BytesIO(data)))
 
     def _made(self, fetched: Fetched) -> tuple[Image.Image, bytes]:
-        return self._stored(io.BytesIO(fetched.body)), fetched.body
+        return self._stored(fetched.body), fetched.body
 
 
 class PageCache(UrlCache[str]):
@@ -144,8 +143,8 @@ class PageCache(UrlCache[str]):
         digest = _digest(url)
         return (digest + suffix for suffix in CACHE_SUFFIXES)
 
-    def _stored(self, file: BinaryIO) -> str:
-        content = file.read(MAX_PAGE_BYTES)
+    def _stored(self, data: bytes) -> str:
+        content = data[:MAX_PAGE_BYTES]
         # a character may be cut at the limit; before it every byte counts
         text = content.decode("utf-8-sig", errors="ignore" if len(content) == MAX_PAGE_BYTES else "strict")
         if not text.strip() or "\0" in text:

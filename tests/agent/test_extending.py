@@ -12,8 +12,8 @@ import pytest
 
 from agents.models.base import ChatReply
 from agents.models.registry import KINDS, ModelRegistry
+from agents.pipeline import roles_of
 from agents.profiles import ROOT, SettingsError, load_profile
-from agents.runtime.roles import roles_of
 from agents.settings import load_settings
 from agents.stages import __main__ as stages
 from agents.turn import Candidate, Turn

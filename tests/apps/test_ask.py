@@ -9,7 +9,7 @@ from rich.console import Console
 
 from agents import ask
 from agents.apps.answering import Answerer
-from agents.apps.terminal import show
+from agents.ask import show
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.launch import Launch, preset_names, profile_names
-from agents.runtime.roles import roles_of
+from agents.pipeline import roles_of
 
 
 @pytest.mark.parametrize("profile", profile_names())
