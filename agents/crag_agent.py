@@ -91,11 +91,7 @@ class CragAgent(BaseAgent):
         replies: ReplyStore | None = None,
         **options: Any,
     ) -> Self:
-        """An agent that runs a preset under a profile; its models are loaded when they are first used, or by ``warm_up``.
-
-        ``replies`` keeps replies of deterministic requests. SettingsError where the preset names a LoRA adapter that the chat model
-        cannot take.
-        """
+        """An agent that runs a preset under a profile; ``replies`` and SettingsError are as for ``Launch.models``."""
         return cls(
             search_pipeline,
             settings=launch.settings,
