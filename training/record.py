@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from agents.base_agent import BaseAgent
+from agents.launch import Launch
 from evaluation.run import command
 
 
-def build(*arguments: Any, **options: Any) -> BaseAgent:
-    """See ``RecordedAgent.recorded``, which may be imported only when Hugging Face's cache has been set."""
-    from training.recorded_agent import RecordedAgent
+def build(launch: Launch, search_pipeline: Any = None, **options: Any) -> BaseAgent:
+    """As ``CragAgent.from_launch``, with every chat request recorded beside the trace; replies are not taken from a cache."""
+    # Only now: Hugging Face's libraries have been told where their cache is.
+    from training.recorded_agent import RecordedAgent, Recorder, RecordingRegistry
 
-    return RecordedAgent.recorded(*arguments, **options)
+    recorder = Recorder()
+    options |= {"models": launch.models(partial(RecordingRegistry, recorder)), "replies": None}
+    return RecordedAgent.from_launch(launch, search_pipeline, recorder=recorder, **options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

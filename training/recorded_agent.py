@@ -16,10 +16,8 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base_agent import Message
 from agents.crag_agent import CragAgent
 from agents.deadline import NO_DEADLINE, Deadline
-from agents.launch import Launch
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.pixels import pixels_digest, to_rgb
@@ -179,8 +177,6 @@ class RecordedChat:
         self._recorder = recorder
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_model":  # not there yet: while it is being copied or unpickled
-            raise AttributeError(name)
         return getattr(self._model, name)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
@@ -198,14 +194,11 @@ class RecordingRegistry(ModelRegistry):
     def __init__(self, recorder: Recorder, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._recorder = recorder
-        self._recorded: dict[int, RecordedChat] = {}
 
-    def load(self, spec: Spec) -> Any:
-        """As ``ModelRegistry.load``."""
-        model = super().load(spec)
-        if not isinstance(model, ChatModel) or isinstance(model, ComposedVisionChat):
-            return model
-        return self._recorded.setdefault(id(model), RecordedChat(model, self._recorder))
+    def _build(self, spec: Spec) -> Any:
+        model = super()._build(spec)
+        generates = isinstance(model, ChatModel) and not isinstance(model, ComposedVisionChat)
+        return RecordedChat(model, self._recorder) if generates else model
 
 
 def _recorded(stage: Stage, agent: RecordedAgent) -> Stage:
@@ -214,7 +207,8 @@ def _recorded(stage: Stage, agent: RecordedAgent) -> Stage:
 
     def run(turns: Sequence[Turn], context: Context) -> None:
         if len(turns) != agent.asked:
-            return own(turns, context)
+            own(turns, context)
+            return
         asking = Asking(stage.name, agent.batch, tuple(turns))
         token = _asking.set(asking)
         try:
@@ -223,7 +217,6 @@ def _recorded(stage: Stage, agent: RecordedAgent) -> Stage:
                 agent.recorder.turns(asking)
         finally:
             _asking.reset(token)
-        return None
 
     stage.run = run  # type: ignore[method-assign]
     return stage
@@ -252,26 +245,12 @@ class RecordedAgent(CragAgent):
             (path.parent / RECORD).unlink(missing_ok=True)
         self.recorder.record_to(path.parent if path is not None else None)
 
-    def batch_generate_response(
-        self,
-        queries: Sequence[str],
-        images: Sequence[Image.Image | None],
-        message_histories: Sequence[Sequence[Message]] | None = None,
-        **kwargs: Any,
-    ) -> list[str]:
+    def batch_generate_response(self, queries: Sequence[str], *arguments: Any, **options: Any) -> list[str]:
         """As the agent's own."""
         self.batch += 1
         self.asked = len(queries)
         try:
-            return super().batch_generate_response(queries, images, message_histories, **kwargs)
+            return super().batch_generate_response(queries, *arguments, **options)
         finally:
             self.asked = 0
             self.recorder.forget_pictures()
-
-    @classmethod
-    def recorded(cls, launch: Launch, search_pipeline: Any = None, **options: Any) -> RecordedAgent:
-        """As ``CragAgent.from_launch``, with every chat request recorded beside the trace; replies are not taken from a cache."""
-        recorder = Recorder()
-        models = launch.models(lambda *arguments: RecordingRegistry(recorder, *arguments))
-        options.pop("replies", None)
-        return cls.from_launch(launch, search_pipeline, models=models, recorder=recorder, **options)
