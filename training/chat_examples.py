@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from PIL import Image
+from pydantic import ConfigDict, TypeAdapter
 
 from agents.models.base import ChatMessage, ChatRequest
+from evaluation.files.responses import rewrite
 
 TRAIN = "train.jsonl"
 HELD_OUT = "held_out.jsonl"
@@ -46,6 +48,8 @@ class Example:
         prompt_cut: Tokens taken out of the prompt so that it fitted the model.
         choices: Entries to choose from, where the reply is the letter of one; 0 elsewhere.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     session_id: str
     interaction_id: str
@@ -93,6 +97,14 @@ class Example:
             raise TrainingDataError(f"{path} cannot be read ({error}); collect the data again") from error
 
 
+def messages_of(request: ChatRequest, images: Iterable[str | None]) -> tuple[Message, ...]:
+    """The messages of a request; its last one of the user shows the images of these names (None: there is none)."""
+    messages = [Message(message.role, message.content) for message in request.messages]
+    last = max(place for place, message in enumerate(messages) if message.role == "user")
+    messages[last] = replace(messages[last], images=tuple(name for name in images if name is not None))
+    return tuple(messages)
+
+
 def share_of(name: str) -> float:
     """A number from 0 to below 1 by the SHA-256 of a name, the same on every machine."""
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
@@ -103,14 +115,8 @@ def is_held_out(session_id: str, share: float) -> bool:
     return share_of(session_id) < share
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write JSON lines, in a folder that is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
 def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> list[Row]:
-    """Read what ``write_rows`` wrote; rows are called ``what`` in messages.
+    """Read JSON lines; rows are called ``what`` in messages.
 
     Args:
         made: The row of a JSON object; TypeError, KeyError or ValueError where it is malformed.
@@ -134,7 +140,7 @@ def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> l
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
     """Write one example a line."""
-    write_rows(path, ({key: value for key, value in asdict(row).items() if key != "folder"} for row in examples))
+    rewrite(path, [{key: value for key, value in asdict(row).items() if key != "folder"} for row in examples])
 
 
 def read_examples(path: Path) -> list[Example]:
@@ -143,13 +149,5 @@ def read_examples(path: Path) -> list[Example]:
     Raises:
         TrainingDataError: The file is missing or a line is malformed; ``training.collect`` makes it.
     """
-    return [replace(row, folder=path.parent) for row in read_rows(path, _example, "examples of training.collect")]
-
-
-def messages_of(records: Sequence[Mapping[str, Any]]) -> tuple[Message, ...]:
-    """Messages from JSON."""
-    return tuple(Message(str(row["role"]), str(row["content"]), tuple(row["images"])) for row in records)
-
-
-def _example(record: dict[str, Any]) -> Example:
-    return Example(**{**record, "messages": messages_of(record["messages"]), "accept": tuple(record["accept"])})
+    examples = read_rows(path, TypeAdapter(Example).validate_python, "examples of training.collect")
+    return [replace(row, folder=path.parent) for row in examples]

@@ -103,16 +103,13 @@ class Record:
         )
 
 
-def read_record(
-    run: Path, test: TestContent | None = None, accept: Mapping[str, Sequence[str]] | None = None
-) -> Record:
-    """The record of a run that may be trained on; nothing of the test split may be in it.
+def read_record(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[str]]) -> Record:
+    """The record of a run, with short right answers by interaction id; nothing of the test split may be in it.
 
     Raises:
         TrainingDataError: The run is not recorded, or holds something of the test split.
         EvaluationError: The run is not judged.
     """
-    check_split(read_manifest(run), run)
     if not (run / RECORD).is_file():
         raise TrainingDataError(f"{run / RECORD} does not exist: make the run with python -m training.record")
     judged = {turn.turn.key: turn for turn in read_turn_table(run)}
@@ -123,7 +120,7 @@ def read_record(
             found[cost["batch"], cost["turn"], tidy(judged[key].turn.query)].add(key)
     # A place that two turns had, in a resumed run, is left out.
     places = {place: next(iter(keys)) for place, keys in found.items() if len(keys) == 1}
-    record = Record(run, repair(run / RECORD), judged, places, accept or {})
+    record = Record(run, repair(run / RECORD), judged, places, accept)
     turns = [line for line in record.lines if line["kind"] == "turn"]
     held = (line for line in turns if test and test.holds(record.key(line) or (), line["query"], line["photo"]))
     if tested := {line["query"] for line in held}:
@@ -140,7 +137,7 @@ def examples_of(record: Record, judge: Judge) -> list[Example]:
         record.example(
             record.judged[key],
             stage=line["stage"],
-            messages=messages_of(line["messages"]),
+            messages=tuple(Message(row["role"], row["content"], tuple(row["images"])) for row in line["messages"]),
             reply=line["reply"] if line["finish_reason"] != "error" else "",
             model=line["model"],
             max_tokens=line["max_tokens"],
@@ -203,13 +200,10 @@ def relevance_of(record: Record, most: int) -> Iterator[Example]:
             if made[right] > most:
                 continue
             request = prompt.request(question=line["question"], information=chunk)
-            messages = [Message(message.role, message.content) for message in request.messages]
-            if line["photo"] is not None:
-                messages[-1] = replace(messages[-1], images=(line["photo"],))
             yield record.example(
                 judged,
                 stage=RELEVANCE,
-                messages=tuple(messages),
+                messages=messages_of(request, [line["photo"]]),
                 reply="Yes" if right else "No",
                 max_tokens=request.max_tokens,
             )

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Literal
 
 from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.profiles import PROMPTS
-from agents.prompts import PromptLibrary
+from agents.prompts import Prompt
 from evaluation.judge.judging import Judge
 from evaluation.records import Key
-from training.chat_examples import Example, Message, TrainingDataError
+from training.chat_examples import Example, TrainingDataError, messages_of
 from training.collect import Record, answer_in, examples_of, read_runs, runs_parser, write_collection
 from training.command_line import run_command, write_about
 
@@ -59,6 +59,7 @@ def mine(record: Record, judge: Judge) -> Iterator[Example]:
     asked: dict[Key, dict[str, Example]] = {}
     for example in examples_of(record, judge):
         asked.setdefault(example.key, {})[example.stage] = example
+    prompt = Prompt(PROMPTS / "entry_answer.j2")
     for stages in asked.values():
         if "parametric_answer" in stages and "entry_answer" in stages:
             found = knowledge_source(stages["parametric_answer"], stages["entry_answer"])
@@ -77,20 +78,12 @@ def mine(record: Record, judge: Judge) -> Iterator[Example]:
         if "choose_entry" in stages:
             yield replace(stages["choose_entry"], stage=f"vtki_{side}", reply=LETTERS[place], choices=len(entries))
         if "entry_answer" in stages:
-            messages, truth = _entry_messages(line, entries[place]), judged.turn.ground_truth
+            entry, truth = entries[place], judged.turn.ground_truth
+            request = prompt.request(  # as the stage asks it, of the right entry
+                question=line["question"], history=line["history"], entry=SimpleNamespace(**entry), sheet=None
+            )
+            messages = messages_of(request, [line["photo"], entry["image"]])
             yield replace(stages["entry_answer"], stage=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0)
-
-
-def _entry_messages(line: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Message, ...]:
-    """The question with the right entry, as the stage ``entry_answer`` asks it."""
-    request = PromptLibrary(PROMPTS)["entry_answer"].request(
-        question=line["question"], history=line["history"], entry=SimpleNamespace(**entry), sheet=None
-    )
-    shown = tuple(name for name in (line["photo"], entry["image"]) if name is not None)
-    messages = [Message(message.role, message.content) for message in request.messages]
-    last = max(place for place, message in enumerate(messages) if message.role == "user")
-    messages[last] = replace(messages[last], images=shown)
-    return tuple(messages)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from trl import DPOConfig, DPOTrainer
 
 from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.turn import IDK
+from evaluation.files.responses import rewrite
 from evaluation.judge.judging import Judge, choose_judge
 from training.adapters import ADAPTER, load_base, lora_config
-from training.chat_examples import Example, TrainingDataError, Verdict, read_rows, write_rows
+from training.chat_examples import Example, TrainingDataError, Verdict, read_rows
 from training.collect import judged_replies, questions
 from training.command_line import read_data, run_command, training_parser, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
@@ -70,13 +72,12 @@ def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, 
 
 def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
     """Write one question a line."""
-    write_rows(path, map(asdict, samples))
+    rewrite(path, [asdict(row) for row in samples])
 
 
 def read_samples(path: Path) -> list[Sampled]:
     """Read what ``write_samples`` wrote. Raises TrainingDataError where the file is missing or malformed."""
-    names = ("key", "replies", "verdicts")
-    return read_rows(path, lambda row: Sampled(*(tuple(row[name]) for name in names)), "sampled replies")
+    return read_rows(path, TypeAdapter(Sampled).validate_python, "sampled replies")
 
 
 def pairs_of(example: Example, sampled: Sampled) -> list[Pair]:
@@ -108,20 +109,20 @@ class PairCollator:
     def __call__(self, rows: Sequence[dict[str, int]]) -> dict[str, torch.Tensor]:
         """One batch of pairs, given by their places."""
         pairs = [self._pairs[row["place"]] for row in rows]
-        samples = [Sample(pair.example, pair.chosen) for pair in pairs]
-        samples += [Sample(pair.example, pair.rejected) for pair in pairs]
-        inputs = self._encoder.padded(samples)
+        chosen = [Sample(pair.example, pair.chosen) for pair in pairs]
+        rejected = [Sample(pair.example, pair.rejected) for pair in pairs]
+        inputs = self._encoder.padded(chosen + rejected)
         inputs["completion_mask"] = (inputs.pop("labels") != IGNORED).to(inputs["attention_mask"].dtype)
         return inputs
 
 
 def fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> list[Pair]:
     """The pairs of which both rows have at most ``max_tokens``."""
-
-    def fits(pair: Pair) -> bool:
-        return all(encoder.length(Sample(pair.example, reply)) <= max_tokens for reply in (pair.chosen, pair.rejected))
-
-    return [pair for pair in pairs if fits(pair)]
+    return [
+        pair
+        for pair in pairs
+        if all(encoder.length(Sample(pair.example, reply)) <= max_tokens for reply in (pair.chosen, pair.rejected))
+    ]
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -75,7 +75,8 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Put these lines in place of the file's; a kill leaves the one or the other."""
+    """Put these lines in place of the file's, whose folder is made where it is missing; a kill leaves the one or the other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # of a run that was killed here
     with JsonLinesWriter(part) as file:
