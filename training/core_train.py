@@ -18,12 +18,12 @@ from torch.nn.functional import cross_entropy
 from transformers import Trainer
 
 from agents.methods.entry_replies import LETTERS
-from training.adapters import ADAPTER, Trainable, load_trainable
+from agents.models.chat.transformers_checkpoint import Checkpoint
 from training.chat_examples import Example, TrainingDataError
 from training.command_line import read_data, run_command, training_parser, write_about
 from training.core_data import OBJECTIVES
 from training.encoding import IGNORED, Sample, SampleEncoder
-from training.fit import fit
+from training.fit import ADAPTER, fit, load_trainable
 
 PHASES: Mapping[str, tuple[str, ...]] = {"selection": OBJECTIVES[:4], "answers": OBJECTIVES[4:]}
 """The two phases with their sets; the answers are what the paper continues with."""
@@ -78,10 +78,10 @@ class CoreEncoder:
         TrainingDataError: The tokenizer has no token of its own for a letter.
     """
 
-    def __init__(self, trainable: Trainable) -> None:
-        self._encoder = SampleEncoder(trainable.checkpoint)
-        self._device = trainable.checkpoint.model.device
-        letters = [trainable.checkpoint.tokenizer.encode(letter, add_special_tokens=False) for letter in LETTERS]
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._encoder = SampleEncoder(checkpoint)
+        self._device = checkpoint.model.device
+        letters = [checkpoint.encode(letter) for letter in LETTERS]
         if any(len(ids) != 1 for ids in letters):
             raise TrainingDataError(f"the tokenizer has no token of its own for each of the letters {LETTERS}")
         self._letters = [ids[0] for ids in letters]
@@ -100,8 +100,8 @@ class CoreEncoder:
 def run(arguments: argparse.Namespace) -> None:
     """Both phases one after the other on the same adapters; a phase without examples is left out, and TrainingDataError raised for both."""
     run, examples, held_out = read_data(arguments)
-    trainable = load_trainable(arguments.model, run.recipe, run.device)
-    encoder = CoreEncoder(trainable)
+    checkpoint, model = load_trainable(arguments.model, run.recipe, run.device)
+    encoder = CoreEncoder(checkpoint)
     fitting, other = (
         [row for row in rows if row.stage in OBJECTIVES and encoder.length(row) <= run.recipe.training.max_tokens]
         for rows in (examples, held_out)
@@ -119,8 +119,8 @@ def run(arguments: argparse.Namespace) -> None:
         rows, held = ([row for row in side if row.stage in objectives] for side in (fitting, other))
         if rows:
             into = replace(run, out=run.out / phase)
-            about[phase] = fit(trainable, into, rows, held, encoder.encode, ObjectiveTrainer)
-    trainable.model.save_pretrained(run.out / ADAPTER)
+            about[phase] = fit(model, into, rows, held, encoder.encode, ObjectiveTrainer)
+    model.save_pretrained(run.out / ADAPTER)
     write_about(run.out, about)
 
 

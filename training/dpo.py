@@ -24,12 +24,11 @@ from agents.models.chat.transformers_chat import TransformersChat
 from agents.turn import IDK
 from evaluation.files.responses import rewrite
 from evaluation.judge.judging import Judge, choose_judge
-from training.adapters import ADAPTER, load_base, lora_config
 from training.chat_examples import Example, TrainingDataError, Verdict, read_rows
 from training.collect import judged_replies, questions
 from training.command_line import read_data, run_command, training_parser, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
-from training.fit import common_options, run_trainer
+from training.fit import ADAPTER, common_options, load_base, lora_config, run_trainer
 from training.recipes import Recipe
 
 SAMPLES = "samples.jsonl"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -45,7 +44,7 @@ class SampleEncoder:
     @property
     def packs(self) -> bool:
         """Whether rows can be packed: Mllama makes its attention mask by itself and would let them see each other."""
-        return bool(self._checkpoint.model.config.model_type != "mllama")
+        return not crosses(self._checkpoint)
 
     def length(self, sample: Sample) -> int:
         """Tokens of prompt and reply together, image tokens included."""
@@ -53,8 +52,7 @@ class SampleEncoder:
 
     def reply_ids(self, reply: str) -> list[int]:
         """The tokens to be learned: the reply and the token that ends it."""
-        tokenizer = self._checkpoint.tokenizer
-        return [*tokenizer.encode(reply, add_special_tokens=False), tokenizer.eos_token_id]
+        return [*self._checkpoint.encode(reply), self._checkpoint.tokenizer.eos_token_id]
 
     def encode(self, group: Group) -> dict[str, torch.Tensor]:
         """The model's input for a group, with ``labels``."""
@@ -79,8 +77,7 @@ class SampleEncoder:
         labels: list[int] = []
         positions: list[int] = []
         for sample in samples:
-            text = self._checkpoint.render(self.messages(sample.example))
-            prompt = self._checkpoint.tokenizer.encode(text, add_special_tokens=False)
+            prompt = self._checkpoint.encode(self._checkpoint.render(self.messages(sample.example)))
             reply = self.reply_ids(sample.reply)
             ids += prompt + reply
             labels += [IGNORED] * len(prompt) + reply
@@ -88,22 +85,23 @@ class SampleEncoder:
         device = self._checkpoint.model.device
         row = {"input_ids": ids, "labels": labels, "position_ids": positions}
         result = {name: torch.tensor([values], device=device) for name, values in row.items()}
-        if self._has_mrope:  # Qwen-VL: positions for the mask, then three for its rotary embedding
+        if "mrope_section" in (getattr(self._checkpoint.model.config.get_text_config(), "rope_scaling", None) or {}):
+            # Qwen-VL: positions for the mask, then three for its rotary embedding
             result["position_ids"] = result["position_ids"].expand(4, 1, -1)
         return result
 
-    @property
-    def _has_mrope(self) -> bool:
-        scaling: dict[str, Any] = getattr(self._checkpoint.model.config.get_text_config(), "rope_scaling", None) or {}
-        return "mrope_section" in scaling
-
     def messages(self, example: Example) -> tuple[ChatMessage, ...]:
         """The messages of a request as the model gets them: images scaled down, or none where it sees none."""
-        messages = example.load_messages()
-        if not self._checkpoint.sees:
-            return tuple(replace(message, images=()) for message in messages)
-        scaled = (tuple(rgb_within(image, MAX_IMAGE_SIDE) for image in message.images) for message in messages)
-        return tuple(replace(message, images=images) for message, images in zip(messages, scaled, strict=True))
+        sees = self._checkpoint.sees
+        return tuple(
+            replace(message, images=tuple(rgb_within(image, MAX_IMAGE_SIDE) for image in message.images if sees))
+            for message in example.load_messages()
+        )
+
+
+def crosses(checkpoint: Checkpoint) -> bool:
+    """Whether a model attends to its pictures apart from its tokens, as Mllama does."""
+    return bool(checkpoint.model.config.model_type == "mllama")
 
 
 def with_replies(

@@ -1,4 +1,4 @@
-"""The training loop: trainers of transformers and trl, resumable, with curves."""
+"""LoRA adapters on a checkpoint, and the loop that trains them: trainers of transformers and trl, resumable, with curves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,72 @@ import torch
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
-from training.adapters import ADAPTER, Trainable
+from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from training.chat_examples import TrainingDataError
 from training.command_line import Run
+from training.recipes import Recipe
 
 CHECKPOINTS = "checkpoints"
 CURVES = "curves"
 Item = TypeVar("Item")
+
+ADAPTER = "adapter"
+"""Where a training run leaves its adapter, in its output folder."""
+
+LANGUAGE = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""Linear layers of Llama, Mllama, Qwen2 and Qwen-VL language models."""
+
+VISION = ("q_proj", "k_proj", "v_proj", "o_proj", "qkv", "proj", "fc1", "fc2")
+"""Linear layers of the picture encoders of Mllama and Qwen-VL."""
+
+
+def lora_config(recipe: Recipe) -> Any:
+    """The recipe's adapters in PEFT's terms."""
+    from peft import LoraConfig
+
+    layers = rf"(?!.*(?:vision|visual)).*\.(?:{'|'.join(LANGUAGE)})"  # by their full names
+    if recipe.lora.vision:
+        layers = rf"(?:{layers})|(?:.*(?:vision|visual).*\.(?:{'|'.join(VISION)}))"
+    return LoraConfig(
+        r=recipe.lora.r,
+        lora_alpha=recipe.lora.alpha,
+        lora_dropout=recipe.lora.dropout,
+        target_modules=layers,
+        task_type="CAUSAL_LM",
+    )
+
+
+def load_base(model: str | Path, recipe: Recipe, device: str = "cpu") -> Checkpoint:
+    """A checkpoint in the recipe's dtype, without adapters and without a cache.
+
+    Raises:
+        ModelError: The checkpoint cannot be loaded.
+    """
+    checkpoint = load_checkpoint(model, device, recipe.training.dtype)
+    without_cache(checkpoint.model)
+    return checkpoint
+
+
+def load_trainable(model: str | Path, recipe: Recipe, device: str = "cpu") -> tuple[Checkpoint, Any]:
+    """A checkpoint with fresh adapters, and its model as PEFT wraps it, which saves the adapters alone.
+
+    Raises:
+        ModelError: The checkpoint cannot be loaded.
+        TrainingDataError: It has none of the layers that get adapters.
+    """
+    from peft import get_peft_model
+
+    checkpoint = load_base(model, recipe, device)
+    try:
+        return checkpoint, get_peft_model(checkpoint.model, lora_config(recipe))
+    except ValueError as error:  # PEFT's "target modules not found"
+        raise TrainingDataError(f"{model} has no layers for LoRA: {error}") from error
+
+
+def without_cache(model: Any) -> None:
+    """Let a model keep no keys and values: with a cache transformers overlooks that a row is packed, and checkpointing is off."""
+    for config in (model.config, model.config.get_text_config()):
+        config.use_cache = False
 
 
 def quiet_options(out: Path, device: str) -> dict[str, Any]:
@@ -91,7 +150,7 @@ def run_trainer(
 
 
 def fit(
-    trainable: Trainable,
+    model: Any,
     run: Run,
     train: Sequence[Item],
     held_out: Sequence[Item],
@@ -101,6 +160,7 @@ def fit(
     """Train, evaluate before and after, and write the adapter and the curves into the run's folder.
 
     Args:
+        model: With adapters, as PEFT wraps it.
         encode: From an item to the model's input with its labels.
 
     Returns:
@@ -121,15 +181,15 @@ def fit(
         label_names=["labels"],
     )
     loop = trainer(
-        model=trainable.model,
+        model=model,
         args=arguments,
         train_dataset=list(train),
         eval_dataset=list(held_out) or None,
         data_collator=lambda items: dict(encode(items[0])),
     )
     log = run_trainer(loop, run.out, run.recipe.name, resume=run.resume)
-    trainable.model.save_pretrained(run.out / ADAPTER)
-    trainable.model.eval()
+    model.save_pretrained(run.out / ADAPTER)
+    model.eval()
     losses = [row["eval_loss"] for row in log if "eval_loss" in row]
     return {
         "steps": loop.state.global_step,

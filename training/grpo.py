@@ -24,14 +24,11 @@ from agents.models.base import ChatMessage
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
-from training.adapters import ADAPTER, load_base, lora_config
 from training.chat_examples import Example, TrainingDataError
 from training.collect import judged_replies, questions
 from training.command_line import Run, read_data, run_command, training_parser, write_about
-from training.encoding import SampleEncoder, seen_by_replies
-from training.fit import common_options, run_trainer
-
-Reward = Callable[..., list[float]]
+from training.encoding import SampleEncoder, crosses, seen_by_replies
+from training.fit import ADAPTER, common_options, load_base, lora_config, run_trainer
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
 """The challenge's own scale, which Dianping (arXiv 2508.10337) took for the reward."""
@@ -98,7 +95,7 @@ class CrossAttentionTrainer(PromptTrainer):
         return tuple(torch.cat(part) if part[0] is not None else None for part in zip(*parts, strict=True))
 
 
-def reward_of(examples: Sequence[Example], judge: Judge) -> Reward:
+def reward_of(examples: Sequence[Example], judge: Judge) -> Callable[..., list[float]]:
     """The reward of replies by the judge's verdicts: 1 right, 0 "I don't know", -1 wrong."""
 
     def truthfulness(completions: Sequence[Any], place: Sequence[int], **_: Any) -> list[float]:
@@ -137,36 +134,30 @@ def curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int = 0) 
     return [stage for stage in stages if stage.examples]
 
 
-def prompts_of(examples: Sequence[Example], checkpoint: Checkpoint) -> Any:
-    """The data set of trl: messages with their pictures for a model that takes them among the tokens, rendered prompts for any other."""
+def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: Any) -> GRPOTrainer:
+    """The trainer that suits a model, over the requests of some examples; ``options`` are those of trl's ``GRPOTrainer``.
+
+    A model that takes pictures among the tokens gets messages with them, any other rendered prompts.
+    """
     import datasets
 
     encoder = SampleEncoder(checkpoint)
 
-    def content(message: ChatMessage) -> list[dict[str, Any]]:
-        pictures = [{"type": "image", "image": image} for image in message.images]
-        return [*pictures, {"type": "text", "text": message.content}]
+    def message(part: ChatMessage) -> dict[str, Any]:
+        pictures = [{"type": "image", "image": image} for image in part.images]
+        return {"role": part.role, "content": [*pictures, {"type": "text", "text": part.content}]}
+
+    def prompt(example: Example) -> Any:
+        messages = encoder.messages(example)
+        rendered = crosses(checkpoint) or not checkpoint.sees
+        return checkpoint.render(messages) if rendered else [message(part) for part in messages]
 
     def rows(batch: dict[str, list[int]]) -> dict[str, list[Any]]:
-        asked = [encoder.messages(examples[number]) for number in batch["place"]]
-        if crosses(checkpoint) or not checkpoint.sees:
-            return {**batch, "prompt": [checkpoint.render(messages) for messages in asked]}
-        return {**batch, "prompt": [[{"role": part.role, "content": content(part)} for part in row] for row in asked]}
+        return {**batch, "prompt": [prompt(examples[number]) for number in batch["place"]]}
 
-    return datasets.Dataset.from_dict({"place": list(range(len(examples)))}).with_transform(rows)
-
-
-def crosses(checkpoint: Checkpoint) -> bool:
-    """Whether a model attends to its pictures apart from its tokens, as Mllama does."""
-    return bool(checkpoint.model.config.model_type == "mllama")
-
-
-def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: Any) -> GRPOTrainer:
-    """The trainer that suits a model, over the requests of some examples; ``options`` are those of trl's ``GRPOTrainer``."""
-    options |= {"train_dataset": prompts_of(examples, checkpoint)}
+    options["train_dataset"] = datasets.Dataset.from_dict({"place": list(range(len(examples)))}).with_transform(rows)
     if not crosses(checkpoint):
         return PromptTrainer(**options, processing_class=checkpoint.processor or checkpoint.tokenizer)
-    encoder = SampleEncoder(checkpoint)
 
     def sight(places: Sequence[int]) -> dict[str, torch.Tensor]:
         inputs = encoder.prompts([examples[place] for place in places])
@@ -251,8 +242,7 @@ def run(arguments: argparse.Namespace) -> None:
             size = {"questions": len(stage.examples), "steps": len(rewards)}
             about["stages"].append({"name": stage.name, **size, "rewards": rewards})
         adapter = into.out / ADAPTER
-    assert adapter is not None  # there is a stage
-    shutil.copytree(adapter, run.out / ADAPTER, dirs_exist_ok=True)
+    shutil.copytree(into.out / ADAPTER, run.out / ADAPTER, dirs_exist_ok=True)
     write_about(run.out, about)
 
 

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ChatModel
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.turn import IDK
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import bootstrap_intervals, score
-from training.adapters import load_trainable
 from training.chat_examples import Example, share_of
 from training.collect import ANSWERING, RELEVANCE, judged_replies, questions
 from training.command_line import read_data, run_command, training_parser, write_about
 from training.encoding import Group, Sample, SampleEncoder, groups_of
+from training.fit import fit, load_trainable
 from training.recipes import DataTable, Recipe
 
 
@@ -94,15 +95,12 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, train, measure and write; raises one of ``command_line.FAILURES`` where something is missing."""
-    from agents.models.chat.transformers_chat import TransformersChat
-    from training.fit import fit
-
     run, examples, held_out = read_data(arguments)
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    trainable = load_trainable(arguments.model, run.recipe, run.device)
-    chat = TransformersChat(trainable.checkpoint, Path(arguments.model).name)
+    checkpoint, model = load_trainable(arguments.model, run.recipe, run.device)
+    chat = TransformersChat(checkpoint, Path(arguments.model).name)
     before = measure(chat, held_out, judge) if arguments.measure else None
-    encoder = SampleEncoder(trainable.checkpoint)
+    encoder = SampleEncoder(checkpoint)
     samples, other = samples_of(examples, run.recipe.data), samples_of(held_out, run.recipe.data)
     groups, too_long = prepare(samples, encoder, run.recipe)
     about = {
@@ -111,7 +109,7 @@ def run(arguments: argparse.Namespace) -> None:
         "held_out_samples": counts(other),
         "too_long": too_long,
         "sequences": len(groups),
-        **fit(trainable, run, groups, prepare(other, encoder, run.recipe)[0], encoder.encode),
+        **fit(model, run, groups, prepare(other, encoder, run.recipe)[0], encoder.encode),
         "model": str(arguments.model),
     }
     if before is not None:

@@ -8,7 +8,7 @@ from agents.models.architecture import Architecture, Decoder, architecture_of
 from benchmarks.latency.replayed_calls import CONFIGS
 from tests.training.tiny_data import SAVE
 from training import plan
-from training.adapters import load_trainable
+from training.fit import load_trainable
 from training.plan import CARDS, GIB, Load, layer_activation_bytes, lora_parameters, need
 from training.recipes import load_recipe
 
@@ -50,7 +50,7 @@ def test_grpo_needs_a_cache_and_decodes() -> None:
 def test_adapters_are_counted_as_peft_makes_them(kind: str, tmp_path: Path) -> None:
     folder = SAVE[kind](tmp_path / kind)
     recipe = load_recipe("nvidia")
-    model = load_trainable(folder, recipe).model
+    _, model = load_trainable(folder, recipe)
     trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
     decoder = architecture_of(str(folder)).decoder
     assert decoder is not None and lora_parameters(decoder, recipe.lora.r) == trained

@@ -15,10 +15,10 @@ from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft
-from training.adapters import load_trainable, without_cache
 from training.chat_examples import TrainingDataError
 from training.command_line import ABOUT
 from training.encoding import IGNORED, Group, Sample, SampleEncoder, groups_of
+from training.fit import load_trainable, without_cache
 from training.recipes import DataTable, LoraTable, load_recipe, recipe_names
 from training.sft import counts, samples_of
 
@@ -216,11 +216,8 @@ def test_adapters_are_on_the_language_model_and_on_the_picture_encoder_only_when
 ) -> None:
     recipe = load_recipe("nvidia")
     recipe = recipe.model_copy(update={"lora": LoraTable(r=2, alpha=4, vision=vision)})
-    names = [
-        name
-        for name, value in load_trainable(checkpoints[kind], recipe).model.named_parameters()
-        if value.requires_grad
-    ]
+    _, model = load_trainable(checkpoints[kind], recipe)
+    names = [name for name, value in model.named_parameters() if value.requires_grad]
     assert names and all("lora_" in name for name in names)
     assert any("down_proj" in name and "vis" not in name for name in names)
     assert any("vision" in name or "visual" in name for name in names) is (vision and kind != "llama")
