@@ -1,5 +1,7 @@
 """How well pieces of evidence agree: the formulas and the entity graph of semantic coherence filtering (section 3, algorithms 1 and 2)."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,7 +79,7 @@ def nodes_of(sources: Sequence[Source]) -> list[frozenset[str]]:
     return [nodes | {node for node in every if f" {node} " in text} for nodes, text in zip(own, texts, strict=True)]
 
 
-def entity_graph(sources: Sequence[Source]) -> "nx.Graph[str]":
+def entity_graph(sources: Sequence[Source]) -> nx.Graph[str]:
     """A node for each entity, annotated with ``modalities`` and ``items`` (places of its sources); an edge where two share a source."""
     graph: nx.Graph[str] = nx.Graph()
     for place, (source, nodes) in enumerate(zip(sources, nodes_of(sources), strict=True)):
@@ -90,7 +92,7 @@ def entity_graph(sources: Sequence[Source]) -> "nx.Graph[str]":
     return graph
 
 
-def weakly_tied(graph: "nx.Graph[str]", node: str) -> bool:
+def weakly_tied(graph: nx.Graph[str], node: str) -> bool:
     """Degree at most 1, one modality, and no neighbour that occurs in another one (section 3.4 and algorithm 2)."""
     modalities: set[str] = graph.nodes[node]["modalities"]
     return (
@@ -100,14 +102,14 @@ def weakly_tied(graph: "nx.Graph[str]", node: str) -> bool:
     )
 
 
-def pruned(graph: "nx.Graph[str]") -> "nx.Graph[str]":
+def pruned(graph: nx.Graph[str]) -> nx.Graph[str]:
     """The graph without its weakly tied nodes, all judged on the whole graph: the order of the paper's loop cannot matter."""
     kept: nx.Graph[str] = graph.copy()
     kept.remove_nodes_from([node for node in graph if weakly_tied(graph, node)])
     return kept
 
 
-def item_degrees(graph: "nx.Graph[str]", items: int) -> list[int | None]:
+def item_degrees(graph: nx.Graph[str], items: int) -> list[int | None]:
     """For each piece of evidence the degrees of its entities added up; None for one whose entities are all gone.
 
     The paper selects "top-k items by d_i", where d_i belongs to a node; it does not say how an item gets it from its nodes.

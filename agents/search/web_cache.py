@@ -95,7 +95,8 @@ class UrlCache(Generic[Content]):
     def _cached(self, url: str, folders: Sequence[Path]) -> Content | None:
         for path in (folder / name for folder in folders for name in self._read_names(url)):
             try:
-                return self._stored(path.read_bytes())
+                with path.open("rb") as file:
+                    return self._stored(file.read(self.most_bytes))  # a file of any size may lie there
             except FileNotFoundError:
                 continue
             except _UNREADABLE as error:
@@ -144,9 +145,8 @@ class PageCache(UrlCache[str]):
         return (digest + suffix for suffix in CACHE_SUFFIXES)
 
     def _stored(self, data: bytes) -> str:
-        content = data[:MAX_PAGE_BYTES]
         # a character may be cut at the limit; before it every byte counts
-        text = content.decode("utf-8-sig", errors="ignore" if len(content) == MAX_PAGE_BYTES else "strict")
+        text = data.decode("utf-8-sig", errors="ignore" if len(data) == MAX_PAGE_BYTES else "strict")
         if not text.strip() or "\0" in text:
             raise ValueError("it is empty or binary")
         return text

@@ -15,7 +15,9 @@ class Answer(Stage):
 
     class Options(StageOptions):
         prompt: str = Field("answer_with_evidence", description="template in prompts/")
-        prompt_without_evidence: str = Field("answer_without_evidence", description="template where there is none")
+        prompt_without_evidence: str = Field(
+            "answer_without_evidence", description="template where no evidence was kept"
+        )
         evidence: int = Field(5, ge=0, description="chunks shown")
 
     options: Options

@@ -64,9 +64,13 @@ class CoherenceStage(Stage):
             "pairwise",
             description="stage 2: none, mean pairwise likeness (algorithm 1), or the entity graph (algorithm 2)",
         )
-        rounds: int = Field(1, ge=0, description="most larger searches where a modality has fewer than k chunks")
+        rounds: int = Field(
+            1, ge=0, description="larger searches made at most where a modality has fewer than k chunks"
+        )
         pictures: int = Field(10, ge=1, description="pictures that the search before fetched; further ones fetch more")
-        pages: int = Field(10, ge=1, description="pages that the search before fetched for a query; likewise")
+        pages: int = Field(
+            10, ge=1, description="pages that the search before fetched for a query; further ones fetch more"
+        )
 
     options: Options
     fills = ("coherent",)

@@ -20,7 +20,9 @@ class DocumentsStage(Stage):
 
     class Options(StageOptions):
         k: int = Field(5, ge=1, description="documents kept for each query (K)")
-        modality: Literal["both", "text", "image"] = Field("both", description="Multi-RAG, Text-RAG or Image-RAG (5.2)")
+        modality: Literal["both", "text", "image"] = Field(
+            "both", description="documents to choose from: Multi-RAG, Text-RAG or Image-RAG (section 5.2)"
+        )
 
     options: Options
     fills = ("ranked",)

@@ -16,7 +16,11 @@ class DualAnswer(Stage):
 
     class Options(StageOptions):
         evidence: int = Field(5, ge=0, description="chunks shown")
-        probe_temperature: float = Field(0.0, ge=0, description="of the second answer where there is no evidence")
+        probe_temperature: float = Field(
+            0.0,
+            ge=0,
+            description="temperature of the second answer where there is no evidence and both prompts are alike",
+        )
 
     options: Options
     fills = ("candidate", "parametric", "shown")

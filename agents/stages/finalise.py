@@ -28,8 +28,16 @@ class FinalVerification(StageOptions):
 class FinaliseOptions(StageOptions):
     """When an answer is given and when the agent abstains."""
 
-    gate: str | None = Field(None, description="a path below the repository, of python -m evaluation.studies.calibrate")
-    most_idk: float | None = Field(None, ge=0, le=1, description="without a gate: most P(idk) of an answer; None: any")
+    gate: str | None = Field(
+        None,
+        description="fitted gate (JSON of python -m evaluation.studies.calibrate), a path below the repository; None: no gate",
+    )
+    most_idk: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="without a gate: abstain where P(\"I don't know\") of the reply's beginning is above this; None: never",
+    )
     verified_by: tuple[Literal["white_box", "model"], ...] = Field((), description="verifiers that all have to approve")
     algorithm1: FinalVerification | None = Field(
         None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"

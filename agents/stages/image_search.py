@@ -24,8 +24,11 @@ class ImageSearch(Stage):
         k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
         fusion: Literal["score", "reciprocal_rank"] = Field("score", description="how the lists of the crops are fused")
         min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
-        # Sides of square crops besides the detector's boxes, as shares of the picture's shorter side (task 2's winner: two sizes)
-        scales: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+        scales: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+            (),
+            description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side "
+            "(task 2's winner: two sizes)",
+        )
         crops: int = Field(32, ge=1, description="crops of a picture, the detector's first, none twice")
 
     options: Options

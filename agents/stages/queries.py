@@ -19,14 +19,22 @@ class Queries(Stage):
 
     class Options(StageOptions):
         fuse_entity: bool = Field(True, description="put the name of the entity into the query (section 3.5.2)")
-        min_score: Cosine = Field(-1.0, description="cosine of its picture from which an entity is named in a query")
+        min_score: Cosine = Field(
+            -1.0, description="cosine of its picture from which an entity is sure enough to be named in a query"
+        )
         fuse_summary: bool = Field(False, description="put the summary of the picture into the query (CRUISE, eq. 2)")
-        split: Literal["none", "rules", "model"] = Field("none", description="who splits a question (section 3.5.1)")
+        split: Literal["none", "rules", "model"] = Field(
+            "none", description="who splits a question into its steps (section 3.5.1)"
+        )
         prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
         most: int = Field(4, ge=1, description="queries of a turn")
         # From this cosine on what a picture shows is named to the model, and in one more query of all such names (task 2's winner)
-        names: Cosine | None = Field(None, description="None: no such query")
+        names: Cosine | None = Field(
+            None,
+            description="cosine from which what a picture shows is named to the model, and in one more query of all such names "
+            "(task 2's winner); None: no such query",
+        )
 
     options: Options
     fills = ("queries", "hops")

@@ -20,10 +20,16 @@ class Rerank(Stage):
     class Options(StageOptions):
         k: int = Field(6, ge=1, description="chunks kept")
         threshold: float = Field(0.0, description="score below which a chunk is dropped (tau of CRUISE, eq. 5)")
-        mad_lambda: float | None = Field(None, ge=0, description="lambda of eq. 5; None: the threshold is fixed")
+        mad_lambda: float | None = Field(
+            None,
+            ge=0,
+            description="chunks below median - lambda * MAD of the best scores are dropped too (eq. 5); None: none",
+        )
         mad_top: int = Field(10, ge=1, description="best scores whose median and MAD are taken")
         fuse_entity: bool = Field(True, description="chunks are scored against the question with the entity's name")
-        fuse_summary: bool = Field(False, description="the same with the summary (eq. 2 and 4)")
+        fuse_summary: bool = Field(
+            False, description="chunks are scored against the question with the summary (eq. 2 and 4)"
+        )
 
     options: Options
     fills = ("ranked",)

@@ -39,9 +39,16 @@ class RouteStage(Stage):
     """
 
     class Options(StageOptions):
-        trained: str | None = Field(None, description="weights (JSON), a path below the repository; None: rules")
-        flags: Literal["model", "rules"] = Field("rules", description="who says which knowledge is needed")
-        skip_search: bool = Field(False, description="search nothing where no external knowledge is needed (e = 0)")
+        trained: str | None = Field(
+            None,
+            description="weights of a trained router (JSON), relative to the repository root; None: the rules of table 1",
+        )
+        flags: Literal["model", "rules"] = Field(
+            "rules", description="who says whether external or present knowledge is needed"
+        )
+        skip_search: bool = Field(
+            False, description="do not search for what needs no external knowledge (CRUISE: e = 0)"
+        )
 
     options: Options
     fills = ("route", "needs_external", "real_time", "tools")

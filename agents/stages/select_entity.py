@@ -76,9 +76,15 @@ class SelectEntity(Stage):
 
     class Options(StageOptions):
         by: Literal["model", "rules"] = Field("rules", description="who chooses")
-        several: int = Field(4, ge=1, description="entities kept where a question about several has no number; 1: one")
+        several: int = Field(
+            4,
+            ge=1,
+            description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
+        )
         min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
-        word_weight: float = Field(0.5, ge=0, description="rules: weight of likeness of words against that of pictures")
+        word_weight: float = Field(
+            0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
+        )
 
     options: Options
     fills = ("entity", "entity_score", "entities")

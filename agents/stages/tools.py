@@ -14,9 +14,13 @@ class ToolRouter(Stage):
 
     class Options(StageOptions):
         by: Literal["model", "rules"] = Field("rules", description="who decides")
-        # Image search does not find the objects of these domains, nor packaged goods with a logo (appendix A, rule 4)
-        skip_image_domains: tuple[str, ...] = Field(("book", "plants and gardening"), description="domains left out")
-        skip_packaged: bool = Field(True, description="leave out packaged goods too, by the words of the question")
+        skip_image_domains: tuple[str, ...] = Field(
+            ("book", "plants and gardening"),
+            description="domains whose objects image search does not find (appendix A, rule 4)",
+        )
+        skip_packaged: bool = Field(
+            True, description="nor packaged goods with a logo, by the words of the question (rule 4)"
+        )
 
     options: Options
     fills = ("tools",)

@@ -18,7 +18,9 @@ class Understand(Stage):
     """
 
     class Options(StageOptions):
-        rewrite: Literal["rules", "model"] = Field("rules", description="model: where rules are unsure")
+        rewrite: Literal["rules", "model"] = Field(
+            "rules", description="who rewrites: rules alone, or the model where rules are unsure"
+        )
 
     options: Options
     fills = ("question", "needs_image")
