@@ -66,10 +66,19 @@ class TurnFacts:
     Attributes:
         same_photo: Whether the picture was made from the very photograph that the image index holds, not from another one.
         answerable: Whether the image and web indices hold what the answer takes.
+        source: Where the answer stands: ``kg``, ``web``, ``both``, ``image`` or ``nowhere``.
+        hops: Steps from the picture to the answer.
     """
 
     same_photo: bool | None = None
     answerable: bool | None = None
+    source: str | None = None
+    hops: int | None = None
+
+    @property
+    def one_attribute(self) -> bool | None:
+        """Whether one attribute of the entity that is shown answers outright."""
+        return None if self.source is None or self.hops is None else self.source == "kg" and self.hops == 1
 
 
 @dataclass(frozen=True)

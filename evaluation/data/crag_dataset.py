@@ -193,11 +193,9 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
     """``content_ids.json`` of the nearest folder that has one: interaction_id -> facts; other fields are for benchmarks.
 
     Raises:
-        EvaluationError: The file is not a JSON object of objects, or a fact is neither true, false nor null.
+        EvaluationError: The file is not a JSON object of objects, or a fact is of another kind than ``TurnFacts`` says.
     """
-    return _by_interaction(
-        folders, "content_ids.json", dict[str, TurnFacts], "objects whose facts are true, false or null"
-    )
+    return _by_interaction(folders, "content_ids.json", dict[str, TurnFacts], "objects of facts")
 
 
 def _by_interaction(folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str) -> dict[str, _Known]:

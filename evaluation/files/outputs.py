@@ -26,7 +26,7 @@ ORGANISER_COLUMNS = (
     "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
 )  # fmt: skip
 OUR_COLUMNS = (
-    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "judge_failed",
+    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "source", "hops", "judge_failed",
 )  # fmt: skip
 COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
 
@@ -111,7 +111,12 @@ def _judged(row: Mapping[str, str]) -> JudgedTurn:
         semantic=_known(row["is_semantically_correct"]),
         reason=row["api_response"],
         judge_failed=row.get("judge_failed") == "True",
-        facts=TurnFacts(_known(row.get("same_photo", "")), _known(row.get("answerable", ""))),
+        facts=TurnFacts(
+            _known(row.get("same_photo", "")),
+            _known(row.get("answerable", "")),
+            row.get("source") or None,
+            int(float(row["hops"])) if row.get("hops") else None,  # pandas makes floats of a column with gaps
+        ),
     )
 
 

@@ -26,12 +26,12 @@ _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
-    """Print the tables of a scores dictionary: all and ego, by category, by domain; by photo and answerability where known."""
+    """Print the tables of a scores dictionary: all and ego, by category, by domain; by photo, answerability and steps where known."""
     console.print(_overall(scores, title))
     for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
         if any(group != "(none)" for group in scores[key]):
             console.print(_groups(name, scores[key]))
-    for name, key in (("Photo", "by_photo"), ("Question", "by_answerable")):
+    for name, key in (("Photo", "by_photo"), ("Question", "by_answerable"), ("Answer", "by_attribute")):
         if key in scores:
             console.print(_groups(name, scores[key], scores["intervals_95"][key]))
 

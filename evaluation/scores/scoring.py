@@ -204,6 +204,7 @@ class Split:
 SPLITS = (
     Split("by_photo", lambda facts: facts.same_photo, "same photo", "another photo"),
     Split("by_answerable", lambda facts: facts.answerable, "answerable", "unanswerable"),
+    Split("by_attribute", lambda facts: facts.one_attribute, "one attribute", "anything else"),
 )
 
 

@@ -206,13 +206,16 @@ def _facts(world: Path, facts: Any) -> None:
     (world / "content_ids.json").write_text(json.dumps(facts))
 
 
-def test_both_photo_groups_are_scored_apart_where_the_data_set_knows_them(
+def test_groups_of_turns_are_scored_apart_where_the_data_set_knows_them(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _main(world, "--no-report") == 0
     assert "by_photo" not in _scores(world) and "another photo" not in capsys.readouterr().out
     table = pd.read_csv(world / "out" / ALL_TURNS)
-    known = {"a": {"same_photo": True, "answerable": True}, "b": {"same_photo": False, "answerable": None}}
+    known = {
+        "a": {"same_photo": True, "answerable": True, "source": "kg", "hops": 1},
+        "b": {"same_photo": False, "answerable": None, "source": "kg", "hops": 2},
+    }
     _facts(world, {row["interaction_id"]: known.get(row["session_id"], {"scene": "x"}) for _, row in table.iterrows()})
     assert _main(world, "--no-report") == 0
     scores = _scores(world)
@@ -221,11 +224,16 @@ def test_both_photo_groups_are_scored_apart_where_the_data_set_knows_them(
     assert scores["by_photo"]["same photo"]["truthfulness_score"] == pytest.approx(2 / 3)
     assert scores["by_photo"]["another photo"]["truthfulness_score"] == 1.0
     assert list(scores["by_answerable"]) == ["answerable"]
+    assert {name: group["total"] for name, group in scores["by_attribute"].items()} == {
+        "one attribute": 3,
+        "anything else": 2,
+    }
     assert scores["intervals_95"]["by_photo"] == {"same photo": {}, "another photo": {}}  # one dialog each
     printed = capsys.readouterr().out
-    assert "By photo" in printed and "another photo" in printed
+    assert "By photo" in printed and "another photo" in printed and "one attribute" in printed
     turns = read_turn_table(world / "out")
     assert [turn.facts.same_photo for turn in turns if turn.turn.session_id == "b"] == [False, False]
+    assert {turn.turn.session_id: turn.facts.one_attribute for turn in turns} == {"a": True, "b": False, "c": None}
 
 
 @pytest.mark.parametrize("facts", [[], {"x": 3}, {"x": {"same_photo": "yes"}}])
