@@ -9,36 +9,31 @@ from pydantic import Field
 from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.methods.ranking import fuse
-from agents.models.base import Detection
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.texts.replies import json_object
 from agents.turn import Position, Turn, with_image
 
-_MOST_CHOICES = 6  # entities to choose from
+MOST_CHOICES = 6  # entities to choose from
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
 # Ours, looked at on validation: the paper leaves the choice to a model.
-_PLACE_WEIGHT = (
-    1.0  # added for the candidate at the place that the question names: picture and words cannot outweigh it
-)
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
 _PLACE_TOLERANCE = 0.12  # of the picture: candidates so much farther from the place than the nearest lie about as near
 
 
 @dataclass(frozen=True)
 class Found:
-    """An entity, the cosine of the picture that named it, and the crop that found it (None: the whole image)."""
+    """An entity and the cosine of the picture that named it."""
 
     entity: Entity
     score: float
-    region: Detection | None
 
 
 def candidates(turn: Turn, least: float) -> list[Found]:
     """The best entity of each view that reaches the threshold, and the further ones of the fused list, each entity once, best first."""
-    hits = [(view.region, hit) for view in turn.views for hit in view.hits if hit.score >= least]
-    found = [[Found(entity, hit.score, region)] for region, hit in hits for entity in hit.entities]
+    hits = [hit for view in turn.views for hit in view.hits if hit.score >= least]
+    found = [[Found(entity, hit.score)] for hit in hits for entity in hit.entities]
     return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.score)]
 
 
@@ -103,7 +98,7 @@ class SelectEntity(Stage):
         """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, and ``entities``."""
         options = self.options
         found = [
-            (turn, candidates(turn, options.min_score)[:_MOST_CHOICES]) for turn, _ in with_image(turns) if turn.views
+            (turn, candidates(turn, options.min_score)[:MOST_CHOICES]) for turn, _ in with_image(turns) if turn.views
         ]
         for turn, _ in found:
             turn.entity, turn.entity_score, turn.entities = None, 0.0, ()
@@ -136,35 +131,38 @@ class SelectEntity(Stage):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
     def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
-        """Likeness of the pictures plus likeness of the words; a place named in the question outweighs both."""
-        texts = [describe(choice.entity) for _, choices in found for choice in choices]
-        questions = [turn.target.phrase or turn.question for turn, _ in found]
+        """Likeness of the pictures plus likeness of the words; of a place that the question names, what was found there alone."""
+        choosable = [(turn, at_place(turn, self.options.min_score) or choices) for turn, choices in found]
+        texts = [describe(choice.entity) for _, choices in choosable for choice in choices]
+        questions = [turn.target.phrase or turn.question for turn, _ in choosable]
         vectors = context.models.text_encoder.encode([*questions, *texts])  # one pass for both
         described = iter(vectors[len(questions) :])
-        for (turn, choices), question in zip(found, vectors[: len(questions)], strict=True):
+        for (turn, choices), question in zip(choosable, vectors[: len(questions)], strict=True):
             words = [float(np.dot(question, next(described))) for _ in choices]
-            placed = _placed(turn, choices)
             totals = [
-                choice.score + self.options.word_weight * likeness + (_PLACE_WEIGHT if choice is placed else 0.0)
+                choice.score + self.options.word_weight * likeness
                 for choice, likeness in zip(choices, words, strict=True)
             ]
             best = choices[int(np.argmax(totals))]
             turn.entity, turn.entity_score = best.entity, best.score
 
 
-def _placed(turn: Turn, choices: Sequence[Found]) -> Found | None:
-    """The candidate that the question points at by its place.
+def at_place(turn: Turn, least: float) -> list[Found]:
+    """What the crop at the place that the question names was found to show; empty where it names none or nothing lies there.
 
     Only the best boxes count: lesser ones are often parts of objects. Of those that lie about as near to the place as the nearest one,
-    the crop that was recognised best is taken.
+    the crop that was recognised best is taken. The entity that it shows may be more alike another crop, where another one is asked about.
     """
     position: Position | None = turn.target.position
     if position is None or turn.image is None:
-        return None
+        return []
     best_regions = turn.regions[:_PLACE_REGIONS]
-    cropped = [choice for choice in choices if choice.region is not None and choice.region in best_regions]
-    if not cropped:
-        return None
-    offsets = [offset(choice.region.box, position, *turn.image.size) for choice in cropped if choice.region is not None]
-    near = [choice for choice, away in zip(cropped, offsets, strict=True) if away <= min(offsets) + _PLACE_TOLERANCE]
-    return max(near, key=lambda choice: choice.score)
+    views = [(view.region, view.hits) for view in turn.views if view.region is not None and view.region in best_regions]
+    found = [
+        (region, [Found(entity, hit.score) for hit in hits if hit.score >= least for entity in hit.entities])
+        for region, hits in views
+    ]
+    shown = [(offset(region.box, position, *turn.image.size), own) for region, own in found if own]
+    nearest = min((away for away, _ in shown), default=0.0)
+    near = [own for away, own in shown if away <= nearest + _PLACE_TOLERANCE]
+    return max(near, key=lambda own: own[0].score, default=[])

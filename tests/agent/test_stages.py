@@ -149,6 +149,21 @@ def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -
     assert asked.entity.name == name
 
 
+def test_at_a_place_counts_what_was_found_there_though_another_crop_is_more_like_it() -> None:
+    """Two instruments alike: the left crop is nearer to both pictures than the right one is to either."""
+    _, (left, _), (right, _) = ((view.region, view.hits) for view in views())
+    seen = (
+        View(None, (hit("lute", 0.3),)),
+        View(left, (hit("lute", 0.8), hit("violin", 0.7))),
+        View(right, (hit("violin", 0.5), hit("lute", 0.4), hit("cat", 0.1))),
+    )
+    asked = turn(
+        "How old is the one on the right?", (64, 48), views=seen, regions=(left, right), target=Target(position="right")
+    )
+    run(SelectEntity, [asked], context(settings(select_entity={"word_weight": 0.0}), text_encoder=LetterEncoder()))
+    assert (asked.entity_name, asked.entity_score) == ("violin", 0.5)
+
+
 @pytest.mark.parametrize(("least", "name"), [(0.725, "lion"), (0.9, None)])
 def test_none_is_an_answer_of_the_rules_too(least: float, name: str | None) -> None:
     """However well words and place speak for a candidate, a picture that is too unlike shows something else."""

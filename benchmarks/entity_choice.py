@@ -1,0 +1,147 @@
+"""How often the entity that a preset settles on is one that the question is about.
+
+    python -m benchmarks.entity_choice [--split validation] [--select word_weight=0.5 ...]
+
+Asked are the turns whose entity the graph holds, in dialogs after the true answers to earlier turns; questions are made to stand alone by
+rules. All stages before ``select_entity`` run once; each ``--select`` is one more way to choose, with these settings of the stage. Beside
+them stands what any choice could reach: an entity that is first in some list of hits, and one that is among those to choose from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from agents.launch import Launch
+from benchmarks.common import parser_of, run, table_of
+from evaluation.commands import output
+from mini_crag_mm.content_models import Split
+from mini_crag_mm.loader import PreparedSet, read_kg
+
+if TYPE_CHECKING:
+    from agents.settings import Settings
+    from agents.turn import Turn
+
+STAGE = "select_entity"
+_BATCH = 16
+
+
+Test = Callable[["Turn", frozenset[str]], bool]
+"""Whether something holds of a turn, given the names of what the graph's photograph of its entity shows."""
+
+
+def chosen(turn: Turn, names: frozenset[str]) -> bool:
+    """Whether the entity that was settled on is shown, or one of those kept for a question about several."""
+    return not names.isdisjoint(entity.name for entity in (turn.entity, *turn.entities) if entity is not None)
+
+
+def first_of_a_list(turn: Turn, names: frozenset[str]) -> bool:
+    """Whether the best hit of the whole picture or of some crop is shown."""
+    best = (view.hits[0].entities for view in turn.views if view.hits)
+    return any(entity.name in names for entities in best for entity in entities)
+
+
+def among_the_choices(turn: Turn, names: frozenset[str]) -> bool:
+    """Whether ``select_entity`` could have settled on it."""
+    from agents.stages.select_entity import MOST_CHOICES, candidates
+
+    return any(found.entity.name in names for found in candidates(turn, 0.0)[:MOST_CHOICES])
+
+
+def names_shown(split: Split) -> dict[str, frozenset[str]]:
+    """Names of the entities in each photograph of the graph, by its id."""
+    return {
+        Path(image["image"]).stem: frozenset(str(entity["entity_name"]) for entity in image["entities"])
+        for image in read_kg(split)
+    }
+
+
+def settled(before: Sequence[Turn], settings: Mapping[str, Settings], **parts: Any) -> dict[str, list[Turn]]:
+    """Turns as the stage leaves them under each of the settings; ``parts`` are those of ``agents.pipeline.Pipeline``."""
+    from agents.pipeline import Pipeline
+
+    return {
+        label: Pipeline(made.model_copy(update={"stages": (STAGE,)}), **parts).run([turn.snapshot() for turn in before])
+        for label, made in settings.items()
+    }
+
+
+def shares(turns: Sequence[Turn], names: Sequence[frozenset[str]], holds: Test) -> list[str]:
+    """For how many it holds: of all turns, of those that name a place of the picture, of those that name none."""
+    found = [(turn.target.position is not None, holds(turn, own)) for turn, own in zip(turns, names, strict=True)]
+    groups = (
+        [right for _, right in found],
+        *([right for named, right in found if named is placed] for placed in (True, False)),
+    )
+    return [f"{sum(group)} of {len(group)} ({fmean(group):.0%})" if group else "-" for group in groups]
+
+
+def _measure(options: argparse.Namespace) -> int:
+    mini = PreparedSet(options.split, options.cache)
+    search = mini.search(options.profile)
+    # Only now may Hugging Face's libraries be imported: the search has told them where their cache is.
+    from agents.models.pixels import to_rgb
+    from agents.pipeline import Pipeline
+    from agents.search.gateway import SearchGateway
+    from agents.turn import Turn
+
+    launches = {
+        label: Launch.read(
+            options.preset, options.profile, overrides=["understand.rewrite=rules", *changes], cache=options.cache
+        )
+        for label, changes in {
+            options.preset: [],
+            **{change: [f"{STAGE}.{change}"] for change in options.select},
+        }.items()
+    }
+    first = launches[options.preset]
+    if STAGE not in first.settings.stages:
+        raise ValueError(f"preset {options.preset} has no stage {STAGE}")
+    parts: dict[str, Any] = {"models": first.models(), "search": SearchGateway(search), "prompts": first.prompts}
+    shown = names_shown(options.split)
+    asked = [
+        turn for turn in mini.turns(options.sessions) if turn.image is not None and turn.facts.get("entity") in shown
+    ]
+    turns = [Turn(each.turn.query, to_rgb(each.image), each.history) for each in asked if each.image is not None]
+    names = [shown[each.facts["entity"]] for each in asked]
+    stages = first.settings.stages[: first.settings.stages.index(STAGE)]
+    before = Pipeline(first.settings.model_copy(update={"stages": stages}), **parts)
+    for start in tqdm(range(0, len(turns), _BATCH), desc="searching", unit="batch"):
+        turns[start : start + _BATCH] = before.run(turns[start : start + _BATCH])
+    rows = [
+        (f"{label}", *shares(made, names, chosen))
+        for label, made in settled(turns, {label: each.settings for label, each in launches.items()}, **parts).items()
+    ]
+    rows += [
+        ("first in some list of hits", *shares(turns, names, first_of_a_list)),
+        ("among the entities to choose from", *shares(turns, names, among_the_choices)),
+    ]
+    title = f"{options.split}: {len(turns)} turns whose entity the graph holds, {options.profile}"
+    output().print(table_of(title, ("the right entity", "all", "a place is named", "no place"), rows))
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 2 where an index, a setting or the stage is missing."""
+    parser = parser_of("entity_choice", __doc__, profile=True)
+    add = parser.add_argument
+    add("--preset", default="best", help="preset whose stages are run (default: best)")
+    add(
+        "--select",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"a setting of {STAGE} to compare with; may be repeated",
+    )
+    add("--sessions", type=int, metavar="N", help="only the first N sessions of each data set")
+    return run(_measure, parser, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""The benchmark of the entity that is chosen: what it counts, and that each way to choose starts from the same searches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from agents.search.hits import Entity, ImageHit
+from agents.settings import settings_from
+from agents.turn import Target, Turn, View
+from benchmarks.entity_choice import among_the_choices, chosen, first_of_a_list, names_shown, settled, shares
+from tests.agent.scripted import context, turn
+
+SHOWN = frozenset({"Yak"})
+
+
+class Same:
+    """Embeds the question and the yak alike, all else apart."""
+
+    name = "same"
+
+    def encode(self, texts: Any) -> Any:
+        return np.asarray([[1.0, 0.0] if "?" in text or "Yak" in text else [0.0, 1.0] for text in texts])
+
+
+def searched(**names: float) -> Turn:
+    made = turn("How heavy is this?")
+    made.views = tuple(
+        View(None, (ImageHit(place, score, f"u{place}", (Entity(name),)),))
+        for place, (name, score) in enumerate(names.items())
+    )
+    return made
+
+
+def test_each_setting_chooses_from_the_same_searches() -> None:
+    before = [searched(Bison=0.5, Yak=0.4)]
+    settings = {
+        weight: settings_from({"stages": ["finalise"], "select_entity": {"word_weight": float(weight)}})
+        for weight in ("0", "0.5")
+    }
+    parts = context(settings["0"], text_encoder=Same())
+    made = settled(before, settings, models=parts.models, search=parts.search, prompts=parts.prompts)
+    assert {weight: chosen(turns[0], SHOWN) for weight, turns in made.items()} == {"0": False, "0.5": True}
+    assert before[0].entity is None and not chosen(before[0], SHOWN)
+    assert first_of_a_list(before[0], SHOWN) and among_the_choices(before[0], SHOWN)
+    assert not first_of_a_list(before[0], frozenset({"Elk"})) and not among_the_choices(before[0], frozenset({"Elk"}))
+
+
+def test_one_of_several_entities_counts() -> None:
+    made = searched(Bison=0.5)
+    made.entity, made.entities = Entity("Bison"), (Entity("Bison"), Entity("Yak"))
+    assert chosen(made, SHOWN) and not chosen(made, frozenset({"Elk"}))
+
+
+def test_shares_by_hand() -> None:
+    """Three turns, one of which names a place and is wrong."""
+    turns = [searched(Yak=0.5), searched(Yak=0.5), searched(Elk=0.5)]
+    turns[2].target = Target(position="left")
+    assert shares(turns, [SHOWN] * 3, first_of_a_list) == ["2 of 3 (67%)", "0 of 1 (0%)", "2 of 2 (100%)"]
+    assert shares(turns[:2], [SHOWN] * 2, first_of_a_list)[1] == "-"
+
+
+def test_a_photograph_may_show_several_entities() -> None:
+    assert {"Eileen Collins", "Space Shuttle"} in names_shown("validation").values()
