@@ -67,8 +67,7 @@ def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict
     row = summary([score(answer, grader) for answer in cited.answers])
     row["mauve"] = None
     if features is not None:
-        given, truths = ([getattr(answer, name) for answer in cited.answers] for name in ("text", "truth"))
-        row["mauve"] = mauve(features(given), features(truths))
+        row["mauve"] = mauve(features([a.text for a in cited.answers]), features([a.truth for a in cited.answers]))
     return {**row, "turns": cited.turns}
 
 

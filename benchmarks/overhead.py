@@ -73,7 +73,7 @@ def forget_texts() -> None:
 def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int) -> float:
     """What the agent takes of a turn of this batch."""
     search = Remembered(pipeline)
-    remembered = {"search": search}
+    remembered: dict[str, Remembered] = {}
 
     def model(role: str) -> Remembered:
         if role not in remembered:
@@ -86,7 +86,7 @@ def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequenc
     taken = []
     for _ in range(repeats + 1):
         forget_texts()
-        for each in remembered.values():
+        for each in (search, *remembered.values()):
             each.again()
         began = time.perf_counter()
         agent.batch_generate_response(queries, [each.image for each in batch], [list(each.history) for each in batch])

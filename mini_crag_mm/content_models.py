@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticUseDefault
 
 from evaluation.records import I_DONT_KNOW
 
@@ -57,11 +58,13 @@ class _Model(BaseModel):
     # Numbers become strings, because authors write `accept: [330]`.
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
-    @model_validator(mode="before")
+    @field_validator("effects", "objects", "texts", "accept", "pages", mode="before", check_fields=False)
     @classmethod
-    def _empty_is_absent(cls, given: Any) -> Any:
-        # `effects:` with nothing after it is YAML for null.
-        return {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else given
+    def _empty_is_default(cls, value: Any) -> Any:
+        # `effects:` with nothing after it is YAML for null. Of these alone: a blank `in_graph:` would put a held-out entity in the graph.
+        if value is None:
+            raise PydanticUseDefault
+        return value
 
 
 class Item(_Model):
@@ -117,7 +120,7 @@ class Page(Item):
 
 
 class WikiTitle(Item):
-    """A Wikipedia summary that joins the pages of a split; `title` in the file."""
+    """A Wikipedia summary that joins the pages of a split; its `id` is the `title` of the file, which need not be unique."""
 
     id: str = Field(validation_alias="title")
 
@@ -255,7 +258,10 @@ def turns_of(item: Question | Dialog) -> list[tuple[str, Turn]]:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML, plain data alone, without its surprises: dates stay text, only true/false are booleans (yes, no, on and off are words)."""
+    """A SafeLoader (plain data alone) without YAML's surprises.
+
+    Dates stay text; only true/false are booleans (yes, no, on and off are words); a key given twice is an error.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping, unless a key occurs twice: the first value would be lost without a word."""

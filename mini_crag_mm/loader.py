@@ -1,6 +1,7 @@
 """The mini CRAG-MM as it is used: its committed files, and the data sets and indices that ``mini_crag_mm.prepare`` made of them.
 
-Training, benchmarks and tests read the set through this module.
+Training, benchmarks and tests read the set through this module. It also writes text and JSON lines, whole or not at all: the set's
+own files, and those of benchmarks.
 """
 
 from __future__ import annotations
@@ -74,9 +75,8 @@ class KgImage(TypedDict):
 
     image: str  # path below mini_crag_mm/
     image_url: str
-    entities: list[
-        dict[str, Any]
-    ]  # entity_name, and entity_attributes raw as in an infobox: what the organiser's search returns
+    # entity_name, and entity_attributes raw as in an infobox: what the organiser's search returns
+    entities: list[dict[str, Any]]
 
 
 class WebPage(TypedDict):

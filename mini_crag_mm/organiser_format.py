@@ -40,6 +40,7 @@ REVISIONS: tuple[Revision, ...] = get_args(Revision)
 Task = Literal["single-turn", "multi-turn"]
 TASKS: tuple[Task, ...] = get_args(Task)
 ImageQuality = Literal["normal", "low-light", "blurred", "truncated", "occluded", "rotated"]
+# The columns of a turn in v0.1.1, in order; v0.1.2 has image_quality besides.
 TURN_FIELDS = ("interaction_id", "domain", "query_category", "dynamism", "query")
 PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
 

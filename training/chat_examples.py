@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from PIL import Image
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from agents.models.base import ChatMessage, ChatRequest
 from evaluation.files.responses import rewrite
@@ -133,6 +133,10 @@ def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> l
         if line:
             try:
                 found.append(made(json.loads(line)))
+            except ValidationError as error:  # its own message has several lines and a URL
+                first = error.errors()[0]
+                fault = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+                raise TrainingDataError(f"{path} holds no {what}: line {number}: {fault}") from error
             except (TypeError, KeyError, ValueError) as error:
                 raise TrainingDataError(f"{path} holds no {what}: line {number}: {error!r}") from error
     return found

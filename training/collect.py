@@ -104,10 +104,11 @@ class Record:
 
 
 def read_record(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[str]]) -> Record:
-    """The record of a run, with short right answers by interaction id; nothing of the test split may be in it.
+    """The record of a run, with short right answers by interaction id.
 
     Raises:
-        TrainingDataError: The run is not recorded, or holds something of the test split.
+        TrainingDataError: The run is not recorded, or, where ``test`` is given, holds a question of it. The split's name is checked by
+            ``read_runs``.
         EvaluationError: The run is not judged.
     """
     if not (run / RECORD).is_file():

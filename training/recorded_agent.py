@@ -177,6 +177,8 @@ class RecordedChat:
         self._recorder = recorder
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_model":  # not there yet while a copy is made or unpickled: it would be looked for here again
+            raise AttributeError(name)
         return getattr(self._model, name)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:

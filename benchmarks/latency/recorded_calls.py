@@ -73,7 +73,7 @@ def example(schema: Mapping[str, Any]) -> Any:
         if inner.get("type") == "string" and "enum" not in inner:
             return [f"{_WORDS} {word}" for word in ("north", "south", "east")]  # alike ones would be dropped
         return [example(inner)] * 3
-    return {"boolean": True, "integer": 1, "number": 0.7}.get(kind, _WORDS)
+    return {"boolean": True, "integer": 1, "number": 0.7}.get(str(kind), _WORDS)  # a list of types cannot be a key
 
 
 class PicturedSearch(SearchGateway):

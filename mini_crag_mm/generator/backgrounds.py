@@ -94,7 +94,7 @@ def _blurred(image: Image.Image, radius: float) -> Array:
     return np.asarray(image.filter(ImageFilter.GaussianBlur(radius)), dtype=np.float32)
 
 
-def darken(
+def cast_shadow(
     canvas: Image.Image,
     outline: Image.Image,
     at: tuple[int, int],
@@ -323,7 +323,7 @@ def _paper(stage: Stage) -> Image.Image:
     sheet = to_image(tinted(fibres, (120, 116, 108), (250, 248, 242))).convert("RGBA")
     turned = sheet.rotate(float(rng.uniform(-2.5, 2.5)), Image.Resampling.BICUBIC, expand=True)
     at = ((width - turned.width) // 2, (height - turned.height) // 2)
-    darken(desk, turned.getchannel("A"), (at[0] + 8, at[1] + 10), 140, (20, 14, 10), 9)
+    cast_shadow(desk, turned.getchannel("A"), (at[0] + 8, at[1] + 10), 140, (20, 14, 10), 9)
     desk.paste(turned, at, turned)
     return desk
 

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from agents.search.folders import write_whole
 from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
 from mini_crag_mm.generator.altered import alter
-from mini_crag_mm.generator.backgrounds import FLAT, Stage, darken, fill_with_photo, paint, shelf_levels
+from mini_crag_mm.generator.backgrounds import FLAT, Stage, cast_shadow, fill_with_photo, paint, shelf_levels
 from mini_crag_mm.generator.camera import aim, expose
 from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import generator
@@ -157,15 +157,15 @@ def _cast(canvas: Image.Image, layer: Layer, light: float) -> None:
     left, top = layer.at
     if layer.shadow == "drop":
         reach = max(3, round(0.018 * min(canvas.size)))
-        darken(canvas, alpha, (left - round(light * reach), top + reach), 120, (10, 8, 8), reach * 0.8)
+        cast_shadow(canvas, alpha, (left - round(light * reach), top + reach), 120, (10, 8, 8), reach * 0.8)
         return
     # On the ground: the outline, pressed flat and lying at the feet, and a narrow dark line right under them.
     flat = alpha.resize((width, max(3, round(height * 0.16))), Image.Resampling.BILINEAR)
     at = left - round(light * width * 0.08), top + height - round(flat.height * 0.72)
-    darken(canvas, flat, at, 110, (8, 8, 6), max(2.0, width * 0.018))
+    cast_shadow(canvas, flat, at, 110, (8, 8, 6), max(2.0, width * 0.018))
     feet = alpha.crop((0, round(height * 0.94), width, height)).resize((width, max(2, round(height * 0.03))))
     at = left, top + height - round(feet.height * 0.6)
-    darken(canvas, feet, at, 150, (6, 6, 4), max(1.0, height * 0.006))
+    cast_shadow(canvas, feet, at, 150, (6, 6, 4), max(1.0, height * 0.006))
 
 
 def _posts(canvas: Image.Image, scene: Scene, layers: list[Layer]) -> None:

@@ -206,7 +206,8 @@ def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, s
         entity = content.entities.get(entity_id or "")
         if entity:
             parts.append(entity.name)
-            parts += [" ".join(pair) for raw in entity.attributes.items() for pair in flatten(*raw) if entity.in_graph]
+            if entity.in_graph:
+                parts += [" ".join(pair) for raw in entity.attributes.items() for pair in flatten(*raw)]
     for reference in turn.pages:
         if reference.startswith(WIKI_PREFIX):
             title = reference.removeprefix(WIKI_PREFIX)
@@ -357,8 +358,13 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
 def check_content(content: Content, wiki_texts: dict[str, str], counts: bool = True) -> list[Finding]:
     """All rules on the content itself; `counts` False leaves out those on amounts."""
     amounts = check_counts(content) if counts else ()
-    linked = (*check_references(content), *check_independence(content), *amounts)
-    return [*linked, *check_answers(content, wiki_texts), *check_wording(content)]
+    return [
+        *check_references(content),
+        *check_independence(content),
+        *amounts,
+        *check_answers(content, wiki_texts),
+        *check_wording(content),
+    ]
 
 
 def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
@@ -368,8 +374,10 @@ def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
     pages = read_pages(paths=paths) if paths.wiki_pages.exists() and paths.own_pages.exists() else []
     wiki_texts = {page["page_name"]: page["page_snippet"] for page in pages if page["kind"] == "wiki"}
     findings += check_content(content, wiki_texts, counts)
-    findings += [*check_photos(content, paths), *check_attribution(content, paths)]
-    return [*findings, *check_products(content, paths)]
+    findings += check_photos(content, paths)
+    findings += check_attribution(content, paths)
+    findings += check_products(content, paths)
+    return findings
 
 
 def summary(content: Content) -> str:

@@ -56,6 +56,9 @@ def test_yaml_words_dates_and_numbers_stay_what_the_author_wrote(tmp_path: Path)
         ("entities", {"split": "train"}, "tst/entities.yaml: red_square: split"),
         ("entities", {"colour": "red"}, "tst/entities.yaml: red_square: colour: Extra inputs"),
         ("entities", {"id": "Red Square"}, "tst/entities.yaml: Red Square: id"),
+        ("entities", {"in_graph": None}, "tst/entities.yaml: red_square: in_graph: Input should be a valid boolean"),
+        ("entities", {"name": None}, "tst/entities.yaml: red_square: name: Input should be a valid string"),
+        ("entities", {"pages": None}, "tst/entities.yaml: red_square: pages: Extra inputs"),
         ("scenes", {"background": "moon"}, "tst/scenes.yaml: t_s001: background"),
         ("scenes", {"effects": {"crop": [0.5, 0, 0.6, 1]}}, "crop is [left, top, width, height]"),
         ("scenes", {"effects": {"darken": 0}}, "tst/scenes.yaml: t_s001: effects.darken"),
@@ -70,6 +73,16 @@ def test_faults_name_file_id_and_field(tmp_path: Path, file: str, change: dict[s
     files = tiny_files()
     files[file][0] |= change
     assert any(expected in problem for problem in _problems(write_files(tmp_path, files)))
+
+
+def test_lists_and_effects_with_nothing_after_their_key_are_empty(tmp_path: Path) -> None:
+    files = tiny_files()
+    files["scenes"][0] |= {"effects": None, "objects": None, "texts": None}
+    files["single"][1] |= {"accept": None, "pages": None}
+    content = load_content(write_files(tmp_path, files) / "content")
+    scene, question = content.scenes["t_s001"], content.questions["t_q002"]
+    assert scene.effects == Effects() and scene.objects == scene.texts == ()
+    assert question.accept == question.pages == ()
 
 
 def test_a_dialog_has_at_most_six_turns(tmp_path: Path) -> None:

@@ -131,9 +131,11 @@ def test_the_stand_in_follows_schemas() -> None:
             "need": {"type": "boolean"},
             "entity": {"type": "integer"},
             "verdict": {"enum": ["yes", "no"]},
+            "reason": {"type": ["string", "null"]},
         },
     }
     found = example(schema)
+    assert isinstance(found["reason"], str)
     assert (
         len(set(found["names"])) == 3 and found["need"] is True and found["entity"] == 1 and found["verdict"] == "yes"
     )

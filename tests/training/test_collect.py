@@ -1,5 +1,6 @@
 """From a recorded run to training data: every request with its turn, nothing of the test split."""
 
+import copy
 import json
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.agent.scripted import ScriptedChat
 from tests.models.tiny_checkpoints import save_llama
 from tests.training.recorded import record_run, save_data
 from training import collect, record
-from training.chat_examples import HELD_OUT, TRAIN, Example, is_held_out, read_examples
+from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, is_held_out, read_examples
 from training.collect import holds_answer
 from training.command_line import ABOUT
 from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
@@ -172,6 +173,28 @@ def test_nothing_is_recorded_outside_of_a_call(tmp_path: Path) -> None:
     recorder.record_to(tmp_path)
     RecordedChat(ScriptedChat(lambda _: ChatReply("yes", "stop")), recorder).chat(asking("q"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recorded_model_can_be_copied() -> None:
+    chat = RecordedChat(ScriptedChat(lambda _: ChatReply("yes", "stop")), Recorder())
+    again = copy.copy(chat)
+    assert again.name == chat.name and again.batches is chat.batches
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"session_id": 7}', "line 2: session_id: Input should be a valid string"),
+        ('{"messages": [{"role": 1}]}', "line 2: session_id: Field required"),
+        ("[]", "line 2: Input should be a dictionary"),
+        ("{", "line 2: JSONDecodeError"),
+    ],
+)
+def test_a_malformed_example_is_told_in_one_line(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / TRAIN).write_text(f"\n{line}\n", encoding="utf-8")
+    with pytest.raises(TrainingDataError) as caught:
+        read_examples(tmp_path / TRAIN)
+    assert message in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
 def test_the_registry_records_the_model_that_generates(tmp_path: Path) -> None:

@@ -101,14 +101,15 @@ def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
         (
             '{"query": "What does the sign say?", "stages": [{"stage": "draft", "draft": "x"}, '
             '{"stage": "route", "features": {"mood": 1}}]}',
-            "mood",
+            "line 1: mood: Extra inputs are not permitted",
         ),
     ],
 )
 def test_a_wrong_trace_is_told(tmp_path: Path, trace: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, [SIGN], times=1).write_text(trace + "\n", encoding="utf-8")
     assert main([str(tmp_path), "--eval-model", "None", "--out", str(tmp_path / "o.json")]) == 2
-    assert message in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert message in told and len(told.splitlines()) == 1
 
 
 def test_no_run_and_the_test_split_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
