@@ -98,9 +98,11 @@ class CragDataset:
         self.facts = facts
         self._images = images
         self._fit = EGO_IMAGES[rules.ego_image]
-        lacking = {"session_id", "image", "turns"} - set(table.column_names)
+        lacking = {"session_id", "turns"} - set(table.column_names)
         if lacking:
             raise EvaluationError(f"{name} is no CRAG-MM data set: it has no column {', '.join(sorted(lacking))}")
+        if "image" not in table.column_names:  # every image comes by URL
+            table = table.add_column("image", [None] * len(table), feature=datasets.Image(decode=False))
         labels = label_features(table.features)
         rows = table.remove_columns("image")
         skipped = rules.skipped_sessions
@@ -112,7 +114,7 @@ class CragDataset:
             for position, row in enumerate(rows)
             if rules.organiser_batches or row.get("session_id") not in skipped
         )
-        # Not decoded: a broken image costs its session alone.
+        # Not decoded: a broken image costs its session alone. Columns of bytes or of paths become images by the cast too.
         self._cells = table.select_columns("image").cast_column("image", datasets.Image(decode=False))
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
 
@@ -147,7 +149,8 @@ def load(
         online: Whether images given by URL may be fetched.
 
     Raises:
-        EvaluationError: The data set, revision or split does not exist; the message says which ones do.
+        EvaluationError: The data set, revision or split does not exist (the message says which ones do) or cannot be read; it lacks a
+            column, a row is malformed, or ``accept.json`` or ``content_ids.json`` is.
     """
     repository = repository_name(dataset_type)
     folders: tuple[Path, ...] = ()

@@ -17,7 +17,7 @@ from evaluation.rules import OURS, Rules
 
 def label_features(features: Mapping[str, Any]) -> dict[str, datasets.ClassLabel]:
     """The ClassLabels of the label columns of ``turns``, by column; empty for string labels (v0.1.1)."""
-    turns = _within(features["turns"], Mapping)
+    turns = _within(features["turns"], Mapping) or {}
     found = {column: _within(turns.get(column), datasets.ClassLabel) for column in LABELS}
     return {column: label for column, label in found.items() if label is not None}
 
@@ -74,7 +74,10 @@ def _records(value: Any) -> list[dict[str, Any]]:
         try:
             return [dict(zip(columns, record, strict=True)) for record in zip(*columns.values(), strict=True)]
         except ValueError as error:
-            raise EvaluationError(f"columns of unequal length in a row: {', '.join(columns)}") from error
+            lengths = ", ".join(f"{name} {len(cells)}" for name, cells in columns.items())
+            raise EvaluationError(f"columns of unequal length in a row: {lengths}") from error
+    if not isinstance(value, list) or not all(isinstance(record, Mapping) for record in value):
+        raise EvaluationError("the turns or answers of a row are neither a list of structs nor a struct of lists")
     return [dict(record) for record in value]
 
 

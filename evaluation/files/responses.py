@@ -32,12 +32,16 @@ class JsonLinesWriter:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
-        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._file.write(_line(record))
 
     def sync(self) -> None:
         """Flush to disk (called once a batch)."""
         self._file.flush()
         os.fsync(self._file.fileno())
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def repair(path: Path) -> list[dict[str, Any]]:
@@ -59,7 +63,8 @@ def repair(path: Path) -> list[dict[str, Any]]:
     if rest:
         with suppress(ValueError):  # where the object is whole only its line break was lost
             records.append(json_object(rest))
-        rewrite(path, records)
+            whole.append(rest)
+        _replace(path, b"".join(line + b"\n" for line in whole))
     return records
 
 
@@ -77,12 +82,15 @@ def json_object(line: bytes) -> dict[str, Any]:
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Put these lines in place of the file's, whose folder is made where it is missing; a kill leaves the one or the other."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(path, "".join(map(_line, records)).encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
     part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)  # of a run that was killed here
-    with JsonLinesWriter(part) as file:
-        for record in records:
-            file.write(record)
-        file.sync()
+    with part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     part.replace(path)
 
 

@@ -199,6 +199,7 @@ _FILTERS: Mapping[str, Slice] = {
     "verdict": lambda judged: judged.verdict,
     **{name: SLICES[of] for of, name in _FILTER_OF.items()},
 }
+"""By the name of the filter: a turn's value, None for none; the verdict's comes on top of those of slices."""
 
 
 def _filters(turns: Sequence[JudgedTurn]) -> dict[str, list[str]]:

@@ -79,7 +79,7 @@ def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
     for turn in turns:
         by_id[turn.interaction_id].append(turn.key)
     found: dict[Key, bool] = {}
-    for number, row in enumerate(table.astype(str).to_dict("records"), 1):
+    for number, row in enumerate(table.map(str).to_dict("records"), 1):
         label = row["label"].strip().lower()
         if label not in _RIGHT | _WRONG | _NEITHER:
             raise EvaluationError(f"{path}, label {number}: {row['label']!r} is neither correct nor wrong nor missing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -131,8 +132,8 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
         return
     path = PRESETS / "gates" / f"{options.preset}_{material.profile}.json"
     gate.save(path)
-    _into_preset(options, material, {"finalise.gate": f"presets/gates/{path.name}"}, console)
     console.print(f"written: {path}", markup=False, soft_wrap=True)
+    _into_preset(options, material, {"finalise.gate": f"presets/gates/{path.name}"}, console)
 
 
 def _measure(options: argparse.Namespace, console: Console) -> None:
@@ -287,25 +288,38 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
     """The text of a preset with dotted settings (``values``) replaced in the overlay of a profile, and a comment behind each.
 
     Raises:
-        EvaluationError: The file is missing or no TOML, or a name stands for something else in it.
+        EvaluationError: The file is missing or no TOML, a name stands for something else in it, or a value would not end up in its place.
     """
+    said = ", ".join(f"{key} = {value!r}" for key, value in values.items())
+    by_hand = EvaluationError(f"{path} cannot be edited; write [profiles.{profile}] by hand: {said}")
     try:
         document = tomlkit.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise EvaluationError(f"there is no preset {path}") from error
     except TOMLKitError as error:
         raise EvaluationError(f"{path} is not valid TOML: {error}") from error
+    try:
+        for key, value in values.items():
+            *folders, last = "profiles", profile, *key.split(".")
+            table: Any = document
+            for name in folders:
+                table = table.setdefault(name, tomlkit.table(is_super_table=name != folders[-1]))
+                if not isinstance(table, Mapping):
+                    raise EvaluationError(f"{path}: {name} is no table")
+            item = tomlkit.item(value)
+            item.comment(comment)
+            table[last] = item
+        text = tomlkit.dumps(document)
+        written = tomllib.loads(text)
+    except (TOMLKitError, ValueError) as error:  # such as a table within an inline one
+        raise by_hand from error
     for key, value in values.items():
-        *folders, last = "profiles", profile, *key.split(".")
-        table: Any = document
-        for name in folders:
-            table = table.setdefault(name, tomlkit.table(is_super_table=name != folders[-1]))
-            if not isinstance(table, Mapping):
-                raise EvaluationError(f"{path}: {name} is no table")
-        item = tomlkit.item(value)
-        item.comment(comment)
-        table[last] = item
-    return tomlkit.dumps(document)
+        found: Any = written
+        for name in ("profiles", profile, *key.split(".")):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if found != value:  # tomlkit may put a table beside dotted keys into another place
+            raise by_hand
+    return text
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -44,14 +44,14 @@ class Figures:
     """Rates of one run over one data set, 0 to 1 (truthfulness -1 to 1).
 
     Attributes:
-        overlap: See ``overlap.overlap``.
+        overlap: See ``overlap``.
         seconds: Mean wall time a turn over the calls that took no reply from a cache; None where there is no such call, or no run log.
         timed_turns: Turns of those calls.
         seconds_cached: Mean wall time a turn over all calls where some took replies from a cache; None otherwise.
         reply_hits: Replies that came from a cache; None where the run had none.
         reply_misses: Replies that the model was asked for beside a cache.
         cut_short: Turns that went without some of their stages because the time was up.
-        intervals: 95% bootstrap intervals by the names in ``scores.bootstrap_intervals``.
+        intervals: 95% bootstrap intervals by the names in ``scoring.bootstrap_intervals``.
         conversation: Mean conversation score, with the early stop of dialogs.
     """
 

@@ -251,7 +251,8 @@ def white_box_line(turns: Turns) -> dict[str, float]:
 def algorithm1_confidences(turns: Turns) -> dict[str, float]:
     """tau_low and tau_high of Algorithm 1 of CRUISE (section 3.4): the confidences from which consistent answers earn most points.
 
-    Of equals the highest; 1, certainty, where none earns any. Without context at least as much is asked for as with it.
+    Of equals the highest; 1, certainty, where none earns any: candidates of confidence 1 pass even then. Without context at least as
+    much is asked for as with it, where any candidates have context.
 
     Raises:
         EvaluationError: No candidate was checked for consistency and by the chain of verification.
@@ -265,11 +266,12 @@ def algorithm1_confidences(turns: Turns) -> dict[str, float]:
 
     def least(part: BoolArray) -> float:
         levels = np.unique(confidence[part])
-        earned = [turns.points[part & (confidence >= level)].sum() for level in levels]
-        return float(levels[earned == max(earned)][-1]) if max(earned, default=0.0) > 0 else 1.0
+        earned = np.array([turns.points[part & (confidence >= level)].sum() for level in levels])
+        return float(levels[earned == earned.max()][-1]) if earned.max(initial=0.0) > 0 else 1.0
 
-    low = least(checked & (no_context == 0))
-    return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, least(checked & (no_context == 1)))}
+    grounded = checked & (no_context == 0)
+    low, high = least(grounded), least(checked & (no_context == 1))
+    return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, high) if grounded.any() else high}
 
 
 def _model(strength: float, names: Sequence[str]) -> Pipeline:

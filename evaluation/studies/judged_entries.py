@@ -16,7 +16,7 @@ from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.judge.judge_options import add_judge_options, judge_settings
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.spending import Paid
-from evaluation.records import DEFAULT_REVISION, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
+from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
 from evaluation.rules import OURS, RULES, Rules
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import counted
@@ -164,14 +164,13 @@ def with_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> lis
 
 
 def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
-    names = ("domain", "query_category", "dynamism", "image_quality")
     lacking = {
         name: getattr(known, name)
-        for name in names
+        for name in LABELS
         if getattr(known, name) and (not getattr(turn, name) or _number(getattr(turn, name)))
     }
     # Where the file says nothing its "not egocentric" means nothing.
-    bare = not any(getattr(turn, name) for name in names)
+    bare = not any(getattr(turn, name) for name in LABELS)
     is_ego = known.is_ego if bare else turn.is_ego
     return replace(turn, **lacking, is_ego=is_ego, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
 

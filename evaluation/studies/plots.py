@@ -10,9 +10,7 @@ from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result
 
 _ROW_INCHES = 0.45
-_DOTS = 120
-"""An inch."""
-
+_DOTS_AN_INCH = 120
 _BINS = 8
 """Of the reliability diagram; each holds as many candidates."""
 
@@ -42,7 +40,7 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
         panel.set_yticks(range(len(labels)), labels)
         panel.set_ylim(len(labels) - 0.4, -0.6)
     figure.tight_layout()
-    figure.savefig(path, dpi=_DOTS)
+    figure.savefig(path, dpi=_DOTS_AN_INCH)
 
 
 def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
@@ -72,4 +70,4 @@ def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapp
     for panel in (left, middle):
         panel.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(path, dpi=_DOTS)
+    figure.savefig(path, dpi=_DOTS_AN_INCH)

@@ -151,7 +151,7 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
 
 
 def _seconds(figures: Figures) -> str:
-    """Without a reply cache, or a dash; over how many turns, and how many were cut short by the deadline."""
+    """Seconds a turn without a reply cache, or a dash; over how many turns, and how many were cut short by the deadline."""
     said = _number(figures.seconds)
     if figures.seconds is not None and 0 < figures.timed_turns < figures.turns:
         said = f"{said} ({figures.timed_turns})"

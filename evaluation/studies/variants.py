@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from evaluation.records import EvaluationError
 
@@ -47,7 +47,7 @@ class Part:
 
     name: str
     stages: tuple[str, ...]
-    switch: tuple[str, Any] | None = None
+    switch: tuple[str, Literal[False, "none"]] | None = None
     besides: tuple[str, ...] = ()
 
     def is_in(self, settings: Mapping[str, Any]) -> bool:

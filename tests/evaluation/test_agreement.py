@@ -91,6 +91,13 @@ def test_bad_labels_are_told(tmp_path: Path, text: str, message: str) -> None:
         read_labels(tmp_path / "labels.csv", turns_of(("s", "a"), ("t", "a")))
 
 
+@pytest.mark.parametrize("bad", ['{"interaction_id": "a", "label": null}', '{"interaction_id": "a"}'])
+def test_a_line_without_a_label_is_told(tmp_path: Path, bad: str) -> None:
+    (tmp_path / "labels.jsonl").write_text(bad + '\n{"interaction_id": "b", "label": "right"}\n')
+    with pytest.raises(EvaluationError, match="label 1: 'nan' is neither"):
+        read_labels(tmp_path / "labels.jsonl", turns_of(("s", "a"), ("s", "b")))
+
+
 def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
     with (tmp_path / "said.txt").open("w+") as file:
         status = study.main(

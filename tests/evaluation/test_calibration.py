@@ -232,6 +232,8 @@ def test_algorithm1_asks_for_the_confidence_that_earns_most() -> None:
     assert found == {"finalise.algorithm1.low": 0.7, "finalise.algorithm1.high": 1.0}
     sure = [_checked(1, 0.3, no_evidence=1.0)]
     assert algorithm1_confidences(Turns.of([*grounded, *sure]))["finalise.algorithm1.high"] == 0.7
+    alone = [_checked(points, sure, no_evidence=1.0) for points, sure in ((-1, 0.5), (1, 0.7), (1, 0.9))]  # 1, 2, 1
+    assert algorithm1_confidences(Turns.of(alone)) == {"finalise.algorithm1.low": 1.0, "finalise.algorithm1.high": 0.7}
     with pytest.raises(EvaluationError, match="chain of verification"):
         algorithm1_confidences(Turns.of([decision(1, "a")]))
 
@@ -345,6 +347,22 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
+
+
+@pytest.mark.parametrize("written", ["finalise = {most_idk = 0.9}", "finalise.most_idk = 0.9"])
+def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
+    presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: str
+) -> None:
+    """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the profile."""
+    turns = Turns.of([_checked(1, 0.7)])
+    made = calibrate.Material(turns, "embedded", ("validation",), ("run",), ("rule",))
+    monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
+    text = f"[profiles.embedded]\n{written}\n"
+    (presets / "best.toml").write_text(text)
+    assert calibrate.main(["--runs", "run", *FAST, "--fit", "algorithm1"]) == 2
+    said = " ".join(capsys.readouterr().out.split())
+    assert "write [profiles.embedded] by hand: finalise.algorithm1.low = 0.7, finalise.algorithm1.high = 1.0" in said
+    assert (presets / "best.toml").read_text() == text
 
 
 def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,14 @@ import io
 import json
 from pathlib import Path
 
+import datasets
 import pytest
 from PIL import Image
 from pytest_httpserver import HTTPServer
 
 from evaluation.data.crag_dataset import CragDataset, load, read_facts
 from evaluation.data.dataset_images import ImageCache, cache_name, fit_ego, open_image
+from evaluation.data.rows import label_features, to_session
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RESEARCH_RELEASE, STARTER_KIT, Rules
 from tests.evaluation.worlds import picture, row, write_dataset
@@ -127,6 +129,29 @@ def test_images_by_url_come_from_the_cache_folders(tmp_path: Path, level: str) -
     image = loaded.image(loaded.sessions[0]).image
     assert image is not None
     assert image.size == (3000, 2000)  # native size: not egocentric
+
+
+def test_a_table_may_lack_images_but_not_turns(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path, [row("a", 2, "v0.1.2", None, URL)], "v0.1.2")
+    (file,) = folder.glob("**/*.parquet")
+    table = datasets.Dataset.from_parquet(str(file), cache_dir=str(tmp_path / "whole")).remove_columns("image")
+    table.to_parquet(str(file))
+    (tmp_path / "image_cache").mkdir()
+    picture().save(tmp_path / "image_cache" / cache_name(URL))
+    loaded = _open(folder)
+    assert loaded.image(loaded.sessions[0]).image is not None
+    table.remove_columns("turns").to_parquet(str(file))
+    with pytest.raises(EvaluationError, match="has no column turns"):
+        _open(folder)
+
+
+def test_turns_of_another_form_are_told() -> None:
+    for feature in (datasets.Value("string"), datasets.List(datasets.Value("null"))):
+        assert label_features(datasets.Features({"turns": feature})) == {}
+    with pytest.raises(EvaluationError, match="unequal length in a row: query 2, interaction_id 1"):
+        to_session({"session_id": "s", "turns": {"query": ["a", "b"], "interaction_id": ["i"]}}, 0, {})
+    with pytest.raises(EvaluationError, match="neither a list of structs nor a struct of lists"):
+        to_session({"session_id": "s", "turns": "what?"}, 0, {})
 
 
 def test_a_missing_image_costs_its_session_a_note(tmp_path: Path) -> None:
