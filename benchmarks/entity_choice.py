@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 STAGE = "select_entity"
 _BATCH = 16
+_BY_RULES = ("understand.rewrite=rules",)
 
 
 Test = Callable[["Turn", frozenset[str]], bool]
 """Whether something holds of a turn, given the names of what the graph's photograph of its entity shows."""
+
+Asked = tuple["Turn", frozenset[str]]
+"""A turn with those names."""
 
 
 def chosen(turn: Turn, names: frozenset[str]) -> bool:
@@ -62,23 +66,20 @@ def names_shown(split: Split) -> dict[str, frozenset[str]]:
     }
 
 
-def settled(before: Sequence[Turn], settings: Mapping[str, Settings], **parts: Any) -> dict[str, list[Turn]]:
-    """Turns as the stage leaves them under each of the settings; ``parts`` are those of ``agents.pipeline.Pipeline``."""
+def through(asked: Sequence[Asked], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Asked]:
+    """The turns, themselves unchanged, as these stages leave them; ``parts`` are those of ``agents.pipeline.Pipeline``."""
     from agents.pipeline import Pipeline
 
-    return {
-        label: Pipeline(made.model_copy(update={"stages": (STAGE,)}), **parts).run([turn.snapshot() for turn in before])
-        for label, made in settings.items()
-    }
+    pipeline = Pipeline(settings.model_copy(update={"stages": tuple(stages)}), **parts)
+    made = pipeline.run([turn.snapshot() for turn, _ in asked])
+    return [(turn, names) for turn, (_, names) in zip(made, asked, strict=True)]
 
 
-def shares(turns: Sequence[Turn], names: Sequence[frozenset[str]], holds: Test) -> list[str]:
+def shares(asked: Sequence[Asked], holds: Test) -> list[str]:
     """For how many it holds: of all turns, of those that name a place of the picture, of those that name none."""
-    found = [(turn.target.position is not None, holds(turn, own)) for turn, own in zip(turns, names, strict=True)]
-    groups = (
-        [right for _, right in found],
-        *([right for named, right in found if named is placed] for placed in (True, False)),
-    )
+    found = [(turn.target.position is not None, holds(turn, names)) for turn, names in asked]
+    at_places, elsewhere = ([right for named, right in found if named is placed] for placed in (True, False))
+    groups = ([*at_places, *elsewhere], at_places, elsewhere)
     return [f"{sum(group)} of {len(group)} ({fmean(group):.0%})" if group else "-" for group in groups]
 
 
@@ -87,18 +88,13 @@ def _measure(options: argparse.Namespace) -> int:
     search = mini.search(options.profile)
     # Only now may Hugging Face's libraries be imported: the search has told them where their cache is.
     from agents.models.pixels import to_rgb
-    from agents.pipeline import Pipeline
     from agents.search.gateway import SearchGateway
     from agents.turn import Turn
 
+    ways = {options.preset: (), **{change: (f"{STAGE}.{change}",) for change in options.select}}
     launches = {
-        label: Launch.read(
-            options.preset, options.profile, overrides=["understand.rewrite=rules", *changes], cache=options.cache
-        )
-        for label, changes in {
-            options.preset: [],
-            **{change: [f"{STAGE}.{change}"] for change in options.select},
-        }.items()
+        label: Launch.read(options.preset, options.profile, overrides=[*_BY_RULES, *changes], cache=options.cache)
+        for label, changes in ways.items()
     }
     first = launches[options.preset]
     if STAGE not in first.settings.stages:
@@ -106,24 +102,22 @@ def _measure(options: argparse.Namespace) -> int:
     parts: dict[str, Any] = {"models": first.models(), "search": SearchGateway(search), "prompts": first.prompts}
     shown = names_shown(options.split)
     asked = [
-        turn for turn in mini.turns(options.sessions) if turn.image is not None and turn.facts.get("entity") in shown
+        (Turn(each.turn.query, to_rgb(each.image), each.history), shown[each.facts["entity"]])
+        for each in mini.turns(options.sessions)
+        if each.image is not None and each.facts.get("entity") in shown
     ]
-    turns = [Turn(each.turn.query, to_rgb(each.image), each.history) for each in asked if each.image is not None]
-    names = [shown[each.facts["entity"]] for each in asked]
-    stages = first.settings.stages[: first.settings.stages.index(STAGE)]
-    before = Pipeline(first.settings.model_copy(update={"stages": stages}), **parts)
-    for start in tqdm(range(0, len(turns), _BATCH), desc="searching", unit="batch"):
-        turns[start : start + _BATCH] = before.run(turns[start : start + _BATCH])
+    before = first.settings.stages[: first.settings.stages.index(STAGE)]
+    searched: list[Asked] = []
+    for start in tqdm(range(0, len(asked), _BATCH), desc="searching", unit="batch"):
+        searched += through(asked[start : start + _BATCH], first.settings, before, **parts)
     rows = [
-        (f"{label}", *shares(made, names, chosen))
-        for label, made in settled(turns, {label: each.settings for label, each in launches.items()}, **parts).items()
+        *((label, through(searched, each.settings, (STAGE,), **parts), chosen) for label, each in launches.items()),
+        ("first in some list of hits", searched, first_of_a_list),
+        ("among the entities to choose from", searched, among_the_choices),
     ]
-    rows += [
-        ("first in some list of hits", *shares(turns, names, first_of_a_list)),
-        ("among the entities to choose from", *shares(turns, names, among_the_choices)),
-    ]
-    title = f"{options.split}: {len(turns)} turns whose entity the graph holds, {options.profile}"
-    output().print(table_of(title, ("the right entity", "all", "a place is named", "no place"), rows))
+    title = f"{options.split}: {len(asked)} turns whose entity the graph holds, {options.profile}"
+    headings = ("the right entity", "all", "a place is named", "no place")
+    output().print(table_of(title, headings, [(label, *shares(turns, holds)) for label, turns, holds in rows]))
     return 0
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from agents.search.hits import Entity, ImageHit
 from agents.settings import settings_from
 from agents.turn import Target, Turn, View
-from benchmarks.entity_choice import among_the_choices, chosen, first_of_a_list, names_shown, settled, shares
+from benchmarks.entity_choice import STAGE, among_the_choices, chosen, first_of_a_list, names_shown, shares, through
 from tests.agent.scripted import context, turn
 
 SHOWN = frozenset({"Yak"})
@@ -34,17 +34,18 @@ def searched(**names: float) -> Turn:
 
 
 def test_each_setting_chooses_from_the_same_searches() -> None:
-    before = [searched(Bison=0.5, Yak=0.4)]
-    settings = {
-        weight: settings_from({"stages": ["finalise"], "select_entity": {"word_weight": float(weight)}})
-        for weight in ("0", "0.5")
-    }
-    parts = context(settings["0"], text_encoder=Same())
-    made = settled(before, settings, models=parts.models, search=parts.search, prompts=parts.prompts)
-    assert {weight: chosen(turns[0], SHOWN) for weight, turns in made.items()} == {"0": False, "0.5": True}
-    assert before[0].entity is None and not chosen(before[0], SHOWN)
-    assert first_of_a_list(before[0], SHOWN) and among_the_choices(before[0], SHOWN)
-    assert not first_of_a_list(before[0], frozenset({"Elk"})) and not among_the_choices(before[0], frozenset({"Elk"}))
+    before = [(searched(Bison=0.5, Yak=0.4), SHOWN)]
+    for weight, right in ((0.0, False), (0.5, True)):
+        settings = settings_from({"stages": ["finalise"], "select_entity": {"word_weight": weight}})
+        parts = context(settings, text_encoder=Same())
+        [(made, names)] = through(
+            before, settings, [STAGE], models=parts.models, search=parts.search, prompts=parts.prompts
+        )
+        assert chosen(made, names) is right
+    [(untouched, _)] = before
+    assert untouched.entity is None and not chosen(untouched, SHOWN)
+    assert first_of_a_list(untouched, SHOWN) and among_the_choices(untouched, SHOWN)
+    assert not first_of_a_list(untouched, frozenset({"Elk"})) and not among_the_choices(untouched, frozenset({"Elk"}))
 
 
 def test_one_of_several_entities_counts() -> None:
@@ -55,10 +56,10 @@ def test_one_of_several_entities_counts() -> None:
 
 def test_shares_by_hand() -> None:
     """Three turns, one of which names a place and is wrong."""
-    turns = [searched(Yak=0.5), searched(Yak=0.5), searched(Elk=0.5)]
-    turns[2].target = Target(position="left")
-    assert shares(turns, [SHOWN] * 3, first_of_a_list) == ["2 of 3 (67%)", "0 of 1 (0%)", "2 of 2 (100%)"]
-    assert shares(turns[:2], [SHOWN] * 2, first_of_a_list)[1] == "-"
+    asked = [(searched(Yak=0.5), SHOWN), (searched(Yak=0.5), SHOWN), (searched(Elk=0.5), SHOWN)]
+    asked[2][0].target = Target(position="left")
+    assert shares(asked, first_of_a_list) == ["2 of 3 (67%)", "0 of 1 (0%)", "2 of 2 (100%)"]
+    assert shares(asked[:2], first_of_a_list)[1] == "-"
 
 
 def test_a_photograph_may_show_several_entities() -> None:
