@@ -64,7 +64,7 @@ def describe(entity: Entity) -> str:
 class SelectEntity(Stage):
     """Which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
 
-    The model confirms one or none, or rules weigh likeness of picture and words and the place that the question names.
+    The model confirms one or none, or rules weigh likeness of picture and words, at the place that the question names if it names one.
 
     Where the question is about several objects (``agents/methods/question_kinds.py``) the best entity of each view is kept in ``entities``.
     """
