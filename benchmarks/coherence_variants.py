@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from agents.launch import Launch
 from agents.settings import Settings
-from benchmarks.common import parser_of, run
+from benchmarks.common import parser_of, run, through
 from evaluation.commands import output
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
@@ -92,19 +92,13 @@ def compared(
 
     The settings, by label, all have the same stages before the one that is compared; ``parts`` are those of ``agents.pipeline.Pipeline``.
     """
-    from agents.pipeline import Pipeline
-
     names = next(made.stages for made in settings.values() if STAGE in made.stages)
     before, after = names[: names.index(STAGE)], names[names.index(STAGE) :]
 
-    def through(turns: Sequence[Turn], made: Settings, stages: Sequence[str]) -> list[Turn]:
-        kept = tuple(name for name in made.stages if name in stages)
-        return Pipeline(made.model_copy(update={"stages": kept}), **parts).run(turns)
-
-    turns = through([turn for _, turn in asked], next(iter(settings.values())), before)
+    turns = through([turn for _, turn in asked], next(iter(settings.values())), before, **parts)
     found = {}
     for label, made in settings.items():
-        own = through([dataclasses.replace(turn, trace=[], _notes={}) for turn in turns], made, after)
+        own = through([dataclasses.replace(turn, trace=[], _notes={}) for turn in turns], made, after, **parts)
         for turn in own:
             if turn.error is not None:
                 print(f"{label}: {turn.error}", file=sys.stderr)

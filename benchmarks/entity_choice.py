@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from agents.launch import Launch
-from benchmarks.common import parser_of, run, table_of
+from benchmarks.common import parser_of, run, table_of, through
 from evaluation.commands import output
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet, read_kg
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 STAGE = "select_entity"
 _BATCH = 16
 _BY_RULES = ("understand.rewrite=rules",)
-
 
 Test = Callable[["Turn", frozenset[str]], bool]
 """Whether something holds of a turn, given the names of what the graph's photograph of its entity shows."""
@@ -52,7 +51,7 @@ def first_of_a_list(turn: Turn, names: frozenset[str]) -> bool:
 
 
 def among_the_choices(turn: Turn, names: frozenset[str]) -> bool:
-    """Whether ``select_entity`` could have settled on it."""
+    """Whether it is among the best of all lists, which ``select_entity`` chooses from where the question names no place."""
     from agents.stages.select_entity import MOST_CHOICES, candidates
 
     return any(found.entity.name in names for found in candidates(turn, 0.0)[:MOST_CHOICES])
@@ -66,12 +65,9 @@ def names_shown(split: Split) -> dict[str, frozenset[str]]:
     }
 
 
-def through(asked: Sequence[Asked], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Asked]:
-    """The turns, themselves unchanged, as these stages leave them; ``parts`` are those of ``agents.pipeline.Pipeline``."""
-    from agents.pipeline import Pipeline
-
-    pipeline = Pipeline(settings.model_copy(update={"stages": tuple(stages)}), **parts)
-    made = pipeline.run([turn.snapshot() for turn, _ in asked])
+def after(asked: Sequence[Asked], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Asked]:
+    """The turns, themselves unchanged, as these stages leave them; see ``through``."""
+    made = through([turn.snapshot() for turn, _ in asked], settings, stages, **parts)
     return [(turn, names) for turn, (_, names) in zip(made, asked, strict=True)]
 
 
@@ -109,9 +105,9 @@ def _measure(options: argparse.Namespace) -> int:
     before = first.settings.stages[: first.settings.stages.index(STAGE)]
     searched: list[Asked] = []
     for start in tqdm(range(0, len(asked), _BATCH), desc="searching", unit="batch"):
-        searched += through(asked[start : start + _BATCH], first.settings, before, **parts)
+        searched += after(asked[start : start + _BATCH], first.settings, before, **parts)
     rows = [
-        *((label, through(searched, each.settings, (STAGE,), **parts), chosen) for label, each in launches.items()),
+        *((label, after(searched, each.settings, (STAGE,), **parts), chosen) for label, each in launches.items()),
         ("first in some list of hits", searched, first_of_a_list),
         ("among the entities to choose from", searched, among_the_choices),
     ]

@@ -29,7 +29,6 @@ class Queries(Stage):
         prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
         most: int = Field(4, ge=1, description="queries of a turn")
-        # From this cosine on what a picture shows is named to the model, and in one more query of all such names (task 2's winner)
         names: Cosine | None = Field(
             None,
             description="cosine from which what a picture shows is named to the model, and in one more query of all such names "

@@ -13,7 +13,7 @@ from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.texts.replies import json_object
-from agents.turn import Position, Turn, with_image
+from agents.turn import Position, Turn, View, with_image
 
 MOST_CHOICES = 6  # entities to choose from
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
@@ -30,10 +30,14 @@ class Found:
     score: float
 
 
+def found_in(view: View, least: float) -> list[Found]:
+    """The entities of the hits of a view that reach the threshold, best first."""
+    return [Found(entity, hit.score) for hit in view.hits if hit.score >= least for entity in hit.entities]
+
+
 def candidates(turn: Turn, least: float) -> list[Found]:
     """The best entity of each view that reaches the threshold, and the further ones of the fused list, each entity once, best first."""
-    hits = [hit for view in turn.views for hit in view.hits if hit.score >= least]
-    found = [[Found(entity, hit.score)] for hit in hits for entity in hit.entities]
+    found = [[each] for view in turn.views for each in found_in(view, least)]
     return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.score)]
 
 
@@ -157,12 +161,11 @@ def at_place(turn: Turn, least: float) -> list[Found]:
     if position is None or turn.image is None:
         return []
     best_regions = turn.regions[:_PLACE_REGIONS]
-    views = [(view.region, view.hits) for view in turn.views if view.region is not None and view.region in best_regions]
-    found = [
-        (region, [Found(entity, hit.score) for hit in hits if hit.score >= least for entity in hit.entities])
-        for region, hits in views
+    shown = [
+        (offset(view.region.box, position, *turn.image.size), found)
+        for view in turn.views
+        if view.region is not None and view.region in best_regions and (found := found_in(view, least))
     ]
-    shown = [(offset(region.box, position, *turn.image.size), own) for region, own in found if own]
     nearest = min((away for away, _ in shown), default=0.0)
-    near = [own for away, own in shown if away <= nearest + _PLACE_TOLERANCE]
-    return max(near, key=lambda own: own[0].score, default=[])
+    near = [found for away, found in shown if away <= nearest + _PLACE_TOLERANCE]
+    return max(near, key=lambda found: found[0].score, default=[])

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
 from evaluation.records import JudgedTurn
-from evaluation.scores.scoring import by_session
+from evaluation.scores.scoring import SPLITS, by_session
 
 _ROWS = (
     ("accuracy", "accuracy", True),
@@ -26,14 +26,14 @@ _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
-    """Print the tables of a scores dictionary: all and ego, by category, by domain; by photo, answerability and steps where known."""
+    """Print the tables of a scores dictionary: all and ego, by category, by domain; by the facts of ``SPLITS`` where known."""
     console.print(_overall(scores, title))
     for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
         if any(group != "(none)" for group in scores[key]):
             console.print(_groups(name, scores[key]))
-    for name, key in (("Photo", "by_photo"), ("Question", "by_answerable"), ("Answer", "by_attribute")):
-        if key in scores:
-            console.print(_groups(name, scores[key], scores["intervals_95"][key]))
+    for split in SPLITS:
+        if split.key in scores:
+            console.print(_groups(split.heading, scores[split.key], scores["intervals_95"][split.key]))
 
 
 def _overall(scores: Mapping[str, Any], title: str) -> Table:

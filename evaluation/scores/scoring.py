@@ -183,9 +183,13 @@ def group_scores(
 
 @dataclass(frozen=True)
 class Split:
-    """Two groups of turns by a fact that the data set states: ``yes`` where it holds, ``no``; ``key`` in scores_dictionary.json."""
+    """Two groups of turns by a fact that the data set states: ``yes`` where it holds, ``no``.
+
+    ``key`` stands in scores_dictionary.json, ``heading`` above the groups' names.
+    """
 
     key: str
+    heading: str
     fact: Callable[[TurnFacts], bool | None]
     yes: str
     no: str
@@ -202,9 +206,9 @@ class Split:
 
 
 SPLITS = (
-    Split("by_photo", lambda facts: facts.same_photo, "same photo", "another photo"),
-    Split("by_answerable", lambda facts: facts.answerable, "answerable", "unanswerable"),
-    Split("by_attribute", lambda facts: facts.one_attribute, "one attribute", "anything else"),
+    Split("by_photo", "Photo", lambda facts: facts.same_photo, "same photo", "another photo"),
+    Split("by_answerable", "Question", lambda facts: facts.answerable, "answerable", "unanswerable"),
+    Split("by_attribute", "Answer", lambda facts: facts.one_attribute, "one attribute", "anything else"),
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from agents.search.hits import Entity, ImageHit
 from agents.settings import settings_from
 from agents.turn import Target, Turn, View
-from benchmarks.entity_choice import STAGE, among_the_choices, chosen, first_of_a_list, names_shown, shares, through
+from benchmarks.entity_choice import STAGE, after, among_the_choices, chosen, first_of_a_list, names_shown, shares
 from tests.agent.scripted import context, turn
 
 SHOWN = frozenset({"Yak"})
@@ -36,9 +36,9 @@ def searched(**names: float) -> Turn:
 def test_each_setting_chooses_from_the_same_searches() -> None:
     before = [(searched(Bison=0.5, Yak=0.4), SHOWN)]
     for weight, right in ((0.0, False), (0.5, True)):
-        settings = settings_from({"stages": ["finalise"], "select_entity": {"word_weight": weight}})
+        settings = settings_from({"stages": [STAGE, "finalise"], "select_entity": {"word_weight": weight}})
         parts = context(settings, text_encoder=Same())
-        [(made, names)] = through(
+        [(made, names)] = after(
             before, settings, [STAGE], models=parts.models, search=parts.search, prompts=parts.prompts
         )
         assert chosen(made, names) is right
