@@ -34,6 +34,9 @@ class GateSignals:
     no_entity: float | None = None
     # 1 where the entity was sure enough to be named in a web query (``queries.min_score``), else 0
     entity_named: float | None = None
+    # 1 where the evidence came with the call, else 0. It was found with the whole picture and the bare question and tells no cosines, so
+    # that ``entity_score``, ``entity_margin`` and ``entity_named`` are not known then
+    provided_evidence: float | None = None
 
     def known(self) -> dict[str, float]:
         """The signals that say something, by name."""
@@ -41,7 +44,7 @@ class GateSignals:
 
 
 SIGNALS: tuple[str, ...] = tuple(field.name for field in fields(GateSignals))
-DOUBTS = frozenset({"p_idk", "no_evidence", "no_entity"})
+DOUBTS = frozenset({"p_idk", "no_evidence", "no_entity", "provided_evidence"})
 """Signals that are higher for wrong answers; all others are higher for correct ones."""
 
 

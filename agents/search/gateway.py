@@ -86,13 +86,14 @@ class SearchGateway:
 
     def sees(self, given: GivenContext | None) -> bool:
         """Whether the picture of a turn can be searched for, or was by the evaluator."""
-        return self.image_enabled or self._stands_in(given)
+        return self.image_enabled or self.stands_in(given)
 
     def reads(self, given: GivenContext | None) -> bool:
         """Whether pages can be searched for, or were by the evaluator."""
-        return self.web_enabled or self._stands_in(given)
+        return self.web_enabled or self.stands_in(given)
 
-    def _stands_in(self, given: GivenContext | None) -> bool:
+    def stands_in(self, given: GivenContext | None) -> bool:
+        """Whether what the evaluator found takes the place of a search."""
         return self._pipeline is None and given is not None
 
     def search_images(

@@ -14,7 +14,7 @@ from typing import Any
 from agents.search.hits import Entity, ImageHit, WebHit
 
 LEAST_IMAGE_SCORE = 0.75
-"""Cosine above which the research release lists an entity: all that is known of the score of one that it lists."""
+"""Cosine above which the research release lists an entity: all that is known of the score of one that it lists, beside their order."""
 
 PAGE_SCORE = 0.5
 """Stands for the cosines of pages, which the text does not tell; the same for all, so that they stay in their order."""

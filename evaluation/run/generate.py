@@ -18,6 +18,7 @@ from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, 
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, queue_schedule, schedule
 from evaluation.run.calls import Answering, Call, OneAgent, Reply, ReplyCounts
+from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ def generate(
     progress: bool = True,
     warm_up: Callable[[], object] | None = None,
     replies: ReplyCounts | None = None,
+    evidence: ProvidedEvidence | None = None,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
@@ -64,6 +66,7 @@ def generate(
         conversations: How many sessions are asked, from the first; None: all. By the rules of a release more are begun and some not
             ended (``queue_schedule``).
         rules: In which order turns are asked.
+        evidence: Searches for each turn and passes what it finds with the call; None: the agent searches.
 
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong.
@@ -99,7 +102,7 @@ def generate(
         try:
             if warm_up is not None and still:
                 warm_up()
-            asked = answering.answer(still, partial(_call, sessions, images, answers))
+            asked = answering.answer(still, partial(_call, sessions, images, answers, evidence))
             for number, (call, reply) in enumerate(asked):
                 lines = [unanswered[slot] for slot in call.slots]
                 for line, (answer, cost) in zip(lines, _costs(lines, call, reply, number), strict=True):
@@ -138,7 +141,13 @@ def _costs(lines: Sequence[AnsweredTurn], call: Call, reply: Reply, number: int)
         )  # fmt: skip
 
 
-def _call(sessions: Sequence[Session], images: ImageSource, answers: Mapping[Key, str], slots: Sequence[Slot]) -> Call:
+def _call(
+    sessions: Sequence[Session],
+    images: ImageSource,
+    answers: Mapping[Key, str],
+    evidence: ProvidedEvidence | None,
+    slots: Sequence[Slot],
+) -> Call:
     call = Call(slots, [], [], [], [])
     for slot in slots:
         session = sessions[slot.session]
@@ -154,7 +163,10 @@ def _call(sessions: Sequence[Session], images: ImageSource, answers: Mapping[Key
         call.images.append(loaded.image.copy() if loaded.image is not None else None)
         call.histories.append(messages)
         call.notes.append(loaded.note)
-    return call
+    if evidence is None:
+        return call
+    domains = [sessions[slot.session].turns[slot.turn].domain for slot in slots]
+    return replace(call, more=evidence.arguments(call.queries, call.images, domains))
 
 
 def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:

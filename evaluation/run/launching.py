@@ -18,7 +18,8 @@ from agents.profiles import PRESETS, PROMPTS, ROOT, SettingsError
 from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
 from evaluation.run.calls import Answering, ReplyCounts
-from evaluation.run.options import reply_cache
+from evaluation.run.options import PROVIDED, reply_cache
+from evaluation.run.provided_evidence import ProvidedEvidence
 
 if TYPE_CHECKING:
     from agents.models.base import ChatModel
@@ -40,6 +41,7 @@ class LaunchedAgent:
         trace_to: Has it write its traces to a file from now on, or tell them to a listener (``CragAgent.trace_to``).
         models: Role to name of the models that it has loaded.
         replies: Hits and misses so far of its reply cache; None where it has none.
+        evidence: Searches in its place; None where it searches itself.
     """
 
     agent: BaseAgent | Answering
@@ -47,6 +49,7 @@ class LaunchedAgent:
     trace_to: Callable[..., object] = lambda *_: None
     models: Callable[[], dict[str, str]] = dict
     replies: ReplyCounts | None = None
+    evidence: ProvidedEvidence | None = None
 
 
 def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
@@ -62,11 +65,14 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
         folder = reply_cache(options)
         replies = ReplyStore(folder) if folder is not None else None
         pipeline = launch.pipeline(split=options.split, web=web, images=images)
-        agent = (build or CragAgent.from_launch)(launch, pipeline, replies=replies)
+        evidence = ProvidedEvidence(pipeline, images=images, web=web) if options.calls == PROVIDED else None
+        searched = pipeline if evidence is None else None
+        agent = (build or CragAgent.from_launch)(launch, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
-        return LaunchedAgent(agent, replies=counts)
-    return LaunchedAgent(agent, partial(agent.warm_up, blank_turn=False), agent.trace_to, agent.models.names, counts)
+        return LaunchedAgent(agent, replies=counts, evidence=evidence)
+    warm_up = partial(agent.warm_up, blank_turn=False)
+    return LaunchedAgent(agent, warm_up, agent.trace_to, agent.models.names, counts, evidence)
 
 
 def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
@@ -89,6 +95,7 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
         "set": ", ".join(options.set),
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
+        "calls": options.calls,
         "settings": launch.digest,
         **({"model_name": options.model_name} if options.model_name else {}),
     }

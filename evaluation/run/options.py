@@ -48,6 +48,9 @@ _EXAMPLES = """examples:
 REPLIES = "replies"
 """Folder below ``--cache`` for ``--reply-cache`` without a folder of its own."""
 
+SEARCHED, PROVIDED = "starter-kit", "research-release"
+"""How the agent is called: with a search pipeline when it is built, or without one and with evidence in each call."""
+
 _BELOW_CACHE = Path()
 Group = argparse._ArgumentGroup
 
@@ -101,6 +104,9 @@ def add_run_options(what: Group, who: Group, judge: Group, *, limit_of: str = "t
         help="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated")
     add("--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)")
     add("--suppress-image-search-api", action="store_true", help="no image search")
+    add("--calls", choices=[SEARCHED, PROVIDED], default=SEARCHED,
+        help="how the agent is called: it gets the search pipeline and searches, as in the challenge; or it is built without "
+             "one and each call brings what the evaluation found, as in the research release")
     add("--cache", type=Path, default=Path(".cache"), help="folder for indices, models, images and judgements")
     add("--tokenizer", metavar="ID_OR_PATH",
         help="tokenizer that cuts answers at 75 tokens, the first of which begins the text; None: Llama-3.2's, else "
@@ -196,6 +202,8 @@ def parse(arguments: Sequence[str] | None = None, **given: object) -> argparse.N
     wrong = {
         "--num-workers must be at least 1": options.num_workers < 1,
         "--replicas must be at least 1": options.replicas is not None and options.replicas < 1,
+        "--calls research-release takes one agent, no --replicas": options.calls == PROVIDED
+        and options.replicas is not None,
         "--ray-address goes with --replicas": options.ray_address is not None and options.replicas is None,
         "--input-file goes with --mode evaluate": options.input_file is not None and options.mode != "evaluate",
         "--input-file goes with one data set; judge the two files one after the other": options.input_file is not None

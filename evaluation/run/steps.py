@@ -66,7 +66,7 @@ def answer_sessions(
 
     made = generate(
         launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
-        resume=resume, progress=progress, warm_up=begin, replies=launched.replies,
+        resume=resume, progress=progress, warm_up=begin, replies=launched.replies, evidence=launched.evidence,
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})

@@ -28,7 +28,8 @@ def test_a_candidate_that_is_held_back_stands_in_the_trace_with_its_signals() ->
     assert answer == IDK
     assert noted["candidate"] == "Gustave Eiffel"
     assert noted["signals"] == {
-        "p_idk": 0.3, "least_probability": 0.5, "mean_probability": 0.75, "evidence_score": 0.6, "no_evidence": 0.0, "no_entity": 1.0
+        "p_idk": 0.3, "least_probability": 0.5, "mean_probability": 0.75, "evidence_score": 0.6, "no_evidence": 0.0, "no_entity": 1.0,
+        "provided_evidence": 0.0,
     }  # fmt: skip
     assert noted["probability"] is None  # there is no gate
     assert noted["ruled_out"] is None  # doubt held it back, no rule

@@ -14,11 +14,15 @@ from hypothesis import strategies as st
 from agents.linear_head import HeadError
 from agents.methods.gate import SIGNALS, Gate, GateSignals
 from agents.profiles import SettingsError
+from agents.search.given import parse_given
 from agents.search.hits import Entity, ImageHit
 from agents.settings import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
+from agents.stages.image_search import ImageSearch
+from agents.stages.select_entity import SelectEntity
 from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
-from tests.agent.scripted import context, run, turn
+from evaluation.run.provided_evidence import evidence_text
+from tests.agent.scripted import context, run, run_stages, turn
 
 GATE = Gate(
     classes=("wrong", "right"),
@@ -106,13 +110,29 @@ def test_the_signals_of_a_turn() -> None:
     assert {name: round(value, 6) for name, value in signals_of(asked).known().items()} == {
         "p_idk": 0.1, "p_yes": 0.7, "least_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
         "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
+        "provided_evidence": 0.0,
     }  # fmt: skip
     asked.queries = ("How tall?", "How tall? (Eiffel Tower)")
     assert signals_of(asked).entity_named == 1.0
     asked.queries = ("How tall?",)
     assert signals_of(asked).entity_named == 0.0
-    assert signals_of(turn("Who?")).known() == {"no_evidence": 1.0, "no_entity": 1.0}
+    assert signals_of(turn("Who?")).known() == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
     assert signals_of(turn("Who?", needs_image=False)).no_entity == 0.0
+
+
+def test_provided_evidence_tells_no_cosines() -> None:
+    """The research release passes names and pages; the placeholders that stand for their cosines must not reach the gate."""
+    text = evidence_text(
+        "How tall?", [{"score": 0.8, "entities": [{"entity_name": "Eiffel Tower"}, {"entity_name": "Tokyo Tower"}]}], []
+    )
+    asked = turn("How tall?", given=parse_given(text), candidate=Candidate("330 m", None))
+    parts = context(settings_from({"stages": ("select_entity",), "select_entity": {"by": "rules"}}))
+    run_stages([asked], parts, ImageSearch, SelectEntity, Finalise)
+    assert asked.entity_name == "Eiffel Tower"
+    signals = asked.trace[-1]["signals"]
+    assert signals["provided_evidence"] == 1.0
+    assert signals["no_entity"] == 0.0
+    assert signals.keys().isdisjoint({"entity_score", "entity_margin", "entity_named"})
 
 
 @pytest.mark.parametrize(("idk", "given"), [(0.2, "330 m"), (0.3, IDK)])

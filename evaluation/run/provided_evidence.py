@@ -1,0 +1,98 @@
+"""Evidence that comes with a call, as the research release passes it: its evaluator searches, the agent gets one text a turn.
+
+The release (github.com/facebookresearch/CRAG-MM, utils/retriever.py) builds the agent without a search pipeline and searches the image
+index with the whole picture and the web with the question as it stands. The constants are the release's; its sentences of instruction to
+the model stand here in other words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from PIL import Image
+
+PICTURES, PAGES = 30, 50  # hits that are searched for
+MIN_COSINE = 0.75  # above which an entity is listed
+PICTURE_CHARACTERS, PAGE_CHARACTERS = 8_000, 32_000  # of entities with attributes, and of pages
+
+Search = Callable[..., Sequence[Mapping[str, Any]]]
+"""The organiser's pipeline: ``search(picture or text, k=)``."""
+
+
+def entity_section(hits: Sequence[Mapping[str, Any]]) -> str:
+    """Names of the entities whose pictures are alike enough, each once, and the attributes of the first that fit; "" where none is."""
+    found: dict[str, Any] = {}
+    for hit in hits:
+        if hit.get("score", 0) > MIN_COSINE:
+            for entity in hit.get("entities") or []:
+                found.setdefault(entity["entity_name"], entity.get("entity_attributes"))
+    if not found:
+        return ""
+    section = (
+        "Things that look like the one in the picture follow. Use them only where they are the same thing.\n\n"
+        f"Here is a list of entity names retrieved by visual similarity: {', '.join(found)}.\n\n"
+        "What is known of some of them follows.\n"
+    )
+    number = 1
+    for name, attributes in found.items():
+        if len(section) > PICTURE_CHARACTERS:
+            break
+        if attributes and len(section) + len(str(attributes)) < PICTURE_CHARACTERS:
+            section += f"Entity {number}: {name}\nEntity attributes: {_written(attributes)}\n\n"
+            number += 1
+    return section
+
+
+def page_section(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
+    """The first pages that fit, with their titles; "" where none was found."""
+    section, number = f'Pages found for the question "{query}" follow. Use them only where they answer it.\n\n', 0
+    for hit in hits:
+        snippet = hit.get("page_snippet") or ""
+        if not snippet:
+            continue
+        if len(section) + len(snippet) >= PAGE_CHARACTERS:
+            break
+        number += 1
+        title = hit.get("page_name") or ""
+        section += f"<DOC>\nWebpage ID: [{number}]\nTitle: {title}\nWeb content snippet: {snippet}\n</DOC>\n\n"
+    return section if number else ""
+
+
+def evidence_text(query: str, pictures: Sequence[Mapping[str, Any]], pages: Sequence[Mapping[str, Any]]) -> str:
+    """What the research release passes for one turn, from what its two searches found."""
+    return f"<search results>{entity_section(pictures)}{page_section(query, pages)}</search results>"
+
+
+def _written(attributes: Any) -> str:
+    try:
+        return json.dumps(attributes, indent=2, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return str(attributes)
+
+
+class ProvidedEvidence:
+    """Searches before each call.
+
+    Args:
+        search: None where both searches are off.
+        images: Whether pictures are searched for.
+        web: Whether pages are.
+    """
+
+    def __init__(self, search: Search | None, *, images: bool = True, web: bool = True) -> None:
+        self._search, self._images, self._web = search, images, web
+
+    def arguments(
+        self, queries: Sequence[str], images: Sequence[Image.Image | None], domains: Sequence[str]
+    ) -> dict[str, list[str]]:
+        """What a call has besides questions, pictures and dialogs, by the names of ``BaseAgent.batch_generate_response``."""
+        texts = [self._text(query, image) for query, image in zip(queries, images, strict=True)]
+        return {"rag_context_list": texts, "domains": list(domains)}
+
+    def _text(self, query: str, image: Image.Image | None) -> str:
+        if self._search is None or not (self._images or self._web):
+            return ""
+        pictures = self._search(image, k=PICTURES) if self._images and image is not None else []
+        return evidence_text(query, pictures, self._search(query, k=PAGES) if self._web else [])
