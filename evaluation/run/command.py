@@ -70,8 +70,7 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     from evaluation.run import launching
 
     launch, about = launching.prepare(options)
-    # Only now: they import Hugging Face's libraries, which have been told where their cache is.
-    from evaluation.run import replicas, steps
+    from evaluation.run import replicas, steps  # seconds to import, and an unknown preset is told at once
 
     judging = _judging(options)
     asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]

@@ -47,7 +47,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr(Launch, "prepare", lambda _: None)
     monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
     monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_script))
     return tmp_path
