@@ -1,7 +1,4 @@
-"""What a run is made of: a preset, a profile and the prompts, each read once.
-
-Nothing heavy is imported before ``Launch.prepare`` has told Hugging Face's libraries where their cache is.
-"""
+"""What a run is made of: a preset, a profile and the prompts, each read once. Nothing heavy is imported for that."""
 
 from __future__ import annotations
 
@@ -82,13 +79,6 @@ class Launch:
     def digest(self) -> str:
         """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
         return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
-
-    def prepare(self) -> None:
-        """Point Hugging Face's libraries to the local indices of an embedded search; SearchError where they were imported before."""
-        if self.profile.search.kind == "embedded":
-            from agents.search.hub import use_local_hub
-
-            use_local_hub(self.cache / "hub")
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
         """The organiser's pipeline over the indices of a split (SearchError where one is missing); None where no search is wanted."""

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     try:
-        answerer = start(options)  # before gradio is imported: it imports Hugging Face's libraries
+        answerer = start(options)
         from agents.apps.page import CSS, THEME, build
     except CannotStartError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -73,7 +73,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(options: argparse.Namespace) -> int:
     launch = Launch.read("direct_rag", options.profile, cache=options.cache)
-    launch.prepare()
     model = launch.models().chat("chat")
     model.chat([ChatRequest((ChatMessage("user", "Hello"),), max_tokens=2)])  # loads it
     text = "\n\n".join(page["page_snippet"] for page in read_pages(options.split))

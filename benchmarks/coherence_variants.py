@@ -20,12 +20,15 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
 from agents.launch import Launch
+from agents.models.pixels import to_rgb
+from agents.search.gateway import SearchGateway
 from agents.settings import Settings
+from agents.turn import Turn
 from benchmarks.common import parser_of, run, through
 from evaluation.commands import output
 from evaluation.judge.judging import judge_turns
@@ -35,9 +38,6 @@ from evaluation.records import JudgedTurn, answered
 from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.result_tables import ResultTable, rate, with_interval
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
-
-if TYPE_CHECKING:
-    from agents.turn import Turn
 
 PRESET = "coherence"
 STAGE = "coherence"
@@ -143,11 +143,6 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
 def _measure(options: argparse.Namespace) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
-    # Only now may Hugging Face's libraries be imported: the search has told them where their cache is.
-    from agents.models.pixels import to_rgb
-    from agents.search.gateway import SearchGateway
-    from agents.turn import Turn
-
     launches = {}
     for label, overrides in VARIANTS.items():
         without, changes = (STAGE,) if overrides is None else (), [*(overrides or ()), *options.set]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,16 +13,15 @@ from rich.table import Table
 from agents.launch import DEFAULT_CACHE
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
+from agents.pipeline import Pipeline
 from agents.profiles import SettingsError
 from agents.search.hits import SearchError
+from agents.settings import Settings
+from agents.turn import Turn
 from evaluation import commands
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import index_image, read_kg
-
-if TYPE_CHECKING:
-    from agents.settings import Settings
-    from agents.turn import Turn
 
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
 """What a benchmark tells in one line; anything else is a fault of its own."""
@@ -63,8 +62,6 @@ def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]],
 
 def through(turns: Sequence[Turn], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Turn]:
     """The turns after those of a preset's stages that are named; ``parts`` are those of ``agents.pipeline.Pipeline``."""
-    from agents.pipeline import Pipeline  # not before the search has told Hugging Face's libraries where their cache is
-
     kept = tuple(name for name in settings.stages if name in stages)
     return Pipeline(settings.model_copy(update={"stages": kept}), **parts).run(turns)
 

@@ -14,25 +14,25 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm import tqdm
 
 from agents.launch import Launch
+from agents.models.pixels import to_rgb
+from agents.search.gateway import SearchGateway
+from agents.settings import Settings
+from agents.turn import Turn
 from benchmarks.common import parser_of, run, table_of, through
 from evaluation.commands import output
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet, read_kg
 
-if TYPE_CHECKING:
-    from agents.settings import Settings
-    from agents.turn import Turn
-
 STAGE = "select_entity"
 _BATCH = 16
 _BY_RULES = ("understand.rewrite=rules",)
 
-Test = Callable[["Turn", frozenset[str]], bool]
+Test = Callable[[Turn, frozenset[str]], bool]
 """Whether something holds of a turn, given the names of what the graph's photograph of its entity shows."""
 
 Asked = tuple["Turn", frozenset[str]]
@@ -82,11 +82,6 @@ def shares(asked: Sequence[Asked], holds: Test) -> list[str]:
 def _measure(options: argparse.Namespace) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
-    # Only now may Hugging Face's libraries be imported: the search has told them where their cache is.
-    from agents.models.pixels import to_rgb
-    from agents.search.gateway import SearchGateway
-    from agents.turn import Turn
-
     ways = {options.preset: (), **{change: (f"{STAGE}.{change}",) for change in options.select}}
     launches = {
         label: Launch.read(options.preset, options.profile, overrides=[*_BY_RULES, *changes], cache=options.cache)

@@ -34,7 +34,7 @@ from PIL import Image
 from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.hits import Entity
-from agents.search.hub import serve, served_tag, use_local_hub
+from agents.search.hub import local_indices, working_copy
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from benchmarks.common import run, table_of
@@ -124,14 +124,13 @@ def build(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, fl
 
 def search(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, float]:
     """Open a built index as an agent does, and query it."""
-    use_local_hub(folder / "hub")
     from cragmm_search.image_search_mock_api.image_kg import CragImageKG
     from cragmm_search.web_search_mock_api.api.web_index import CragMockWeb
 
     start = time.perf_counter()
-    tag = served_tag(serve(folder / "hub", _ID))
-    with contextlib.redirect_stdout(io.StringIO()):
-        opened = (CragImageKG if kind == "pictures" else CragMockWeb)(None, None, _ID, tag)
+    copies = {_ID: working_copy(folder / "hub", _ID)}
+    with contextlib.redirect_stdout(io.StringIO()), local_indices(copies):
+        opened = (CragImageKG if kind == "pictures" else CragMockWeb)(None, None, _ID)
     open_seconds = time.perf_counter() - start
     look_up = opened.get_entity_name if kind == "pictures" else opened.get_page_snippet
     encoder = MadeUpEncoder(dimensions, count)

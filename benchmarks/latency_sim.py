@@ -43,7 +43,6 @@ def _measure(options: argparse.Namespace) -> int:
     machine = Machine.read()
     rows: list[tuple[str, ...]] = []
     slow: list[str] = []
-    Launch.read(profile="embedded", cache=options.cache).prepare()  # before Hugging Face's libraries are imported
     for preset in options.presets or preset_names():
         launch = Launch.read(preset, options.profile, cache=options.cache)
         settings, models = launch.settings, placed_models(launch)

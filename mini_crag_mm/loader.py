@@ -178,8 +178,7 @@ class PreparedSet:
 
     def sessions(self, kind: DatasetType) -> CragDataset:
         """The single-turn or the multi-turn data set. Raises EvaluationError where the set is not prepared."""
-        # Only now: it imports Hugging Face's libraries, which take their cache at import.
-        from evaluation.data.crag_dataset import load
+        from evaluation.data.crag_dataset import load  # with the library `datasets`, which not everyone here needs
 
         return load(kind, self.split, path=self.cache / "datasets", cache=self.cache)
 
@@ -204,11 +203,5 @@ class PreparedSet:
         return found
 
     def search(self, profile: str = "embedded") -> Any:
-        """The search pipeline over the split's indices; to be asked for before Hugging Face's libraries are imported.
-
-        Raises:
-            agents.search.hits.SearchError: The indices are not built.
-        """
-        launch = Launch.read(profile=profile, cache=self.cache)
-        launch.prepare()
-        return launch.pipeline(split=self.split)
+        """The search pipeline over the split's indices. Raises agents.search.hits.SearchError where they are not built."""
+        return Launch.read(profile=profile, cache=self.cache).pipeline(split=self.split)

@@ -1,14 +1,14 @@
-"""Runs before any test module: Hugging Face's libraries read where their cache is when they are first imported."""
+"""Runs before any test module: Hugging Face's libraries read where their cache is, and whether they may ask a hub, at their import."""
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 
-from agents.search.hub import use_local_hub
-
-use_local_hub()
+_empty = tempfile.TemporaryDirectory(prefix="crag-tests-hub-")  # removed when the process ends
+os.environ |= {"HF_HUB_CACHE": _empty.name, "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.fixture(scope="module")

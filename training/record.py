@@ -20,7 +20,6 @@ from evaluation.run import command
 
 def build(launch: Launch, search_pipeline: Any = None, **options: Any) -> BaseAgent:
     """As ``CragAgent.from_launch``, with every chat request recorded beside the trace; replies are not taken from a cache."""
-    # Only now: Hugging Face's libraries have been told where their cache is.
     from training.recorded_agent import RecordedAgent, Recorder, RecordingRegistry
 
     recorder = Recorder()

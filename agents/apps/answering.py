@@ -99,8 +99,6 @@ def start(options: argparse.Namespace) -> Answerer:
             overrides=[ENDLESS_DIALOG, *options.set],
             cache=options.cache,
         )
-        launch.prepare()
-        # Only now may Hugging Face's libraries be imported: prepare has told them where their cache is.
         pipeline = launch.pipeline(split=options.split, web=not options.no_web, images=not options.no_images)
         agent = CragAgent.from_launch(launch, pipeline)
         answerer = Answerer(agent, options.trace)

@@ -109,7 +109,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     attempts = block_network()
     launch = Launch.read(options.preset, options.profile, cache=options.cache)
-    launch.prepare()
     pipeline, missing = None, []
     try:
         pipeline = launch.pipeline(split="validation", web=options.task != 1)

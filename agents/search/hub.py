@@ -1,26 +1,32 @@
-"""A Hugging Face cache laid out by hand, so that the organiser's pipeline finds local indices with no network.
+"""Where locally built indices are published, in the layout of a Hugging Face cache, and how the organiser's classes come to open them.
 
 Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` holds the 40 hexadecimal digits of
 a revision, without a newline, and ``HUB/datasets--ORG--NAME/snapshots/<those digits>/`` the files.
 
-Opening a Chroma collection writes into its folder. Hence a process never opens a published snapshot: it gets a hub of
-its own (``use_local_hub``), into which ``serve`` copies what is asked for.
+Opening a Chroma collection writes into its folder. Hence a process never opens a published snapshot but a copy of its own
+(``working_copy``), which the organiser's classes get where they ask for a download (``local_indices``). Nothing else of the process
+notices: Hugging Face's libraries keep the user's cache, hub and connection.
 """
 
 import atexit
+import functools
 import os
 import re
 import shutil
-import sys
 import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from agents.search.folders import write_whole
 from agents.search.hits import SearchError
 
-_ENV_CACHE, _ENV_OFFLINE = "HF_HUB_CACHE", "HF_HUB_OFFLINE"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[0-9a-f]{40}")
+_DOWNLOAD = "snapshot_download"
+_opening = threading.Lock()
 
 
 def repository_folder(hub: Path, dataset_id: str) -> Path:
@@ -57,78 +63,62 @@ def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
         shutil.rmtree(work)
     else:
         work.rename(snapshot)
-    point(hub, dataset_id, "main", revision)
+    point(hub, dataset_id, revision)
     return snapshot
 
 
-def point(hub: Path, dataset_id: str, tag: str, revision: str) -> None:
-    """Let a tag name a revision, in one step and without a newline, which Hugging Face would take as part of it."""
-    write_whole(repository_folder(hub, dataset_id) / "refs" / tag, revision.encode("ascii"))
+def point(hub: Path, dataset_id: str, revision: str) -> None:
+    """Let ``main`` name a revision, in one step and without a newline, which Hugging Face would take as part of it."""
+    write_whole(repository_folder(hub, dataset_id) / "refs" / "main", revision.encode("ascii"))
 
 
-def served_tag(revision: str) -> str:
-    """What to ask Hugging Face for a served revision by.
-
-    Not by its digits: huggingface_hub 1.31 to 1.33 would ask the network which files they stand for, offline too
-    (``snapshot_download``), where 0.36 and 2.4 take the snapshot that is there. All of them look a tag up in ``refs/``.
-    """
-    return f"served-{revision}"
-
-
-_serving: Path | None = None
-
-
-def use_local_hub(hub: Path | None = None) -> Path:
-    """Turn Hugging Face's libraries to a hub of this process alone, offline, which is returned; removed again when the process ends.
-
-    Call it before anything of Hugging Face is imported: they read these settings once. Further calls change nothing. ``hub``, where indices
-    are published, need not exist yet. SearchError where it is a file, or huggingface_hub has been imported already with other settings.
-    """
-    global _serving
-    if hub is not None and hub.exists() and not hub.is_dir():
-        raise SearchError(f"{hub} is not a folder")
-    if _serving is not None:
-        return _serving
-    constants = sys.modules.get("huggingface_hub.constants")
-    if constants is not None:
-        # Somebody may have set the environment for us before the import; that is as good.
-        cache, offline = str(constants.HF_HUB_CACHE), bool(constants.HF_HUB_OFFLINE)
-        if not offline or os.environ.get(_ENV_CACHE) != cache:
-            raise SearchError(
-                "use_local_hub() came too late: huggingface_hub (transformers, datasets ...) has been imported already "
-                f"and looks for data in {cache} ({'offline' if offline else 'online'}). Call it first, or start the "
-                f"process with {_ENV_CACHE}=FOLDER and {_ENV_OFFLINE}=1."
-            )
-        _serving = Path(cache)
-        _serving.mkdir(parents=True, exist_ok=True)
-        return _serving
-    folder = Path(tempfile.mkdtemp(prefix="crag-hub-"))
-    atexit.register(_remove, folder, os.getpid())
-    os.environ[_ENV_CACHE] = str(folder)
-    os.environ[_ENV_OFFLINE] = "1"
-    _serving = folder
-    return folder
-
-
-def serve(hub: Path, dataset_id: str) -> str:
-    """Copy a published snapshot into the hub of this process; its revision, to ask for by ``served_tag``; SearchError without it."""
+def working_copy(hub: Path, dataset_id: str) -> Path:
+    """A copy of the published snapshot for this process, made once, removed when the process ends; SearchError where none is published."""
     revision = current_revision(hub, dataset_id)
     if revision is None:
         raise SearchError(f"{hub} holds no data set {dataset_id}")
-    served = use_local_hub(hub)
-    if served.resolve() == hub.resolve():
-        raise SearchError(
-            f"{_ENV_CACHE} names {hub} itself, where indices are published; opening one writes into it. "
-            f"Leave {_ENV_CACHE} unset, or let it name another folder."
-        )
-    target = snapshot_path(served, dataset_id, revision)
+    copies = _copies()
+    target = snapshot_path(copies, dataset_id, revision)
     if not target.is_dir():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        copy = Path(tempfile.mkdtemp(dir=served, prefix=".copy-"))
+        copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
         shutil.copytree(snapshot_path(hub, dataset_id, revision), copy, dirs_exist_ok=True)
-        publish(served, dataset_id, revision, copy)
-    point(served, dataset_id, served_tag(revision), revision)
-    return revision
+        publish(copies, dataset_id, revision, copy)
+    return target
+
+
+@contextmanager
+def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
+    """Within it the organiser's classes open these folders, by data set id, with no request, whatever the cache and the connection are.
+
+    They call ``snapshot_download`` for a folder: ``CragImageKG`` by the name in its module, ``CragMockWeb`` by that in huggingface_hub
+    (cragmm_search 0.5.1). Both name a function meanwhile that knows these data sets and hands every other call on, so that downloads
+    in other threads go on as ever. ImportError where cragmm_search is not installed.
+    """
+    import huggingface_hub
+    from cragmm_search.image_search_mock_api import image_kg
+
+    def found(repo_id: str, *arguments: Any, **settings: Any) -> Any:
+        if settings.get("repo_type") == "dataset" and repo_id in folders:
+            return str(folders[repo_id])
+        return download(repo_id, *arguments, **settings)
+
+    with _opening:
+        download = huggingface_hub.snapshot_download
+        places = {place: getattr(place, _DOWNLOAD) for place in (huggingface_hub, image_kg)}
+        try:
+            for place in places:
+                setattr(place, _DOWNLOAD, found)
+            yield
+        finally:
+            for place, function in places.items():
+                setattr(place, _DOWNLOAD, function)
+
+
+@functools.cache
+def _copies() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="crag-hub-"))
+    atexit.register(_remove, folder, os.getpid())
+    return folder
 
 
 def _remove(folder: Path, owner: int) -> None:

@@ -169,7 +169,7 @@ class IndexBuilder:
             snapshot = snapshot_path(self.hub, dataset_id, manifest.revision)
             if Manifest.read(snapshot) == manifest:
                 if current_revision(self.hub, dataset_id) != manifest.revision:
-                    point(self.hub, dataset_id, "main", manifest.revision)
+                    point(self.hub, dataset_id, manifest.revision)
                 return BuiltIndex(snapshot, manifest, embedded, fresh=False)
             work = folder / ".building"
             shutil.rmtree(

@@ -4,13 +4,14 @@ import contextlib
 import io
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, stand_in_clip, tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision, serve, served_tag, snapshot_path, use_local_hub
+from agents.search.hub import current_revision, local_indices, working_copy
 from agents.search.index_builder import IMAGE_COLLECTION, Manifest
 
 _log = logging.getLogger(__name__)
@@ -28,27 +29,24 @@ def open_pipeline(
     """A ``cragmm_search.search.UnifiedSearchPipeline``.
 
     ``organiser`` leaves everything to Hugging Face's own cache and settings; ``embedded`` opens copies of indices that were built here,
-    offline. SearchError where an index or a model is missing (the message says which command builds or installs it), or an index was built
-    with another model, or Hugging Face's libraries were imported before ``use_local_hub``.
+    for which nothing is asked of a hub. SearchError where an index or a model is missing (the message says which command builds or installs
+    it), or an index was built with another model.
     """
     if kind not in ("organiser", "embedded"):
         raise SearchError(f"unknown kind of search {kind!r}; known: organiser, embedded")
     hub = cache / "hub"
-    served: dict[str, str] = {}  # data set id to revision
+    copies: dict[str, Path] = {}  # by data set id
     if kind == "embedded":
-        use_local_hub(hub)
-        served[image_index] = _serve(hub, image_index, "image", "--images FOLDER --kg KG.jsonl")
+        copies[image_index] = _copy(hub, image_index, "image", "--images FOLDER --kg KG.jsonl")
         if web_index is not None:
-            served[web_index] = _serve(hub, web_index, "web", "--pages PAGES.jsonl")
-    tags = {dataset_id: served_tag(revision) for dataset_id, revision in served.items()}
+            copies[web_index] = _copy(hub, web_index, "web", "--pages PAGES.jsonl")
     # The constructor takes no pipeline without a CLIP checkpoint, hence a tiny one where EfficientNet takes its place.
     pipeline = _construct(
+        copies,
         image_model_name=str(stand_in_clip(cache / "stand-in-clip")) if image_model == EFFICIENTNET else image_model,
         image_hf_dataset_id=image_index,
-        image_hf_dataset_tag=tags.get(image_index),
         text_model_name=text_checkpoint(text_model) if web_index is not None else None,
         web_hf_dataset_id=web_index,
-        web_hf_dataset_tag=tags.get(web_index or ""),
     )
     if image_model == EFFICIENTNET:
         # Only attributes of this one instance change.
@@ -58,22 +56,22 @@ def open_pipeline(
         pipeline.crag_image_kg.emb_model, pipeline.crag_image_kg.processor = model, processor
     else:
         tensor_image_features(pipeline.image_model)
-    for dataset_id, revision in served.items():
-        _check_model(pipeline, dataset_id, snapshot_path(hub, dataset_id, revision))
+    for dataset_id, copy in copies.items():
+        _check_model(pipeline, dataset_id, copy)
     return pipeline
 
 
-def _serve(hub: Path, dataset_id: str, what: str, sources: str) -> str:
-    """The revision of a published index, copied into the hub of this process."""
+def _copy(hub: Path, dataset_id: str, what: str, sources: str) -> Path:
+    """This process's copy of a published index."""
     if current_revision(hub, dataset_id) is None:
         raise SearchError(
             f"there is no {what} index {dataset_id} in {hub}. Build it with: "
             f"python -m agents.search.build_index {sources} --{what}-id {dataset_id} --out {hub}"
         )
-    return serve(hub, dataset_id)
+    return working_copy(hub, dataset_id)
 
 
-def _construct(**arguments: Any) -> Any:
+def _construct(copies: Mapping[str, Path], **arguments: Any) -> Any:
     # Chroma reads its settings from the environment when it is imported; the organiser's code passes none.
     os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
     try:
@@ -84,7 +82,7 @@ def _construct(**arguments: Any) -> Any:
     said, verbosity = io.StringIO(), chatter.get_verbosity()
     try:
         chatter.set_verbosity_error()
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(said), local_indices(copies):
             pipeline = UnifiedSearchPipeline(**arguments)
     except Exception as error:  # Chroma, Hugging Face and torch each raise their own kinds; callers need one
         raise SearchError(f"the organiser's pipeline cannot be opened: {type(error).__name__}: {error}") from error

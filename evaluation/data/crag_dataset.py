@@ -146,7 +146,7 @@ def load(
 
     Args:
         cache: Folder for converted tables (``tables/``) and fetched images (``image_cache/``).
-        online: Whether images given by URL may be fetched.
+        online: Whether images given by URL may be fetched; Hugging Face's libraries know for themselves whether a hub may be asked.
 
     Raises:
         EvaluationError: The data set, revision or split does not exist (the message says which ones do) or cannot be read; it lacks a
@@ -158,7 +158,8 @@ def load(
         name = f"{HUB_ORGANISATION}/{repository}"
         source: dict[str, Any] = {"path": name, "revision": revision}
         failure = f"{name} (revision {revision}, split {split}) could not be loaded"
-        hint = ". Without network, name a local copy with --dataset PATH."
+        why = "Without network," if online else "No hub is asked while HF_HUB_OFFLINE is set: unset it, or"
+        hint = f". {why} name a local copy with --dataset PATH."
     else:
         local = find_local(path, dataset_type, revision)
         folders = local.folders

@@ -81,6 +81,44 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
     )
 
 
+@dataclass(frozen=True)
+class MissingPictures:
+    """Turns that were asked without their picture.
+
+    Attributes:
+        turns: How many, ``of`` so many answered ones; ``ego_turns`` of them are about an egocentric picture.
+        photos: Pictures that were missing: a dialog has one.
+        such_as: Why the first of them was.
+    """
+
+    turns: int
+    of: int
+    ego_turns: int
+    photos: int
+    such_as: str
+
+    def __str__(self) -> str:
+        """All of it in a sentence."""
+        photos = "1 photo" if self.photos == 1 else f"{self.photos} photos"
+        return f"{self.turns} of {self.of} turns ({photos}) were asked without their picture; such as: {self.such_as}"
+
+
+def missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> MissingPictures | None:
+    """Those of these turns that the run log has a note on; None where there are none."""
+    without = [
+        (turn, note) for turn in turns if (line := costs.get(turn.key)) is not None and (note := line.image_note)
+    ]
+    if not without:
+        return None
+    return MissingPictures(
+        turns=len(without),
+        of=len(turns),
+        ego_turns=sum(turn.is_ego for turn, _ in without),
+        photos=len({turn.session_id for turn, _ in without}),
+        such_as=without[0][1],
+    )
+
+
 def costs_of(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
     """The costs of these turns, in their order; turns without any are left out."""
     found = (costs.get(turn.key) for turn in turns)

@@ -22,6 +22,9 @@ _ROWS = (
     ("mean conversation score", "mean_multi_turn_conversation_score", True),
     ("turns", "total", False),
 )
+WITHOUT_PICTURE = "without_picture"
+"""What run.json and the scores call the turns that were asked without their picture (``MissingPictures``)."""
+
 _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
 
 
@@ -48,6 +51,8 @@ def _overall(scores: Mapping[str, Any], title: str) -> Table:
             value = scores[name][key]
             cells += [percent(value) if rate else str(value), _between(scores["intervals_95"][name].get(key))]
         table.add_row(label, *cells)
+    if without := scores["about"].get(WITHOUT_PICTURE):
+        table.add_row("without picture", str(without["turns"]), "", str(without["ego_turns"]), "", style="red")
     return table
 
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from evaluation.data.dataset_images import ImageSource
-from evaluation.files.run_log import Latency, costs_of, latency
+from evaluation.files.run_log import Latency, MissingPictures, costs_of, latency, missing_pictures
 from evaluation.files.traces import StageView, TraceView, match_traces
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
@@ -96,6 +96,11 @@ class ReportPart:
         return stage_times(self.matched, self.costs)
 
     @cached_property
+    def missing(self) -> MissingPictures | None:
+        """The turns of this part that were asked without their picture, or None."""
+        return missing_pictures([judged.turn for judged in self.turns], self.costs)
+
+    @cached_property
     def latency(self) -> Latency | None:
         """Times of this part, or None."""
         return latency(costs_of([judged.turn for judged in self.turns], self.costs))
@@ -112,7 +117,7 @@ class Span:
 
 @dataclass(frozen=True)
 class TurnView:
-    """What the template shows of a turn."""
+    """What the template shows of a turn; ``note`` says why it was asked without its picture."""
 
     judged: JudgedTurn
     seconds: float | None
@@ -153,7 +158,6 @@ def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Pho
 
 def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any]) -> Path:
     """Write the report; ``about`` is what the run was made with, shown under the title. Returns ``path``."""
-    turns = [judged for part in parts for judged in part.turns]
     return write_html(
         path,
         "report.html.j2",
@@ -164,10 +168,10 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
             for part in parts
             if part.turns
         ],
-        filters=_filters(turns),
-        filter_values=lambda judged: {name: of(judged) or "" for name, of in _FILTERS.items()},
+        filters=_filters(parts),
+        filter_values=_filter_values,
         filter_of=_FILTER_OF,
-        total=len(turns),
+        total=sum(len(part.turns) for part in parts),
     )
 
 
@@ -202,10 +206,22 @@ _FILTERS: Mapping[str, Slice] = {
 """By the name of the filter: a turn's value, None for none; the verdict's comes on top of those of slices."""
 
 
-def _filters(turns: Sequence[JudgedTurn]) -> dict[str, list[str]]:
-    """The values to choose from by filter; those in which all turns are alike are left out, but for the verdict."""
+_WITH, _WITHOUT = "with its picture", "without its picture"
+
+
+def _filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
+    """The values to choose from by filter; those in which all turns are alike are left out, but for the verdict and missing pictures."""
+    turns = [judged for part in parts for judged in part.turns]
     values = {name: sorted({value for turn in turns if (value := of(turn))}) for name, of in _FILTERS.items()}
-    return {name: found for name, found in values.items() if len(found) > 1 or name == "verdict"}
+    kept = {name: found for name, found in values.items() if len(found) > 1 or name == "verdict"}
+    return kept | ({"question": [_WITH, _WITHOUT]} if any(part.missing for part in parts) else {})
+
+
+def _filter_values(view: TurnView) -> dict[str, str]:
+    """A turn's value by filter, "" for none."""
+    return {name: of(view.judged) or "" for name, of in _FILTERS.items()} | {
+        "question": _WITHOUT if view.note else _WITH
+    }
 
 
 def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:

@@ -67,15 +67,16 @@ def _judge_saved(options: argparse.Namespace, console: Console) -> int:
 
 def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | None) -> int:
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
+    from evaluation.files.manifest import read_manifest
     from evaluation.run import launching
 
     launch, about = launching.prepare(options)
-    # Only now: they import Hugging Face's libraries, which have been told where their cache is.
-    from evaluation.run import replicas, steps
+    from evaluation.run import replicas, steps  # seconds to import, and an unknown preset is told at once
 
     judging = _judging(options)
     asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
-    parts = []
+    parts: list[ReportPart] = []
+    noted: dict[str, Any] = {}
     if options.replicas is None:
         agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launched(options, launch, build))
     else:
@@ -90,7 +91,10 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
                 return INTERRUPTED
             if options.mode == "both":
                 parts.append(steps.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
-    _report(options, parts, about, judging, console)
+            else:
+                steps.print_missing_pictures(console, made.turns, folder)
+            noted = read_manifest(folder)  # the tokenizer and the models too
+    _report(options, parts, noted, judging, console)
     return 0
 
 
@@ -112,17 +116,21 @@ def _report(
     judging: Judging,
     console: Console,
 ) -> None:
+    from evaluation.report.console_tables import WITHOUT_PICTURE
     from evaluation.report.html_report import REPORT, write_report
 
     if parts and not options.no_report:
         names = " and ".join(part.name for part in parts)
-        made_with = {**about, "dataset": names, "judge": judging.judge.name}
+        said = {
+            name: value for name, value in about.items() if name != WITHOUT_PICTURE
+        }  # which each part shows of its own
+        made_with = {**said, "dataset": names, "judge": judging.judge.name}
         path = write_report(options.output_dir / REPORT, parts, made_with)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 
 def _load(kind: DatasetType, options: argparse.Namespace) -> CragDataset:
-    """A data set; images may be fetched unless Hugging Face's own switch says that there is no network."""
+    """A data set; images may be fetched unless the user says by Hugging Face's own switch that there is no network."""
     from evaluation.data import crag_dataset
 
     online = os.environ.get("HF_HUB_OFFLINE", "").upper() not in {"1", "ON", "YES", "TRUE"}

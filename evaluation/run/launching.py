@@ -76,7 +76,7 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
 
 
 def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
-    """Read preset and profile, and tell Hugging Face's libraries, which must not have been imported yet, where their cache is.
+    """Read preset and profile.
 
     Returns:
         Preset and profile as they run; what the run is made with, for run.json and the report.
@@ -87,7 +87,6 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
     with _as_evaluation_errors():
         changes = {"without": options.without, "overrides": options.set, "chat_model": options.model_name}
         launch = Launch.read(options.preset, options.profile, **changes, cache=options.cache)
-        launch.prepare()
     return launch, {
         "preset": options.preset,
         "profile": options.profile,

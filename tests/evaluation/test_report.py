@@ -136,6 +136,9 @@ def test_turns_carry_what_the_filters_ask_for(page: str) -> None:
     turns = _Page(page).of("article", "turn")
     assert [turn["data-verdict"] for turn in turns] == ["correct", "hallucination", "miss"]
     assert turns[0]["data-domain"] == 'a"b'
+    assert [turn["data-question"] for turn in turns] == ["with its picture"] * 2 + ["without its picture"]
+    assert page.count(">no picture</span>") == 1
+    assert '<select id="question"' in page and "Asked without picture" in page
     assert "two has no picture" in page
     assert "1.25 s" in page
 

@@ -81,7 +81,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_dataset(folder, rows, "v0.1.2")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setattr(Launch, "prepare", lambda _: None)
         patch.setattr(Launch, "pipeline", lambda *_, **__: None)
         patch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_answer, batch_size=3))
         yield folder

@@ -47,7 +47,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr(Launch, "prepare", lambda _: None)
     monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
     monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_script))
     return tmp_path
@@ -112,6 +111,56 @@ def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeyp
     assert local_evaluation.main(other) == 0  # without the data set
     assert json.loads((world / "again" / SCORES).read_text())["all"] == _scores(world)["all"]
     assert not (world / "again" / "report.html").exists()
+
+
+WITHOUT = "2 of 7 turns (1 photo) were asked without their picture; such as: session c: image http://x.example/c.png is not in"
+
+
+def test_turns_without_their_picture_are_counted_at_the_end(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(world) == 0
+    said = capsys.readouterr().out
+    assert said.count(WITHOUT) == 1
+    row_of_table = next(line for line in said.splitlines() if "without picture" in line)
+    assert [cell for cell in row_of_table.replace("│", " ").split() if cell.isdigit()] == ["2", "0"]  # all, ego
+    noted = {"turns": 2, "of": 7, "ego_turns": 0, "photos": 1}
+    for about in (_scores(world)["about"], manifest.read_manifest(world / "out")):
+        assert about["without_picture"].items() >= noted.items()
+        assert about["without_picture"]["such_as"].startswith("session c: image http://x.example/c.png is not in")
+
+
+def test_turns_without_their_picture_are_counted_whatever_the_mode(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main(world, "--mode", "generate") == 0
+    assert capsys.readouterr().out.count(WITHOUT) == 1
+    assert _main(world, "--mode", "evaluate") == 0
+    assert capsys.readouterr().out.count(WITHOUT) == 1
+    assert _scores(world)["about"]["without_picture"]["turns"] == 2
+    saved = world / "out" / "response.jsonl"
+    with_pictures = [line for line in saved.read_text().splitlines() if json.loads(line)["session_id"] != "c"]
+    saved.write_text("\n".join(with_pictures) + "\n")
+    assert _main(world, "--mode", "evaluate") == 0  # of what is judged, not of all that was asked once
+    assert "without their picture" not in capsys.readouterr().out
+    assert "without_picture" not in _scores(world)["about"]
+
+
+def test_where_every_picture_is_there_nothing_is_said_of_it(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(world, "--num-conversations", "2") == 0
+    assert "without" not in capsys.readouterr().out
+    report = (world / "out" / "report.html").read_text()
+    assert ">no picture<" not in report and "without its picture" not in report.split("<article")[0]
+
+
+def test_a_tokenizer_that_is_not_the_evaluators_is_told_everywhere(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main(world) == 0
+    said = capsys.readouterr().out
+    assert said.count("this is not the evaluator's tokenizer") == 1
+    stand_in = "(stand-in for meta-llama/Llama-3.2-1B-Instruct)"
+    assert manifest.read_manifest(world / "out")["tokenizer"].endswith(stand_in)
+    assert _scores(world)["about"]["tokenizer"].endswith(stand_in)
+    assert stand_in in (world / "out" / "report.html").read_text()
 
 
 def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_httpserver import HTTPServer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -99,9 +101,40 @@ def test_special_tokens_do_not_count(real: Truncator) -> None:
 
 
 def test_a_tokenizer_by_path_is_named(byte_level: Path) -> None:
-    truncator = load_truncator(str(byte_level))
-    assert truncator.name == str(byte_level)
-    assert truncator.cut is not None  # "llama-3.2" in the path: the evaluator's own
+    truncator = load_truncator(str(byte_level))  # whatever its path says, it is another one
+    assert truncator.name == f"{byte_level} (stand-in for meta-llama/Llama-3.2-1B-Instruct)"
+    assert truncator.cut is None
+
+
+def test_the_evaluators_own_tokenizer_is_told_by_what_it_does_not_by_its_path(tmp_path: Path) -> None:
+    """The words and ids of Llama 3 that the sample takes; no more of its vocabulary is needed for that."""
+    steps = ["H e", "He l", "Hel l", "Hell o", "Ġ w", "Ġw o", "Ġwo r", "Ġwor l", "Ġworl d"]
+    known = {"!": 0, "Hello": 9906, "Ġworld": 1917, BEGIN: 128000}
+    pieces = [*pre_tokenizers.ByteLevel.alphabet(), *(step.replace(" ", "") for step in steps)]
+    vocabulary = known | {piece: 200 + place for place, piece in enumerate(pieces) if piece not in known}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [(first, second) for first, second in map(str.split, steps)]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([BEGIN])
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[(BEGIN, 128000)])
+    folder = tmp_path / "mine"
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BEGIN).save_pretrained(folder)
+    truncator = load_truncator(str(folder))
+    assert truncator.name == str(folder)
+    assert truncator.truncate("!" * 80) == "!" * 74
+
+
+@pytest.mark.parametrize("hub", ["absent", "in trouble"])
+def test_a_hub_out_of_reach_is_not_waited_for(
+    hub: str, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hugging Face's library would try each file of the tokenizer six times, for a minute, with a warning each."""
+    httpserver.expect_request(re.compile("/.*")).respond_with_data("no", status=503)
+    address = httpserver.url_for("") if hub == "in trouble" else "http://127.0.0.1:9/"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address.rstrip("/"))
+    assert "stand-in" in load_truncator().name
+    assert len(httpserver.log) == (hub == "in trouble")
 
 
 def test_a_wrong_path_is_an_error(tmp_path: Path) -> None:

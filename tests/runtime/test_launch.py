@@ -37,7 +37,6 @@ def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch
     for reader in (settings, profiles):
         monkeypatch.setattr(reader, "read_table", counted)
     monkeypatch.setattr(PromptLibrary, "__init__", made)
-    monkeypatch.setattr(Launch, "prepare", lambda _: None)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")

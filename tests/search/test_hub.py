@@ -1,22 +1,26 @@
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+from pytest_httpserver import HTTPServer
 
 from agents.search.hits import SearchError
 from agents.search.hub import (
     current_revision,
+    local_indices,
     point,
     publish,
     repository_folder,
-    serve,
-    served_tag,
     snapshot_path,
-    use_local_hub,
+    working_copy,
 )
+from tests.search.conftest import IMAGE_ID, WEB_ID, World
 
+ROOT = Path(__file__).parents[2]
 A, B = "a" * 40, "b" * 40
 
 
@@ -33,40 +37,54 @@ def test_layout_is_hugging_faces(tmp_path: Path) -> None:
     assert (tmp_path / "datasets--org--name" / "refs" / "main").read_bytes() == A.encode()
 
 
-def test_hugging_face_finds_what_is_served(tmp_path: Path) -> None:
-    from huggingface_hub import snapshot_download
+def opened(dataset_id: str) -> tuple[Path, Path]:
+    """The folders that the organiser's two classes would open: both names under which they call for a download."""
+    import huggingface_hub
+    from cragmm_search.image_search_mock_api import image_kg
 
-    publish(tmp_path, "org/served", A, work(tmp_path, "one"))
-    assert serve(tmp_path, "org/served") == A
-    found = Path(snapshot_download("org/served", repo_type="dataset"))
-    assert (found / "file").read_text() == "one"
-    assert tmp_path not in found.parents
-    (found / "file").write_text("changed")
-    assert (snapshot_path(tmp_path, "org/served", A) / "file").read_text() == "one"
+    graph: str = image_kg.snapshot_download(repo_id=dataset_id, repo_type="dataset", revision=None)
+    web: str = huggingface_hub.snapshot_download(repo_id=dataset_id, repo_type="dataset", revision=None)
+    return Path(graph), Path(web)
 
 
-def test_a_new_revision_is_served_after_the_old_one(tmp_path: Path) -> None:
+def test_the_organisers_classes_get_a_copy_of_their_own(tmp_path: Path) -> None:
+    publish(tmp_path, "org/copied", A, work(tmp_path, "one"))
+    copy = working_copy(tmp_path, "org/copied")
+    assert working_copy(tmp_path, "org/copied") == copy  # made once
+    with local_indices({"org/copied": copy}):
+        assert opened("org/copied") == (copy, copy)
+    assert tmp_path not in copy.parents
+    (copy / "file").write_text("changed")
+    assert (snapshot_path(tmp_path, "org/copied", A) / "file").read_text() == "one"
+
+
+def test_a_new_revision_is_opened_after_the_old_one(tmp_path: Path) -> None:
     publish(tmp_path, "org/renewed", A, work(tmp_path, "one"))
-    assert serve(tmp_path, "org/renewed") == A
+    old = working_copy(tmp_path, "org/renewed")
     publish(tmp_path, "org/renewed", B, work(tmp_path, "two"))
-    assert serve(tmp_path, "org/renewed") == B
+    new = working_copy(tmp_path, "org/renewed")
+    assert [(folder / "file").read_text() for folder in (old, new)] == ["one", "two"]
 
 
-def test_each_served_revision_is_found_offline_by_its_tag(tmp_path: Path) -> None:
-    from huggingface_hub import snapshot_download
+def test_everything_else_is_asked_of_hugging_face_as_ever(tmp_path: Path) -> None:
+    import huggingface_hub
+    from cragmm_search.image_search_mock_api import image_kg
 
-    for revision, content in ((A, "one"), (B, "two")):
-        publish(tmp_path, "org/both", revision, work(tmp_path, content))
-        serve(tmp_path, "org/both")
-    found = [Path(snapshot_download("org/both", repo_type="dataset", revision=served_tag(each))) for each in (A, B)]
-    assert [(folder / "file").read_text() for folder in found] == ["one", "two"]
+    before = huggingface_hub.snapshot_download, image_kg.snapshot_download
+    with local_indices({"org/name": tmp_path}):
+        for call in ({"repo_id": "org/other", "repo_type": "dataset"}, {"repo_id": "org/name"}):  # the second: a model
+            with pytest.raises(LocalEntryNotFoundError):  # as it is offline, in an empty cache
+                huggingface_hub.snapshot_download(**call)
+    with pytest.raises(KeyError), local_indices({"org/name": tmp_path}):
+        raise KeyError("a failure inside")
+    assert (huggingface_hub.snapshot_download, image_kg.snapshot_download) == before
 
 
 def test_a_revision_whose_files_are_gone_is_none(tmp_path: Path) -> None:
-    point(tmp_path, "org/name", "main", A)
+    point(tmp_path, "org/name", A)
     assert current_revision(tmp_path, "org/name") is None
     with pytest.raises(SearchError, match="holds no data set org/name"):
-        serve(tmp_path, "org/name")
+        working_copy(tmp_path, "org/name")
 
 
 @pytest.mark.parametrize("dataset_id", ["name", "a/b/c", "../../etc", "/tmp/x", "a/..", ""])
@@ -80,46 +98,53 @@ def test_only_revisions_are_revisions(tmp_path: Path) -> None:
         snapshot_path(tmp_path, "a/b", "main")
 
 
-def test_the_hub_of_a_process_stays(tmp_path: Path) -> None:
-    assert use_local_hub() == use_local_hub(tmp_path)
-
-
-def python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "TRANSFORMERS_"))}
-    root = Path(__file__).parents[2]
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env={**clean, **env})
-
-
-def test_too_late_is_said_clearly() -> None:
-    done = python("import huggingface_hub.constants\nfrom agents.search.hub import use_local_hub\nuse_local_hub()")
-    assert "came too late" in done.stderr
-
-
-def test_in_time_it_works_and_the_folder_goes_with_the_process() -> None:
-    done = python(
-        "from agents.search.hub import use_local_hub\nfolder = use_local_hub()\nassert folder.is_dir()\n"
-        "from huggingface_hub import constants\nassert constants.HF_HUB_CACHE == str(folder)\n"
-        "assert constants.HF_HUB_OFFLINE\nprint(folder)"
+def test_copies_go_with_the_process(tmp_path: Path) -> None:
+    publish(tmp_path, "org/name", A, work(tmp_path, "one"))
+    code = (
+        "from pathlib import Path\nfrom agents.search.hub import working_copy\n"
+        f"copy = working_copy(Path({str(tmp_path)!r}), 'org/name')\nassert (copy / 'file').is_file()\nprint(copy)"
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert not Path(done.stdout.strip()).exists()
+    assert snapshot_path(tmp_path, "org/name", A).is_dir()
 
 
-def test_an_environment_set_beforehand_is_as_good(tmp_path: Path) -> None:
-    done = python(
-        "import huggingface_hub.constants\nfrom agents.search.hub import use_local_hub\nprint(use_local_hub())",
-        HF_HUB_CACHE=str(tmp_path),
-        HF_HUB_OFFLINE="1",
-    )
-    assert done.stdout.strip() == str(tmp_path), done.stderr
+_SEARCH_ONLINE = """
+import os, sys
+from pathlib import Path
+import datasets, transformers  # before the search is opened: the order makes no difference
+from agents.search.pipelines import open_pipeline
+before = dict(os.environ)
+pipeline = open_pipeline(image_index=sys.argv[2], web_index=sys.argv[3], cache=Path(sys.argv[1]))
+print(pipeline("How tall is the Red Tower?", k=1)[0]["page_name"])
+print(pipeline(pipeline.crag_image_kg.vector_db.get(ids=["0"], include=["embeddings"])["embeddings"][0], k=1)[0]["index"])
+from huggingface_hub import constants, snapshot_download
+changed = {name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}
+print(sorted(name for name in changed if name.startswith("HF_")), constants.HF_HUB_OFFLINE, constants.HF_HUB_CACHE)
+from urllib.request import urlopen
+urlopen(constants.ENDPOINT + "/the-search-is-open")
+try:
+    snapshot_download("org/elsewhere", repo_type="dataset")
+except OSError:
+    pass
+"""
 
 
-def test_serving_from_the_published_hub_is_refused(tmp_path: Path) -> None:
-    publish(tmp_path, "org/name", A, work(tmp_path, "one"))
-    done = python(
-        "import huggingface_hub.constants\nfrom pathlib import Path\nfrom agents.search.hub import serve\n"
-        f"serve(Path({str(tmp_path)!r}), 'org/name')",
-        HF_HUB_CACHE=str(tmp_path),
-        HF_HUB_OFFLINE="1",
-    )
-    assert "where indices are published" in done.stderr
+def test_an_embedded_search_asks_no_hub_and_leaves_the_users_settings_alone(
+    world: World, httpserver: HTTPServer, tmp_path: Path
+) -> None:
+    """With a hub in reach, and a cache of the user's: neither is touched for the search, and both hold for everything else."""
+    httpserver.expect_request("/the-search-is-open").respond_with_data("noted")
+    httpserver.expect_request(re.compile("/.*")).respond_with_data("Not found", status=404)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
+    env = {**clean, "HF_ENDPOINT": httpserver.url_for("").rstrip("/"), "HF_HUB_CACHE": str(tmp_path / "users")}
+    done = subprocess.run(
+        [sys.executable, "-c", _SEARCH_ONLINE, str(world.cache), IMAGE_ID, WEB_ID],
+        capture_output=True, text=True, cwd=ROOT, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["Red Tower", "0", f"[] False {tmp_path / 'users'}"]
+    first, *others = [request.path for request, _ in httpserver.log]
+    assert first == "/the-search-is-open"
+    assert any("org/elsewhere" in path for path in others)

@@ -9,7 +9,7 @@ from PIL import Image
 
 from agents.search.build_index import main
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision, publish, serve, served_tag, snapshot_path, use_local_hub
+from agents.search.hub import current_revision, local_indices, publish, snapshot_path, working_copy
 from agents.search.index_builder import IMAGE_COLLECTION, chroma
 from agents.search.pipelines import open_pipeline
 from tests.search.conftest import ENTITIES, IMAGE_ID, PAGES, WEB_ID, World
@@ -75,7 +75,6 @@ def test_opening_leaves_the_published_index_alone(pipeline: Any, world: World) -
 
 def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path: Path) -> None:
     """The challenge's has 68,000. The organiser's class reads all of them in one call, which Chroma 1.5.0 to 1.5.9 refuse above 32,766."""
-    use_local_hub(tmp_path / "hub")
     count, batch, revision = 32_767, 4_096, "1" * 40
     with chroma(tmp_path / "made") as client:
         collection = client.create_collection(IMAGE_COLLECTION, metadata={"hnsw:space": "cosine"})
@@ -92,7 +91,8 @@ def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path:
     publish(tmp_path / "hub", "made-up/pictures", revision, tmp_path / "made")
     from cragmm_search.image_search_mock_api.image_kg import CragImageKG
 
-    opened = CragImageKG(None, None, "made-up/pictures", served_tag(serve(tmp_path / "hub", "made-up/pictures")))
+    with local_indices({"made-up/pictures": working_copy(tmp_path / "hub", "made-up/pictures")}):
+        opened = CragImageKG(None, None, "made-up/pictures")
     assert len(opened.id2_data) == count
     assert opened.get_entity_name(count - 1) == [f"e{count - 1}"]
 

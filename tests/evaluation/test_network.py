@@ -1,0 +1,60 @@
+"""Whether data sets and pictures may come from the network is the user's to say (HF_HUB_OFFLINE), not the profile's."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from agents.launch import profile_names
+from agents.profiles import ROOT
+from tests.evaluation.worlds import picture, row, write_dataset
+
+SIZES = [(60, 40), (30, 50)]
+
+
+def _png(size: tuple[int, int]) -> bytes:
+    file = io.BytesIO()
+    picture(size=size).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture(params=["online", "offline"])
+def ran(
+    request: pytest.FixtureRequest, tmp_path: Path, httpserver: HTTPServer
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Every profile run with a hub and pictures in reach: whether the switch was set, what came of it, what was asked of them."""
+    rows = []
+    for number, size in enumerate(SIZES):
+        httpserver.expect_request(f"/{number}.png").respond_with_data(_png(size), content_type="image/png")
+        rows.append(row(f"s{number}", 2, "v0.1.2", None, httpserver.url_for(f"/{number}.png")))
+    httpserver.expect_request(re.compile("/.*")).respond_with_data("Entry not found", status=404)  # the hub has nothing
+    write_dataset(tmp_path, rows, "v0.1.2")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "OPENAI_"))}
+    env = {**clean, "HF_ENDPOINT": httpserver.url_for("").rstrip("/"), "HF_HOME": str(tmp_path / "users")}
+    switch = {"HF_HUB_OFFLINE": "1"} if request.param == "offline" else {}
+    command = [sys.executable, "-m", "tests.evaluation.every_profile_run", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**env, **switch})
+    assert done.returncode == 0, done.stderr
+    return request.param, json.loads(done.stdout.splitlines()[-1]), [asked.path for asked, _ in httpserver.log]
+
+
+def test_the_user_alone_decides_whether_the_network_is_asked(ran: tuple[str, dict[str, Any], list[str]]) -> None:
+    """In either case the public set is not there (status 2); a local copy with pictures by URL gets them where the network may be asked."""
+    switch, found, asked = ran
+    assert set(found) == set(profile_names())
+    assert {profile: (each["public"], each["local"]) for profile, each in found.items()} == dict.fromkeys(found, (2, 0))
+    named = {name for name in found if any("crag-mm-single-turn-public" in path and name in path for path in asked)}
+    seen = {profile: {tuple(size) if size else None for size in each["seen"]} for profile, each in found.items()}
+    online = switch == "online"
+    assert named == (set(found) if online else set())
+    assert all(sizes == (set(SIZES) if online else {None}) for sizes in seen.values())
+    assert online or asked == []
