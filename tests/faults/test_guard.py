@@ -267,7 +267,7 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     [again] = pipeline.run([turn("b")], Deadline(0.08))
     assert "still hangs" in again.trace[0]["skipped"]
     release.set()
-    [thread] = pipeline.hung.values()
+    [[thread]] = pipeline.hung.values()
     thread.join(5.0)
     assert asked.answer != "late"
     [careful] = pipeline.run([turn("c")], Deadline(0.08))
