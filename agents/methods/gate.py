@@ -72,7 +72,9 @@ class Gate(LinearHead):
     def _known(self) -> Self:
         known_names(self.features, SIGNALS, "signals")
         if self.classes != CLASSES:
-            raise ValueError(f"the classes of a gate are {', '.join(CLASSES)} in this order, not {', '.join(self.classes)}")
+            raise ValueError(
+                f"the classes of a gate are {', '.join(CLASSES)} in this order, not {', '.join(self.classes)}"
+            )
         return self
 
     def probability(self, signals: GateSignals | Mapping[str, float]) -> float:

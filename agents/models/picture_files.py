@@ -36,9 +36,14 @@ def picture_of(
     Pictures above ``max_pixels`` are refused by their header. Those above ``kept_pixels``, and what else may take long, may take
     ``seconds`` of real time.
     """
-    with _opened(data, max_pixels) as image:
-        if decodes_quickly(image, data, kept_pixels):
-            return reduced_rgb(image, kept_pixels)
+    try:
+        with _opened(data, max_pixels) as image:
+            if decodes_quickly(image, data, kept_pixels):
+                return reduced_rgb(image, kept_pixels)
+    except ValueError:
+        raise
+    except Exception as error:  # Pillow's decoders raise dozens of kinds on broken files
+        raise ValueError(f"image cannot be decoded: {type(error).__name__}: {error}") from error
     return decoded_in(worker, data, max_pixels=max_pixels, kept_pixels=kept_pixels, seconds=seconds)
 
 
@@ -106,10 +111,7 @@ def file_of(image: Image.Image) -> bytes | None:
 
 
 def _opened(data: bytes, max_pixels: int) -> Image.Image:
-    try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-    except (OSError, SyntaxError, LookupError, Image.DecompressionBombError) as error:
-        raise ValueError(f"image cannot be opened: {error}") from error
+    image = Image.open(io.BytesIO(data), formats=FORMATS)
     if image.width * image.height > max_pixels:
         raise ValueError(f"{image.width} x {image.height} pixels are more than {max_pixels}")
     return image

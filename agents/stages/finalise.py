@@ -181,7 +181,9 @@ class Finalise(Stage):
             turn.note(
                 candidate=text or None,
                 signals={name: round(value, 6) for name, value in signals.known().items()},
-                probability=probability if probability is not None and isfinite(probability) else None,  # NaN is no JSON
+                probability=probability
+                if probability is not None and isfinite(probability)
+                else None,  # NaN is no JSON
                 direct=turn.route == "direct",
                 egocentric=turn.egocentric,
                 ruled_out=forbidden,
