@@ -36,7 +36,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
 
-.PHONY: help demo web install test test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
+.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
 
 ##@ Run
 help: ## List the targets and the variables
@@ -99,6 +99,9 @@ lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 
 test: lint ## Run the linters, then all tests
 	$(RUN) -m pytest -n 2 --dist loadscope
+
+hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
+	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table
 
 test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_TOKENS = 2  # of each reply
-_OPENING_SHARE = 0.5  # of a call: for pictures to be decoded
+_OPENING_SHARE = 0.5  # of a turn: for its picture to be decoded
+_DECODING_SHARE = 0.9  # of that: for a process that decodes, which can be ended; a thread is left behind
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
 
 
@@ -55,7 +57,9 @@ class CragAgent(BaseAgent):
         from agents.pipeline import Pipeline
         from agents.prompts import PromptLibrary
         from agents.search.gateway import SearchGateway
-        from agents.texts.retrieved import cleaned_full_text, cleaned_page, safe_full_text, safe_page, safe_picture
+        from agents.subprocess_worker import SubprocessWorker
+        from agents.texts.page_reader import PageReader
+        from agents.texts.retrieved import cleaned_page, safe_page, safe_picture
 
         super().__init__(search_pipeline)
         keep_out_of_logs()
@@ -67,12 +71,15 @@ class CragAgent(BaseAgent):
             settings, models, prompts = launch.settings, launch.models(), launch.prompts
         self.settings, self.models = settings, models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
-        if settings.guard.injection:
-            search = SearchGateway(
-                search_pipeline, each_picture=safe_picture, each_page=safe_page, each_text=safe_full_text
-            )
-        else:
-            search = SearchGateway(search_pipeline, each_page=cleaned_page, each_text=cleaned_full_text)
+        self._subprocess = SubprocessWorker()
+        safe = settings.guard.injection
+        search = SearchGateway(
+            search_pipeline,
+            each_picture=safe_picture if safe else lambda hit: hit,
+            each_page=safe_page if safe else cleaned_page,
+            read_pages=PageReader(self._subprocess, safe=safe),
+            worker=self._subprocess,
+        )
         self.pipeline = Pipeline(settings, models, search, self.prompts, clock)
         self._clock = clock
         self._dialogs = DialogTimes(settings.limits, clock)
@@ -148,8 +155,9 @@ class CragAgent(BaseAgent):
         ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with; ``domains`` takes the
         place of the stage ``domain``.
         """
-        from agents.opening import add_given, open_turns
+        from agents.opening import add_given, asked, open_turns
 
+        queries = asked(queries)
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
         turns = open_turns(queries, images, message_histories, lambda image: self._opened(image, call))
         if not turns:
@@ -162,14 +170,21 @@ class CragAgent(BaseAgent):
         return [turn.answer for turn in turns]
 
     def _opened(self, image: Any, call: Deadline) -> Image.Image:
-        """A picture decoded; TimeoutError where all pictures of a call take more than half of its time, ValueError as for ``opened``."""
-        from agents.opening import opened
+        """A picture decoded; TimeoutError where it takes more than half of a turn's time, EscapedError and ValueError as for ``opened``."""
+        from agents.models.picture_files import decoded_in
+        from agents.opening import KEPT_PIXELS, MOST_PIXELS, opened
         from agents.worker import HungError
 
-        until = _OPENING_SHARE * (call.elapsed() + call.left())
-        if call.elapsed() >= until:
-            raise TimeoutError("no time left")
+        seconds = _OPENING_SHARE * self.settings.limits.seconds_per_turn
+        elsewhere = partial(
+            decoded_in,
+            self._subprocess,
+            max_pixels=MOST_PIXELS,
+            kept_pixels=KEPT_PIXELS,
+            seconds=_DECODING_SHARE * seconds,
+        )
+        until = call.elapsed() + seconds
         try:
-            return self.pipeline.worker.run(lambda: opened(image), lambda: call.elapsed() >= until)
+            return self.pipeline.worker.run(lambda: opened(image, elsewhere), lambda: call.elapsed() >= until)
         except HungError:
-            raise TimeoutError(f"no end after {call.elapsed():.2f} s") from None
+            raise TimeoutError(f"no end after {seconds:.2f} s") from None

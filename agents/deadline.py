@@ -36,5 +36,9 @@ class Deadline:
         """A deadline that ends ``seconds`` before this one: what must be kept for later work."""
         return Deadline(self.left() - seconds, self._clock)
 
+    def within(self, seconds: float) -> Deadline:
+        """A deadline that ends in ``seconds``, or with this one where that is sooner."""
+        return Deadline(min(seconds, self.left()), self._clock)
+
 
 NO_DEADLINE = Deadline(float("inf"))

@@ -17,7 +17,7 @@ from agents.turn import Turn
 
 VERIFICATION_SHARE = 0.15  # of a call: kept for the stages that verify answers at most
 _MOST_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
-_MOST_MARGIN = 0.25  # of a call: where a dialog has little time left the margin may not eat all of it
+MAX_MARGIN = 0.25  # of a call: where a dialog has little time left the margin may not eat all of it
 
 # The gains of TCP's round-trip estimator (RFC 6298, section 2), 2 deviations for its 4: a stage cut short costs quality, not the link.
 _MEAN_GAIN = 1 / 8
@@ -135,7 +135,7 @@ class DialogTimes:
     def deadline(self, call: Deadline, turns: Sequence[Turn]) -> Deadline:
         """When the turns of a call have to be answered: the limits of turns and dialogs less the margin."""
         allowed = sum(self.allowance(turn) for turn in turns)
-        margin = min(self._limits.margin_seconds, _MOST_MARGIN * allowed)
+        margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
         return Deadline(allowed - margin - call.elapsed(), self._clock)
 
     def allowance(self, turn: Turn) -> float:

@@ -52,6 +52,8 @@ class LinearHead(BaseModel):
         for name, row in (("features", self.features), ("mean", self.mean), ("scale", self.scale)):
             if row is not None and len(row) != columns:
                 raise ValueError(f"{columns} columns of coefficients, but {len(row)} in {name}")
+        if self.features is not None and len(set(self.features)) != columns:
+            raise ValueError("a feature stands twice")
         if any(len(row) != columns for row in self.coefficients):
             raise ValueError(f"a row has not {columns} coefficients")
         if self.scale is not None and min(self.scale) <= 0:

@@ -9,7 +9,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.methods.domains import domain_of_label
-from agents.models.pixels import to_rgb
+from agents.models.picture_files import DecodeElsewhere, decodes_quickly, file_of, reduced_rgb
 from agents.search.given import parse_given
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
@@ -33,26 +33,25 @@ _LONGEST_REASON = 300
 Decode = Callable[[Any], Image.Image]  # from what the evaluator passes as an image to a picture; see ``opened``
 
 
-def opened(image: Any) -> Image.Image:
-    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large; ValueError where it is none, broken, or above ``MOST_PIXELS``."""
+def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
+    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large; ValueError where it is none, broken, or above ``MOST_PIXELS``.
+
+    A file that was opened and not decoded yet has to be of one of ``picture_files.FORMATS``; ``elsewhere`` decodes one that may take long.
+    """
     if not isinstance(image, Image.Image):
         raise ValueError(f"not a PIL image: {type(image).__name__}")
     pixels = image.width * image.height
     if pixels > MOST_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS}")
-    if pixels <= KEPT_PIXELS:
-        return to_rgb(image)
-    scale = (KEPT_PIXELS / pixels) ** 0.5
-    size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
-    smaller = image.copy() if getattr(image, "fp", None) is None else image
-    smaller.draft(None, size)  # a JPEG is decoded at a fraction of its size; others ignore it
-    if smaller.width * smaller.height > KEPT_PIXELS:
-        smaller = smaller.resize(size, Image.Resampling.NEAREST) if smaller.mode in ("P", "1") else smaller.reduce(2)
-    rgb = to_rgb(smaller)
-    if rgb.width * rgb.height > KEPT_PIXELS:
-        rgb = rgb.copy()
-        rgb.thumbnail(size)
-    return rgb
+    data = file_of(image)
+    if elsewhere is not None and data is not None and not decodes_quickly(image, data, KEPT_PIXELS):
+        return elsewhere(data)
+    return reduced_rgb(image, KEPT_PIXELS)
+
+
+def asked(queries: Any) -> list[Any]:
+    """The queries of a call as a list: None holds none, an iterable that raises those before."""
+    return list(queries) if isinstance(queries, str) else listed(queries)
 
 
 def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Decode = opened) -> list[Turn]:
@@ -60,7 +59,7 @@ def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Deco
     count = len(queries)
     return [
         open_turn(query, image, history, decode)
-        for query, image, history in zip_longest(queries, _listed(images)[:count], _listed(histories)[:count])
+        for query, image, history in zip_longest(queries, listed(images)[:count], listed(histories)[:count])
     ]
 
 
@@ -80,8 +79,8 @@ def open_turn(query: Any, image: Any, history: Any, decode: Decode = opened) -> 
 
 def add_given(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
     """Put texts (``parse_given``) and domains of later evaluators on the turns; unknown domains and lists of other lengths are ignored."""
-    given = _listed(contexts)
-    for turn, context, domain in islice(zip_longest(turns, given, _listed(domains)), len(turns)):
+    given = listed(contexts)
+    for turn, context, domain in islice(zip_longest(turns, given, listed(domains)), len(turns)):
         turn.given = parse_given(context) if given else None
         turn.domain = domain_of_label(domain) if isinstance(domain, str) else None
 
@@ -96,14 +95,19 @@ def tidy(text: Any) -> str:
 def _messages(history: Any) -> tuple[Message, ...]:
     found = [
         Message(role=message["role"], content=tidy(message["content"]))
-        for message in _listed(history)
+        for message in listed(history)
         if isinstance(message, dict) and message.get("role") in _ROLES and isinstance(message.get("content"), str)
     ]
     return tuple(found if len(found) <= MOST_MESSAGES else [found[0], *found[1 - MOST_MESSAGES :]])
 
 
-def _listed(value: Any) -> list[Any]:
-    """What should be a list; text and what cannot be listed hold nothing."""
+def listed(value: Any) -> list[Any]:
+    """What should be a list; text and what cannot be listed hold nothing, one that raises on the way what came before."""
+    found: list[Any] = []
     if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
-        return []
-    return list(value)
+        return found
+    try:
+        found.extend(value)
+    except Exception:  # noqa: BLE001 - an iterable of the evaluator's may raise anything; what it gave is answered
+        _log.exception("an argument ended early, after %d items", len(found))
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from agents.deadline import NO_DEADLINE, Clock, Deadline
-from agents.guard import Estimates, plan
+from agents.guard import MAX_MARGIN, Estimates, plan
 from agents.model_set import ModelSet
 from agents.models.base import ModelError
 from agents.prompts import PromptLibrary
@@ -18,13 +18,26 @@ from agents.secrets import scrubbed
 from agents.settings import Settings
 from agents.stage import Context, Stage, stage_class
 from agents.turn import Turn
-from agents.worker import HungError, Worker
+from agents.worker import HungError, Worker, where
 
 _log = logging.getLogger(__name__)
 
 _SHORT_REPLIES = 0.5  # of the tokens that a reply may have, where a stage has less time than it would like
 _GRACE_SHARE = 0.5  # of the margin: how long work that should have ended by itself is waited for
+_MARGIN_OF_CALL = MAX_MARGIN / (1 - MAX_MARGIN)  # of the seconds up to the deadline: the largest margin behind it
 _LAST_SHARE = 0.4  # of the margin: the last stage, which gives the answers, has so long even when all time was spent
+_MAX_HANGING = 2  # threads that hang in one stage outside of engines: it is the stage's fault then
+_NO_ENGINE = (
+    "agents.texts.",
+    "agents.models.picture_files.",
+    "agents.models.pixels.",
+    "agents.search.gateway.",
+    "agents.search.hits.",
+    "agents.search.web_cache.",
+    "agents.subprocess_worker.",
+)
+"""Modules that call no model: a thread whose innermost function of ours is in one of them is in no engine. Everywhere else it may be:
+engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""
 _LONGEST_REASON = 500  # characters; an error may quote megabytes of what it choked on
 
 
@@ -57,7 +70,9 @@ class Pipeline:
     """The stages of one preset; each agent has one, and learns for itself how long they take.
 
     Each stage runs in a worker thread. When it does not end in time the pipeline continues with the turns as they were before it, so that a
-    thread that wakes up later changes nothing. While such a thread still runs, its stage is left out of further calls.
+    thread that wakes up later changes nothing, and can reach neither models nor search. The next call runs the stage in a new thread: the
+    input that kept it busy was the earlier call's. It is left out while a thread still hangs inside a model's engine or the search, which
+    may not be entered twice, or while ``_MAX_HANGING`` threads hang in it.
     Tests pass a faster clock, and stages in place of those of the settings.
     """
 
@@ -74,11 +89,10 @@ class Pipeline:
         names = tuple(stage.name for stage in self.stages)
         self.context = Context(models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch)
         self.worker = Worker()
-        self.hung: dict[str, threading.Thread] = {}
+        self.hung: dict[str, list[threading.Thread]] = {}  # by stage
         self._clock = clock
         self._times = Estimates()
-        self._grace = _GRACE_SHARE * settings.limits.margin_seconds
-        self._last_seconds = _LAST_SHARE * settings.limits.margin_seconds
+        self._margin = settings.limits.margin_seconds
 
     def run(
         self, turns: Sequence[Turn], deadline: Deadline = NO_DEADLINE, shorten: Callable[[int], int] | None = None
@@ -101,12 +115,13 @@ class Pipeline:
         """
         place = self.stages.index(stage)
         last = stage is self.stages[-1]
-        hung = self.hung.get(stage.name)
-        if hung is not None and hung.is_alive():
+        hanging = self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
+        if len(hanging) >= _MAX_HANGING or any(not where(each).startswith(_NO_ENGINE) for each in hanging):
             return _closed(turns, stage, 0.0, "an earlier call still hangs in it")
-        self.hung.pop(stage.name, None)
         left = context.deadline.left()
-        if not last and left < -self._grace:
+        margin = min(self._margin, _MARGIN_OF_CALL * seconds) if seconds > 0 else self._margin
+        grace, last_seconds = _GRACE_SHARE * margin, _LAST_SHARE * margin
+        if not last and left < -grace:
             return _closed(turns, stage, 0.0, "no time left")
         way = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
         if way.reason is not None:
@@ -121,16 +136,18 @@ class Pipeline:
 
         def over() -> bool:
             waited = self._clock() - started
-            return own.deadline.left() < -self._grace and (not last or waited >= self._last_seconds)
+            return own.deadline.left() < -grace and (not last or waited >= last_seconds)
 
         before = [turn.snapshot() for turn in turns]
         try:
             failures = self.worker.run(partial(attempt, stage, turns, own), over)
         except HungError as error:
-            self.hung[stage.name] = error.thread
-            took = self._clock() - started
-            self._times.at_least(stage.name, len(turns), took, short=short)
-            reason = f"hung: no end after {took:.2f} s"
+            own.take_away()
+            hanging.append(error.thread)
+            took, hung_in = self._clock() - started, where(error.thread)
+            if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
+                self._times.at_least(stage.name, len(turns), took, short=short)
+            reason = f"hung: no end after {took:.2f} s, in {hung_in}"
             _log.error("stage %s %s", stage.name, reason)
             for turn in before:
                 turn.error = turn.error or f"{stage.name}: {reason}"
@@ -158,7 +175,10 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str |
         try:
             stage.run([turns[place] for place in places], context)
             reason = None
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers: Rust
+            # panics, SystemExit and asyncio's CancelledError too, which are no ``Exception``
             _log.exception("stage %s failed", stage.name)
             reason = scrubbed(f"{type(error).__name__}: {error}")[:_LONGEST_REASON]
             # A ModelError is that of an engine which can answer no one.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "presets"
@@ -51,6 +52,15 @@ class Limits(Table):
         {},
         description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",
     )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        shortest = min(self.seconds_per_turn, self.seconds_per_dialog)
+        if self.margin_seconds >= shortest:
+            limits = {"margin": f"{self.margin_seconds:g}", "shortest": f"{shortest:g}"}
+            said = "margin_seconds ({margin}) has to be below seconds_per_turn and seconds_per_dialog ({shortest})"
+            raise PydanticCustomError("contradiction", said, limits)
+        return self
 
 
 class LoraSettings(Table):

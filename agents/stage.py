@@ -15,7 +15,7 @@ from pydantic import Field
 
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
-from agents.models.base import ChatReply, ChatRequest
+from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.vision.montage import montage
 from agents.profiles import Limits, SettingsError, Table
 from agents.prompts import Prompt, PromptLibrary
@@ -52,6 +52,11 @@ class Context:
     # From the tokens that a reply may have to those it gets; None: as the prompt says
     shorten: Callable[[int], int] | None = None
 
+    def take_away(self) -> None:
+        """Leave a stage that was given up without models and search: while it still runs in its thread others may be inside them."""
+        for part in ("models", "search"):
+            object.__setattr__(self, part, _TakenAway())
+
     def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
         """The replies of the chat model that reads ``prompt``, in one batched call, by the deadline (None: the stage's); or ModelError."""
         if not requests:
@@ -86,6 +91,13 @@ class Context:
         if self.limits.pictures is not None and len(pictures) > self.limits.pictures:
             return {"image": montage(pictures), "images": (), "sheet": PHOTO_LABEL}
         return {"image": photo, "images": tuple(picture for _, picture in others), "sheet": None}
+
+
+class _TakenAway:
+    """What a stage finds in place of models and search once it was given up."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ModelError("the stage was given up, because it took too long")
 
 
 class Stage(ABC):

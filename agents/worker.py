@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import queue
+import sys
 import threading
 import time
 import weakref
@@ -26,6 +27,18 @@ class HungError(RuntimeError):
         self.thread = thread
 
 
+class EscapedError(RuntimeError):
+    """The work raised what is no ``Exception``: SystemExit, asyncio's CancelledError, a panic of a library written in Rust."""
+
+
+def where(thread: threading.Thread) -> str:
+    """The innermost function of the agent that a thread is in, with its module; empty for a thread that has ended."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("agents."):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_globals['__name__']}.{frame.f_code.co_name}"
+
+
 class Worker:
     """Runs one piece of work at a time in a thread of its own, always the same one until a piece hangs.
 
@@ -42,7 +55,10 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:
-        """Do the work and raise what it raises; HungError where ``over`` says that it took too long: a new thread does the next work."""
+        """Do the work and raise what it raises; HungError where ``over`` says that it took too long: a new thread does the next work.
+
+        EscapedError stands for what is no ``Exception``, but for KeyboardInterrupt: it would end the evaluator's process.
+        """
         if self._jobs is None or self._thread is None or not self._thread.is_alive():  # not alive: after a fork
             self._jobs = queue.SimpleQueue()
             self._thread = threading.Thread(target=_serve, args=(self._jobs,), name="crag-worker", daemon=True)
@@ -59,6 +75,11 @@ class Worker:
                         raise
                     if over():
                         raise HungError(self._thread) from None
+        except BaseException as error:
+            ours = done.done() and done.exception() is error  # else a signal's, to the thread that waits
+            if not ours or isinstance(error, Exception | KeyboardInterrupt):
+                raise
+            raise EscapedError(f"{type(error).__name__}: {error}") from error
         finally:
             if not done.done():  # too late, or the waiting thread was interrupted
                 self._abandon()

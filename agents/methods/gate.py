@@ -48,6 +48,9 @@ DOUBTS = frozenset({"p_idk", "no_evidence", "no_entity", "provided_evidence"})
 """Signals that are higher for wrong answers; all others are higher for correct ones."""
 
 
+CLASSES = ("wrong", "right")
+
+
 class Gate(LinearHead):
     """A head whose ``features`` are signals and whose second class is a right answer.
 
@@ -71,12 +74,17 @@ class Gate(LinearHead):
     @model_validator(mode="after")
     def _known(self) -> Self:
         known_names(self.features, SIGNALS, "signals")
-        if len(self.classes) != 2:
-            raise ValueError("a gate has two classes, wrong and right")
+        if self.classes != CLASSES:
+            raise ValueError(
+                f"the classes of a gate are {', '.join(CLASSES)} in this order, not {', '.join(self.classes)}"
+            )
         return self
 
     def probability(self, signals: GateSignals | Mapping[str, float]) -> float:
-        """How likely the answer is right, 0 to 1; a signal that is missing or no finite number counts as its mean."""
+        """How likely the answer is right, 0 to 1; a signal that is missing or no finite number counts as its mean.
+
+        NaN where coefficients are so large that their sum overflows.
+        """
         values = signals.known() if isinstance(signals, GateSignals) else signals
         row = [math.nan if (value := values.get(name)) is None else value for name in self.features]
         return float(self.probabilities(np.array([row], dtype=np.float64))[0, 1])

@@ -76,7 +76,10 @@ def fetch(url: str, *, seconds: float, most_bytes: int, allowed: Allowed = is_pu
             answer = _get(pool, url, end, most_bytes)
             if isinstance(answer, Fetched):
                 return answer
-            url = urljoin(url, answer)
+            try:
+                url = urljoin(url, answer)
+            except ValueError as error:  # such as //[
+                raise FetchError(f"it redirects to what is no URL: {error}") from error
     raise FetchError(f"it redirects more than {MOST_REDIRECTS} times")
 
 

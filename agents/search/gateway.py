@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,17 +13,28 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
 from agents.search.folders import default_cache, organiser_pages
 from agents.search.given import GivenContext
-from agents.search.hits import Hit, ImageHit, Results, WebHit, image_results, web_results
+from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit, image_results, web_results
 from agents.search.searchers import ImageParts, PlainSearch, WebParts, reason
 from agents.search.web_cache import PageCache, PictureCache
+from agents.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 
 _SAMPLED = (16, 16)  # pixels that are compared before all of them are
 _NAMED = 3  # search results that break the contract and are named in the log
 
+READING_SECONDS = 0.5  # a query, for reading whole pages; what is not read by then counts by the part that was found
+
+ReadPages = Callable[[Sequence[str], Deadline], Sequence[PageText]]
+"""From whole pages, those that matter most first, to their texts; it has to keep to the deadline and never raises."""
+
 _Query = TypeVar("_Query")
 _Search = Callable[[Sequence[_Query], int], list[Results[Hit]]]
+
+
+def as_they_are(pages: Sequence[str], deadline: Deadline) -> list[PageText]:  # noqa: ARG001 - nothing is done that takes time
+    """Pages with their markup, whatever it says."""
+    return [PageText(page) for page in pages]
 
 
 class SearchGateway:
@@ -36,7 +48,7 @@ class SearchGateway:
     Without a pipeline a query can bring what the evaluator found for its turn (``GivenContext``). Its pictures and pages are the
     results then; of the pages all, whatever k: the evaluator did not know the entity when it put them in their order.
 
-    Something is made of each picture and page that is found, and of the markup of each whole page.
+    Something is made of each picture and page that is found, and of the markup of whole pages: ``each_page`` gets a hit without its page.
     """
 
     def __init__(
@@ -45,10 +57,12 @@ class SearchGateway:
         *,
         each_picture: Callable[[ImageHit], ImageHit] = lambda hit: hit,
         each_page: Callable[[WebHit], WebHit] = lambda hit: hit,
-        each_text: Callable[[str], str] = lambda page: page,
+        read_pages: ReadPages = as_they_are,
+        worker: SubprocessWorker | None = None,  # for pictures that may take long to decode; one of its own if None
     ) -> None:
         self._pipeline = pipeline
-        self._each_picture, self._each_page, self._each_text = each_picture, each_page, each_text
+        self._each_picture, self._each_page, self._read_pages = each_picture, each_page, read_pages
+        self._worker = worker or SubprocessWorker()
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
         self._images = ImageParts(pipeline) if ImageParts.fits(pipeline) else PlainSearch(pipeline, image_results)
@@ -62,9 +76,11 @@ class SearchGateway:
         They are in ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache; with ``fetch`` those that are not
         there are fetched over HTTP until the deadline.
         """
-        return PictureCache(self._picture_folder, http=fetch).get_all(urls, deadline)
+        return PictureCache(self._picture_folder, http=fetch, worker=self._worker).get_all(urls, deadline)
 
-    def page_texts(self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE) -> dict[str, str]:
+    def page_texts(
+        self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
+    ) -> dict[str, PageText]:
         """The full texts of pages by URL, as far as they are available (see ``agents.search.web_cache``); never raises.
 
         They are in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
@@ -72,7 +88,7 @@ class SearchGateway:
         first: after the deadline no further page is read. A page that shows nothing without its scripts has an empty text.
         """
         found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
-        return {url: self._each_text(page) for url, page in found.items() if deadline.left() > 0}
+        return dict(zip(found, self._read_pages(list(found.values()), deadline), strict=True))
 
     @property
     def image_enabled(self) -> bool:
@@ -123,22 +139,53 @@ class SearchGateway:
         return [Results(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images]
 
     def search_web(
-        self, queries: Sequence[str], k: int, given: Sequence[GivenContext | None] | None = None
+        self,
+        queries: Sequence[str],
+        k: int,
+        given: Sequence[GivenContext | None] | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[WebHit]]:
         """The k nearest chunks for each query, nearest first, of each page the nearest alone: at most k pages.
 
-        ``given`` and ValueError are as for ``search_images``.
+        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``given`` and ValueError are as
+        for ``search_images``.
         """
         _at_least_one(k)
         if not self.web_enabled:
             found_by_evaluator = [None if one is None else one.pages for one in self._usable(given, len(queries))]
             return _given(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
-        found = _each(distinct, self._web.search, k, self._each_page)
+        found = _each(distinct, self._web.search, k, self._page)
+        found = self._with_texts(found, deadline.within(READING_SECONDS * len(distinct)))
         return [
             found[query] if isinstance(query, str) and query in found else Results(error="the query is empty")
             for query in queries
         ]
+
+    def _page(self, hit: WebHit) -> WebHit:
+        """What is made of a hit, with the page as the search brought it."""
+        return replace(self._each_page(hit), page_text=hit.page_text)
+
+    def _with_texts(
+        self, found: Mapping[Hashable, Results[WebHit]], deadline: Deadline
+    ) -> dict[Hashable, Results[WebHit]]:
+        """The results with the texts of the whole pages that they bring, the best page of each query before the second best."""
+        ranked = zip_longest(*(one.hits for one in found.values()))
+        pages = list(
+            dict.fromkeys(hit.page_text for rank in ranked for hit in rank if hit and hit.page_text is not None)
+        )
+        if not pages:
+            return dict(found)
+        texts = dict(zip(pages, self._read_pages(pages, deadline), strict=True))
+        made = {}
+        for query, one in found.items():
+            read = {hit: texts[hit.page_text] for hit in one.hits if hit.page_text is not None}
+            made[query] = replace(
+                one,
+                hits=tuple(replace(hit, page_text=read[hit].text) if hit in read else hit for hit in one.hits),
+                notes=(*one.notes, *(f"{hit.page_url}: {text.note}" for hit, text in read.items() if text.note)),
+            )
+        return made
 
     def _usable(self, given: Sequence[GivenContext | None] | None, count: int) -> Sequence[GivenContext | None]:
         if given is not None and len(given) != count:
@@ -185,15 +232,29 @@ def _each(
     dropped = [note for one in found.values() for note in one.notes]
     if dropped:
         _log.warning("%d search results break the contract: %s", len(dropped), "; ".join(dropped[:_NAMED]))
-    made: dict[Hashable, Hit] = {}  # queries of a batch find the same records again and again
+    made: dict[Hashable, Hit | str] = {}  # queries of a batch find the same records again and again
 
-    def of(hit: Hit) -> Hit:
+    def of(hit: Hit) -> Hit | str:
         record = hit.record
         if record not in made:
-            made[record] = each(hit)
-        return replace(made[record], score=hit.score)
+            try:
+                made[record] = each(hit)
+            except Exception as error:  # noqa: BLE001 - parsers raise anything on what strangers wrote; the other hits are kept
+                made[record] = f"a hit dropped: {reason(error)}"
+        return made[record]
 
-    return {key: replace(one, hits=tuple(map(of, one.hits))) for key, one in found.items()}
+    def of_all(one: Results[Hit]) -> Results[Hit]:
+        hits: list[Hit] = []
+        notes: list[str] = []
+        for hit in one.hits:
+            other = of(hit)
+            if isinstance(other, str):
+                notes.append(other)
+            else:
+                hits.append(replace(other, score=hit.score))
+        return replace(one, hits=tuple(hits), notes=(*one.notes, *notes))
+
+    return {key: of_all(one) for key, one in found.items()}
 
 
 def _at_least_one(k: int) -> None:

@@ -5,6 +5,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+MAX_NAME = 2_000  # characters of a page's name that are read
+MAX_SNIPPET = (
+    100_000  # characters of what was found of a page that are read: 0.04 s to clean at most; chunks have some thousands
+)
+
 
 class SearchError(RuntimeError):
     """A search could not be made; the message says why."""
@@ -54,12 +59,20 @@ class WebHit:
         return self.index, self.page_name, self.page_snippet, self.page_text
 
 
+@dataclass(frozen=True)
+class PageText:
+    """The text of a whole page; ``text`` is None where it was not read, ``note`` says why, or why not all of it was."""
+
+    text: str | None
+    note: str | None = None
+
+
 Hit = TypeVar("Hit", ImageHit, WebHit)
 
 
 @dataclass(frozen=True)
 class Results(Generic[Hit]):
-    """What one query found, or the reason why nothing could be searched; ``notes`` tell of hits that had to be dropped."""
+    """What one query found, or the reason why nothing could be searched; ``notes`` tell of hits dropped and pages not read."""
 
     hits: tuple[Hit, ...] = ()
     error: str | None = None
@@ -86,7 +99,7 @@ def _each(raw: Any, convert: Callable[[Mapping[str, Any]], Hit]) -> Results[Hit]
             if not isinstance(value, Mapping):
                 raise TypeError(f"a hit has to be a dict, not {type(value).__name__}")
             hits.append(convert(value))
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever a foreign search put into a hit costs that hit: infinite indices, own mappings
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             notes.append(f"hit {position} dropped: {reason}")
     return Results(tuple(hits), notes=tuple(notes))
@@ -119,8 +132,8 @@ def _web_hit(value: Mapping[str, Any]) -> WebHit:
     return WebHit(
         index=str(value["index"]),
         score=_score(value),
-        page_name=_text(value, "page_name"),
-        page_snippet=_text(value, "page_snippet"),
+        page_name=_text(value, "page_name")[:MAX_NAME],
+        page_snippet=_text(value, "page_snippet")[:MAX_SNIPPET],
         page_url=_text(value, "page_url"),
         page_text=page if isinstance(page, str) and page.strip() else None,
     )

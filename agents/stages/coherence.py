@@ -145,7 +145,7 @@ class CoherenceStage(Stage):
             return
         k = self.options.pages * factor
         given = [pool.turn.given for pool, _ in asked]
-        found = context.search.search_web([query for _, query in asked], k, given)
+        found = context.search.search_web([query for _, query in asked], k, given, context.deadline)
         cut = cutter(self.options)
         for pool in pools:
             own = [results for (of, _), results in zip(asked, found, strict=True) if of is pool]

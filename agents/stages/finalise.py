@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from functools import lru_cache
+from math import isfinite
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -146,7 +147,8 @@ def doubt(
     """Why a candidate that no rule forbids is not sure enough: by the gate, or where there is none by P(idk)."""
     if gate is not None and probability is not None:
         least = gate.least(egocentric=turn.egocentric)
-        return f"the gate holds it for right with {probability:.3f}, below {least:.3f}" if probability < least else None
+        sure = probability >= least  # not so for NaN
+        return None if sure else f"the gate holds it for right with {probability:.3f}, not {least:.3f} or more"
     if options.most_idk is not None and candidate.idk is not None and candidate.idk > options.most_idk:
         return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {options.most_idk}"
     return None
@@ -183,7 +185,9 @@ class Finalise(Stage):
             turn.note(
                 candidate=text or None,
                 signals={name: round(value, 6) for name, value in signals.known().items()},
-                probability=probability,
+                probability=probability
+                if probability is not None and isfinite(probability)
+                else None,  # NaN is no JSON
                 direct=turn.route == "direct",
                 egocentric=turn.egocentric,
                 ruled_out=forbidden,

@@ -1,17 +1,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from math import isfinite
 
 from pydantic import Field
 
 from agents.methods.ranking import fuse
-from agents.search.hits import WebHit
+from agents.search.gateway import READING_SECONDS
+from agents.search.hits import PageText, WebHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
 
 _QUERIES_WHEN_SHORT = 1
-_FULL_TEXT_SECONDS = 0.5  # a turn, for reading whole pages; what is not read by then counts by the part that was found
 
 
 class WebSearch(Stage):
@@ -42,7 +41,8 @@ class WebSearch(Stage):
         if not asked:
             return
         given = [turn.given for turn, _ in asked]
-        found = context.search.search_web([query for _, query in asked], self.options.k, given=given)
+        queries = [query for _, query in asked]
+        found = context.search.search_web(queries, self.options.k, given, context.deadline)
         errors: dict[int, str] = {}
         for (turn, _), results in zip(asked, found, strict=True):
             if results.error is not None:
@@ -53,31 +53,32 @@ class WebSearch(Stage):
             fused = fuse(hits, key=lambda hit: hit.page_url, score=lambda hit: hit.score)
             ranked.append([hit for hit, _ in fused])
         texts = self._full_texts(ranked, context)
+        notes = {url: text.note for url, text in texts.items()}
         for turn, pages in zip(turns, ranked, strict=True):
             turn.web_hits = tuple(
                 hit
                 if hit.page_text is not None or hit.page_url not in texts
-                else replace(hit, page_text=texts[hit.page_url])
+                else replace(hit, page_text=texts[hit.page_url].text)
                 for hit in pages
             )
             shown = [
                 {"name": hit.page_name, "url": hit.page_url, "score": round(hit.score, 4)} for hit in turn.web_hits
+            ]
+            left_out = [
+                *(note for (of, _), results in zip(asked, found, strict=True) if of is turn for note in results.notes),
+                *(f"{hit.page_url}: {note}" for hit in pages if (note := notes.get(hit.page_url))),
             ]
             turn.note(
                 pages=shown,
                 full_texts=sum(bool(hit.page_text) for hit in turn.web_hits),
                 without_text=sum(hit.page_text == "" for hit in turn.web_hits),
                 search_error=errors.get(id(turn)),
+                **({"left_out": left_out} if left_out else {}),
             )
 
     @staticmethod
-    def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, str]:
+    def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, PageText]:
         """The whole pages behind the hits of each turn, best first, the best of every turn before the second best."""
         by_rank = [hit for rank in zip_longest(*ranked) for hit in rank if hit is not None and hit.page_text is None]
-        left = context.deadline.left()
-        deadline = (
-            context.deadline.sooner(max(0.0, left - _FULL_TEXT_SECONDS * len(ranked)))
-            if isfinite(left)
-            else context.deadline
-        )
+        deadline = context.deadline.within(READING_SECONDS * len(ranked))
         return context.search.page_texts([hit.page_url for hit in by_rank], context.fetch, deadline)

@@ -28,12 +28,9 @@ _TORN = re.compile(r"<!--.{0,300}?-->|<[^<>]{0,200}>|&#?\w{1,8};", re.DOTALL)
 
 
 def safe_page(hit: WebHit) -> WebHit:
-    """The page as plain text, as a reader sees it, with ``neutral`` applied."""
+    """Name and snippet as plain text, as a reader sees it, with ``neutral`` applied; without the whole page (``page_reader``)."""
     return dataclasses.replace(
-        hit,
-        page_name=_name(hit.page_name),
-        page_snippet=safe_text(hit.page_snippet),
-        page_text=None if hit.page_text is None else safe_full_text(hit.page_text),
+        hit, page_name=_name(hit.page_name), page_snippet=safe_text(hit.page_snippet), page_text=None
     )
 
 
@@ -43,12 +40,9 @@ def safe_full_text(page: str) -> str:
 
 
 def cleaned_page(hit: WebHit) -> WebHit:
-    """The page as plain text, as a reader sees it, whatever it says: where ``guard.injection`` is off."""
+    """Name and snippet as plain text, whatever they say: where ``guard.injection`` is off; the whole page as for ``safe_page``."""
     return dataclasses.replace(
-        hit,
-        page_name=clean(hit.page_name),
-        page_snippet=clean(visible_text(hit.page_snippet)),
-        page_text=None if hit.page_text is None else cleaned_full_text(hit.page_text),
+        hit, page_name=clean(hit.page_name), page_snippet=clean(visible_text(hit.page_snippet)), page_text=None
     )
 
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from agents.linear_head import rows_of
-from agents.methods.gate import DOUBTS, SIGNALS, Gate
+from agents.methods.gate import CLASSES, DOUBTS, SIGNALS, Gate
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
@@ -202,7 +202,7 @@ def gate_of(
     """The gate that a fit makes, as it is written; ``egocentric`` is the threshold of photos of smart glasses, None for no other one."""
     scaler, regression = fitted.model["scale"], fitted.model["regress"]
     return Gate(
-        classes=("wrong", "right"),
+        classes=CLASSES,
         features=tuple(names),
         coefficients=rows_of(regression.coef_),
         intercept=(float(regression.intercept_[0]),),

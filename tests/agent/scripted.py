@@ -18,7 +18,9 @@ from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import Settings
 from agents.stage import Context, Stage
-from agents.texts.retrieved import cleaned_full_text, cleaned_page
+from agents.subprocess_worker import SubprocessWorker
+from agents.texts.page_reader import PageReader
+from agents.texts.retrieved import cleaned_page
 from agents.turn import Turn
 
 Say = Callable[[ChatRequest], str | ChatReply]
@@ -132,7 +134,7 @@ def context(settings: Settings, pipeline: Any = None, seconds: float = float("in
 
     return Scripted(
         ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=models),
-        SearchGateway(pipeline, each_page=cleaned_page, each_text=cleaned_full_text),
+        SearchGateway(pipeline, each_page=cleaned_page, read_pages=PageReader(SubprocessWorker(), safe=False)),
         PromptLibrary(PROMPTS),
         Deadline(seconds),
         settings.limits,

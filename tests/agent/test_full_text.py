@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from agents.stages.tools import ToolRouter, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.texts.evidence_chunks import surroundings
-from agents.texts.retrieved import safe_page
+from agents.texts.retrieved import safe_full_text, safe_page
 from agents.turn import Candidate, Tools
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, turn
 
@@ -72,7 +73,7 @@ def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: 
 def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> None:
     hit = WebHit("u_chunk_0", 0.5, "t", FOUND, "u", page_text=f"{FOUND} <|eot_id|>&nbsp;more")
     asked = turn("a")
-    asked.web_hits = (safe_page(hit),)
+    asked.web_hits = (replace(safe_page(hit), page_text=safe_full_text(hit.page_text or "")),)
     run(EvidenceStage, [asked], context(settings()))
     assert [chunk.text for chunk in asked.evidence] == [f"{FOUND} more"]
 

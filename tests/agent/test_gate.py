@@ -75,6 +75,11 @@ def _with(**fields: Any) -> str:
         (_with(scale=[0.1, 0.0]), "not above 0"),
         (_with(mean=None), "mean"),
         (_with(classes=["a", "b", "c"]), "3 classes"),
+        (_with(classes=["right", "wrong"]), "wrong, right in this order"),
+        (_with(features=["p_yes", "p_yes"]), "a feature stands twice"),
+        (_with(coefficients=[[math.nan, 1.0]]), "malformed"),
+        (_with(coefficients=[[10**400, 1.0]]), "malformed"),
+        (_with(mean=[math.inf, 1.0]), "malformed"),
         (_with(intercept=[math.inf]), "malformed"),
         (_with(threshold=2), "malformed"),
         (_with(threshold_egocentric=2), "malformed"),
@@ -164,3 +169,18 @@ def test_photos_of_glasses_may_have_a_threshold_of_their_own(
     asked.close_stage("finalise", 0.0)
     assert asked.answer == given
     assert asked.trace[0]["egocentric"] is (size == (960, 1280))
+
+
+def test_a_probability_that_is_no_number_is_a_doubt(tmp_path: Path) -> None:
+    huge = Gate.model_validate_json(_with(coefficients=[[1e308, -1e308]], mean=[-9.0, -9.0]))
+    assert math.isnan(huge.probability(GateSignals(p_idk=1.0, p_yes=1.0)))
+    huge.save(tmp_path / "gate.json")
+    asked = turn("How high is it?")
+    asked.candidate = Candidate("330 metres", 0.9, idk=1.0)
+    asked.verification = Verification(p_yes=1.0)
+    settings = settings_from({"stages": ["finalise"], "finalise": {"gate": str(tmp_path / "gate.json")}})
+    run(Finalise, [asked], context(settings))
+    asked.close_stage("finalise", 0.0)
+    assert asked.answer == IDK
+    assert "nan" in asked.trace[-1]["decision"]
+    assert asked.trace[-1]["probability"] is None

@@ -82,3 +82,13 @@ def test_a_digest_follows_the_settings_and_not_their_description() -> None:
     assert plain.digest == digest(overrides=["queries.fuse_entity=false"])
     assert plain.digest != digest(overrides=["rerank.k=2"])
     assert plain.digest != digest(without=["rerank"])
+
+
+@pytest.mark.parametrize(
+    "override", ["limits.margin_seconds=20", "limits.margin_seconds=10", "limits.seconds_per_turn=1"]
+)
+def test_a_margin_that_leaves_no_time_is_refused_in_one_line(override: str) -> None:
+    with pytest.raises(SettingsError, match=r"margin_seconds \(\d+\) has to be below seconds_per_turn") as error:
+        settings_from(BASE, overrides=[override])
+    assert "\n" not in str(error.value)
+    assert settings_from(BASE, overrides=["limits.margin_seconds=9.5"]).limits.margin_seconds == 9.5

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.search.gateway import SearchGateway
-from agents.search.hits import web_results
+from agents.search.hits import PageText, web_results
 from agents.stages import web_search
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
+from agents.subprocess_worker import SubprocessWorker
 from agents.texts.evidence_chunks import surroundings
+from agents.texts.page_reader import PageReader
 from agents.texts.page_text import main_content
 from agents.texts.retrieved import safe_full_text
 from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
@@ -82,7 +84,9 @@ def test_the_organisers_page_cache_is_read(tmp_path: Path, monkeypatch: pytest.M
     stored = tmp_path / "organiser" / hashlib.sha256(url.encode()).hexdigest()
     stored.parent.mkdir()
     stored.write_text(f"<html><body><p>{FOUND}. Its paint weighs 60 tonnes.</p></body></html>", encoding="utf-8")
-    assert "60 tonnes" in SearchGateway(WithPages(tmp_path), each_text=main_content).page_texts([url])[url]
+    reader = PageReader(SubprocessWorker(), safe=True)
+    text = SearchGateway(WithPages(tmp_path), read_pages=reader).page_texts([url])[url].text
+    assert text is not None and "60 tonnes" in text and "<" not in text
 
 
 def test_without_the_variable_it_lies_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +95,7 @@ def test_without_the_variable_it_lies_in_the_home_folder(tmp_path: Path, monkeyp
     stored = tmp_path / ".cache/crag/web_search_results" / hashlib.sha256(b"u").hexdigest()
     stored.parent.mkdir(parents=True)
     stored.write_text("a text", encoding="utf-8")
-    assert SearchGateway(WithPages(tmp_path)).page_texts(["u"]) == {"u": "a text"}
+    assert SearchGateway(WithPages(tmp_path)).page_texts(["u"]) == {"u": PageText("a text")}
 
 
 class WithContent(ScriptedPipeline):
@@ -120,7 +124,7 @@ def test_pages_without_text_are_counted(tmp_path: Path) -> None:
 
 
 def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_search, "_FULL_TEXT_SECONDS", 0.0)
+    monkeypatch.setattr(web_search, "READING_SECONDS", 0.0)
     (tmp_path / hashlib.sha256(url_of("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
     asked = turn("Who engineered it?", queries=("tower soup",))
     run(WebSearch, [asked], context(settings(), WithPages(tmp_path), seconds=9.0))

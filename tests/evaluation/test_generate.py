@@ -87,6 +87,7 @@ def test_histories_hold_our_own_truncated_answers(tmp_path: Path) -> None:
     assert agent.histories["question 0 of 2?"] == []
 
 
+@pytest.mark.hostile("runs killed at any point, and resumed")
 @pytest.mark.parametrize("batches", [0, 1, 4])
 def test_a_killed_run_is_resumed_to_the_same_bytes(tmp_path: Path, whole: bytes, batches: int) -> None:
     command = [sys.executable, "-m", "tests.evaluation.slow_agent_run", str(tmp_path), str(batches)]

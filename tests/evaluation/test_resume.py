@@ -112,6 +112,7 @@ def whole(folder: Path) -> Left:
     return left
 
 
+@pytest.mark.hostile("runs killed at any point, and resumed")
 @pytest.mark.parametrize("seed", range(50))
 def test_killed_anywhere_it_ends_with_the_same_scores(seed: int, folder: Path, whole: Left, tmp_path: Path) -> None:
     size = 2 * len(whole[0])

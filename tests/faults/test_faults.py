@@ -6,13 +6,17 @@ On a scripted clock with the challenge's own limits, so that neither hangs nor a
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from agents.profiles import PRESETS, names
 from agents.turn import IDK
 from tests.support.fault_plan import Fault, Plan
-from tests.support.fault_trial import Outcome, trial
+from tests.support.fault_trial import CALLS, Outcome, trial
 from tests.support.fault_variants import full_settings
 from tests.support.model_faults import MODEL_FAULTS
 from tests.support.search_faults import SEARCH_FAULTS
@@ -21,6 +25,25 @@ from tests.support.stage_faults import STAGE_FAULTS, in_stage
 ALL = names(PRESETS)
 FAULTS: dict[str, Fault] = {**MODEL_FAULTS, **SEARCH_FAULTS}
 STAGES = [(variant, stage) for variant in ALL for stage in full_settings(variant).stages]
+
+
+KINDS = {
+    "panic|cancelled|SystemExit": "engines: panics, SystemExit, cancelled loops",
+    "hangs$": "engines and searches that hang (scripted clock)",
+    "^page|^a page": "pages: hostile, or a broken cache",
+    "picture": "pictures of the index: hostile, or a broken cache",
+    "^search|hit": "searches that fail, hits that break the contract",
+    "entity|attributes": "entities with broken and hostile attributes",
+    "disk": "full disk",
+    "": "models that fail or talk nonsense",
+}
+"""Pattern of a fault's name to its row in the table of ``make hostile``; the first that fits counts."""
+
+
+def kinds(faults: Iterable[str]) -> list[Any]:
+    """Faults as parameters, marked with their rows."""
+    rows = {name: next(row for pattern, row in KINDS.items() if re.search(pattern, name)) for name in faults}
+    return [pytest.param(name, marks=pytest.mark.hostile(row)) for name, row in rows.items()]
 
 
 def held(outcome: Outcome) -> None:
@@ -35,12 +58,13 @@ def test_without_a_fault_every_turn_is_answered(variant: str) -> None:
     assert len({answer for call in outcome.answers for answer in call} - {IDK}) == 6
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("kind", kinds(FAULTS))
 @pytest.mark.parametrize("variant", ALL)
 def test_models_searches_caches_and_disk(variant: str, kind: str) -> None:
     held(trial(variant, FAULTS[kind], scripted=True))
 
 
+@pytest.mark.hostile("stages that hang, raise or are slow (scripted clock)")
 @pytest.mark.parametrize("kind", STAGE_FAULTS)
 @pytest.mark.parametrize(("variant", "stage"), STAGES)
 def test_stages(variant: str, stage: str, kind: str) -> None:
@@ -59,6 +83,24 @@ def test_what_hung_in_one_call_does_not_spoil_the_next() -> None:
 )
 def test_on_the_real_clock(variant: str, fault: Fault) -> None:
     assert trial(variant, fault).broken == ()
+
+
+REAL_CLOCK: dict[str, Fault] = {
+    "engine hangs": FAULTS["engine hangs"],
+    "search hangs": FAULTS["search hangs"],
+    "answering is slow": in_stage("answer", "slow"),
+    "the last stage hangs": in_stage("finalise", "hangs"),
+    "a page of 7 MB": FAULTS["a page of 7 MB with the hits of one turn"],
+    "engine raises a Rust panic": FAULTS["engine raises a Rust panic"],
+}
+
+
+@pytest.mark.skipif("CRAG_HOSTILE" not in os.environ, reason="two minutes: make hostile")
+@pytest.mark.hostile(f"deadlines on the real clock, {CALLS} calls each")
+@pytest.mark.parametrize("kind", REAL_CLOCK)
+@pytest.mark.parametrize("variant", ALL)
+def test_no_call_is_late_on_the_real_clock(variant: str, kind: str) -> None:
+    held(trial(variant, REAL_CLOCK[kind]))
 
 
 def _too_slow(plan: Plan) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import gc
 import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from agents.deadline import Deadline
 from agents.guard import DialogTimes, Estimates, Plan, kept_for, plan
+from agents.models.base import ModelError
 from agents.pipeline import Pipeline, stages_of
 from agents.profiles import PRESETS, Limits, names
+from agents.search.gateway import SearchGateway
+from agents.search.hits import PageText
 from agents.settings import Settings, load_settings
 from agents.stage import Context, Stage
 from agents.stages.answer import Answer
@@ -24,8 +29,12 @@ from agents.stages.parametric_answer import ParametricAnswer
 from agents.stages.rerank import Rerank
 from agents.stages.web_search import WebSearch
 from agents.turn import Evidence, Turn
-from agents.worker import HungError, Worker
+from agents.worker import EscapedError, HungError, Worker, where
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, pipeline_of, run, turn
+from tests.support.fault_plan import Plan as FaultPlan
+from tests.support.hostile_files import Panic
+from tests.support.scripted_clock import ScriptedClock, ScriptedWorker
+from tests.support.scripted_parts import Search
 
 
 class Timed(Stage):
@@ -267,10 +276,151 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     [again] = pipeline.run([turn("b")], Deadline(0.08))
     assert "still hangs" in again.trace[0]["skipped"]
     release.set()
-    [thread] = pipeline.hung.values()
+    [[thread]] = pipeline.hung.values()
     thread.join(5.0)
     assert asked.answer != "late"
     [careful] = pipeline.run([turn("c")], Deadline(0.08))
     assert "would like" in careful.trace[0]["reduced"]  # it took all of its time before
     [back] = pipeline.run([turn("d")])
     assert back.answer == "late"  # the stage is back once its thread has ended
+
+
+class Reading(Stage):
+    """A stage that reads pages through the search, then asks a model."""
+
+    name = "web_search"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        context.search.search_web([asked.query for asked in turns], 5)
+        try:
+            context.models.chat("chat").chat([])
+        except ModelError as error:
+            self.refused.append(str(error))
+            raise
+        for asked in turns:
+            asked.answer = "read"
+
+
+def reading_pipeline(
+    bad: threading.Event, plan: FaultPlan | None = None, seconds: float = 0.08
+) -> tuple[Pipeline, Callable[[str], Turn], Reading]:
+    """A pipeline that hangs while it reads what the query "bad" finds, in the gateway, until the event."""
+
+    class Pages(Search):
+        def pages(self, query: str) -> list[dict[str, Any]]:
+            return [{**hit, "page_content": query} for hit in super().pages(query)]
+
+    def reading(pages: Sequence[str], _: Deadline) -> list[PageText]:
+        if any(page.startswith("bad") for page in pages):
+            _ = plan.hang() if plan is not None else bad.wait(10.0)
+        return [PageText(page) for page in pages]
+
+    stage = Reading()
+    limits = Limits(seconds_per_turn=0.1, margin_seconds=0.02)
+    parts = context(Settings(stages=(), limits=limits), chat=ScriptedChat(lambda _: "x"))
+    gateway = SearchGateway(Pages(), read_pages=reading)
+    clock = time.monotonic if plan is None or plan.clock is None else plan.clock
+    pipeline = Pipeline(parts.settings, parts.models, gateway, parts.prompts, clock, [stage])
+    if plan is not None and plan.clock is not None:
+        pipeline.worker = ScriptedWorker(plan.clock)
+
+    def ask(query: str) -> Turn:
+        [asked] = pipeline.run([turn(query)], Deadline(seconds, clock))
+        return asked
+
+    return pipeline, ask, stage
+
+
+def test_a_stage_that_hung_outside_of_engines_runs_again_in_the_next_call() -> None:
+    plan = FaultPlan(call_seconds=10.0, clock=ScriptedClock())
+    pipeline, ask, stage = reading_pipeline(plan.released, plan, seconds=10.0)
+    try:
+        hung = ask("bad page")
+        assert "in agents.search.gateway" in hung.trace[0]["skipped"]
+        good = ask("good page")
+        assert (good.answer, good.trace[0]["skipped"]) == ("read", None)
+        assert "reduced" not in good.trace[0]  # what a page took says nothing of the next
+        assert "hung" in ask("bad page").trace[0]["skipped"]
+        assert "still hangs" in ask("good page").trace[0]["skipped"]  # twice: it is the stage
+    finally:
+        plan.released.set()
+    threads = [thread for threads in pipeline.hung.values() for thread in threads]
+    for thread in threads:
+        thread.join(5.0)
+    assert len(threads) == 2
+    assert stage.refused == ["the stage was given up, because it took too long"] * 2  # nothing reached a model late
+    assert ask("good page").answer == "read"
+
+
+def test_on_the_real_clock_it_runs_again_too() -> None:
+    release = threading.Event()
+    _, ask, _ = reading_pipeline(release, seconds=0.5)
+    try:
+        assert "hung" in ask("bad page").trace[0]["skipped"]
+        assert ask("good page").answer == "read"
+    finally:
+        release.set()
+
+
+def test_where_a_thread_is_can_be_told() -> None:
+    worker, release = Worker(), threading.Event()
+    with pytest.raises(HungError) as hung:
+        worker.run(release.wait, lambda: True)
+    assert where(hung.value.thread) == "agents.worker._serve"
+    release.set()
+    hung.value.thread.join(5.0)
+    assert where(hung.value.thread) == ""
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), Panic("rust"), asyncio.CancelledError(), GeneratorExit()], ids=repr)
+def test_what_is_no_exception_comes_out_of_a_worker_as_one(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(EscapedError, match=type(error).__name__):
+        Worker().run(fail, lambda: False)
+
+
+def test_an_interrupt_goes_through() -> None:
+    class Interrupted(Stage):
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            raise KeyboardInterrupt
+
+    pipeline = pipeline_with(Limits(), time.monotonic, Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run([turn("a")])
+
+
+def test_a_signal_that_ends_the_process_ends_the_wait() -> None:
+    def over() -> bool:  # runs in the thread that waits, as handlers of signals do
+        raise SystemExit(143)
+
+    release = threading.Event()
+    with pytest.raises(SystemExit):
+        Worker().run(lambda: release.wait(5.0), over)
+    release.set()
+
+
+@pytest.mark.parametrize("margin", [9.0, 1.0])
+def test_however_large_the_margin_a_call_keeps_its_limit(margin: float) -> None:
+    """The last stage hangs when all time was spent before it."""
+    plan = FaultPlan(call_seconds=10.0, clock=ScriptedClock())
+    clock = plan.clock
+    assert clock is not None
+
+    class Hangs(Stage):
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            plan.hang()
+
+    limits = Limits(margin_seconds=margin)
+    pipeline = pipeline_with(limits, clock, Hangs(), Hangs())
+    pipeline.worker = ScriptedWorker(clock)
+    began = clock()
+    asked = turn("a")
+    pipeline.run([asked], DialogTimes(limits, clock).deadline(Deadline(10.0, clock), [asked]))
+    plan.released.set()
+    assert clock() - began <= 10.0

@@ -120,6 +120,9 @@ HISTORIES: dict[str, Any] = {
 }
 
 
+@pytest.mark.hostile(
+    f"batches of {len(QUERIES)} queries, {len(PICTURES)} pictures, {len(HISTORIES)} histories, broken each"
+)
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_no_input_breaks_a_preset(preset: str) -> None:
     inputs = [
@@ -139,12 +142,14 @@ def test_no_input_breaks_a_preset(preset: str) -> None:
         "".join(answers).encode("utf-8")
 
 
+@pytest.mark.hostile("odd calls: lists of other lengths, None, generators, iterables that raise")
 @pytest.mark.parametrize("count", [0, 1, 16, 17])
 def test_any_size_of_batch(count: int) -> None:
     agent = spoilt_agent(short_settings("best"), Plan(call_seconds=1.0))
     assert len(agent.batch_generate_response(["What?"] * count, [noise()] * count, [[]] * count)) == count
 
 
+@pytest.mark.hostile("odd calls: lists of other lengths, None, generators, iterables that raise")
 @pytest.mark.parametrize(("images", "histories"), [([], []), (None, None), ([None] * 9, [[]] * 9), ("ab", "ab")])
 def test_lists_of_other_lengths(images: Any, histories: Any) -> None:
     turns = open_turns(["a", "b"], images, histories)
@@ -211,5 +216,33 @@ def test_a_picture_that_does_not_end_costs_its_own_turn_the_picture_alone() -> N
     assert plan.clock() - started < 30.0
     plan.released.set()
     assert len(answers) == 3
-    assert opened_first[:2] == [True, False]
+    assert opened_first[:3] == [True, False, True]  # the pictures after it have their own time
     assert agent.batch_generate_response(["What?"], [noise()], [[]]) != [IDK]
+
+
+def _breaking(*values: Any) -> Any:
+    yield from values
+    raise RuntimeError("the end of the data set")
+
+
+@pytest.mark.hostile("odd calls: lists of other lengths, None, generators, iterables that raise")
+@pytest.mark.parametrize(
+    ("queries", "count"),
+    [
+        (lambda: None, 0),
+        (lambda: iter(["a", "b"]), 2),
+        (lambda: (text for text in ("a", "b")), 2),
+        (lambda: _breaking("a", "b"), 2),
+        (lambda: ("a",), 1),
+        (lambda: 7, 0),
+        (lambda: [None, 3], 2),
+    ],
+    ids=["None", "iterator", "generator", "breaks off", "tuple", "number", "no texts"],
+)
+def test_odd_calls_get_as_many_answers_as_they_ask(queries: Any, count: int) -> None:
+    agent = spoilt_agent(short_settings("vlm_only"), Plan(call_seconds=1.0))
+    assert len(agent.batch_generate_response(queries(), [noise()] * count, [[]] * count)) == count
+    assert len(agent.batch_generate_response(queries(), _breaking(noise()), _breaking([]))) == count
+    assert (
+        len(agent.batch_generate_response(queries(), iter([noise()]), None, rag_context_list=_breaking("x"))) == count
+    )

@@ -18,6 +18,8 @@ from tests.faults.test_hostile_input import HISTORIES, PICTURES, QUERIES, noise
 from tests.property.fuzzing import fuzzed, hostile_text
 from tests.support.scripted_parts import Search, ready
 
+pytestmark = pytest.mark.hostile("batches of good and broken turns, mixed by Hypothesis")
+
 GOOD = "How high is it?"
 DIALOG = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "The Eiffel Tower."}]
 

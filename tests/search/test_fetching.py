@@ -13,6 +13,8 @@ from werkzeug import Request, Response
 from agents.search import fetching
 from agents.search.fetching import FetchError, fetch, is_public
 
+pytestmark = pytest.mark.hostile("fetching: addresses, redirects, slow and endless servers (loopback)")
+
 
 def anyone(_: str) -> bool:
     return True
@@ -85,6 +87,22 @@ def test_redirects_are_few_and_under_the_same_rules(httpserver: HTTPServer) -> N
             httpserver.url_for("/inside").replace("localhost", "127.0.0.1"),
             allowed=lambda a: not seen and not seen.append(a),
         )  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize("place", ["//[", "http://[", "http://[::1", "https://x]y/"])
+def test_a_redirect_to_no_url_is_an_error(place: str) -> None:
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(f"HTTP/1.1 302 Found\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(FetchError):
+            get(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        thread.join()
 
 
 def test_long_answers_are_refused(httpserver: HTTPServer) -> None:

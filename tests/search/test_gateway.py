@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.search.gateway import SearchGateway
-from agents.search.hits import ImageHit, Results
+from agents.search.hits import MAX_NAME, MAX_SNIPPET, ImageHit, Results, WebHit, image_results, web_results
 from tests.search.conftest import PAGES, World, draw
 
 QUERIES = [
@@ -337,6 +337,47 @@ def test_what_an_unknown_pipeline_raises_or_returns_costs_one_query() -> None:
     assert len(found["mixed"].notes) == 4
     assert found["nan"].hits == () and len(found["nan"].notes) == 1
     assert len(found["too many"].hits) == 3
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"index": float("inf")},
+        {"score": 10**400},
+        {"score": float("nan")},
+        {"entities": 3},
+        {"entities": [None]},
+        {"url": 7},
+    ],
+    ids=str,
+)
+def test_a_hit_that_cannot_be_read_costs_itself(broken: dict[str, Any]) -> None:
+    good = {"index": 1, "score": 0.5, "url": "u", "entities": [{"entity_name": "Tower"}]}
+    found = image_results([{**good, **broken}, good])
+    assert [hit.index for hit in found.hits][-1:] == [1]
+    assert len(found.hits) + len(found.notes) == 2
+
+
+def test_a_hit_that_cannot_be_cleaned_costs_itself() -> None:
+    pages = [
+        {"index": f"{n}_chunk_0", "score": 0.5, "page_name": n, "page_snippet": n, "page_url": n}
+        for n in ("bad", "good")
+    ]
+
+    def cleaned(hit: WebHit) -> WebHit:
+        if hit.page_name == "bad":
+            raise RecursionError("too deep")
+        return hit
+
+    [found] = SearchGateway(lambda query, k: pages, each_page=cleaned).search_web(["a"], 5)
+    assert [hit.page_name for hit in found.hits] == ["good"]
+    assert "RecursionError" in found.notes[0]
+
+
+def test_names_and_snippets_of_any_length_are_cut() -> None:
+    page = {"index": "u_chunk_0", "score": 0.5, "page_name": "n" * 10**6, "page_snippet": "s" * 10**7, "page_url": "u"}
+    [hit] = web_results([page]).hits
+    assert (len(hit.page_name), len(hit.page_snippet)) == (MAX_NAME, MAX_SNIPPET)
 
 
 def test_half_an_organisers_pipeline_is_used_as_far_as_it_goes(pipeline: Any) -> None:

@@ -83,6 +83,7 @@ def test_two_splits_embed_their_common_pages_once(tmp_path: Path, encoder: TextI
     assert len(counting.embedded) == len(ROWS)
 
 
+@pytest.mark.hostile("index builds killed at any point")
 def test_a_build_killed_while_embedding_goes_on_where_it_was(tmp_path: Path, encoder: TextIndexEncoder) -> None:
     killed = CountingEncoder(encoder, kill_at=24)
     with pytest.raises(Killed):
@@ -95,6 +96,7 @@ def test_a_build_killed_while_embedding_goes_on_where_it_was(tmp_path: Path, enc
     assert contents(built.path)["ids"] == [row.id for row in ROWS]
 
 
+@pytest.mark.hostile("index builds killed at any point")
 @pytest.mark.parametrize("moment", ["writing", "before the rename", "before the reference", "while cleaning up"])
 def test_a_build_killed_at_any_later_moment_is_whole_after_the_next(
     tmp_path: Path, encoder: TextIndexEncoder, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -154,6 +156,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.hostile("index builds killed at any point")
 @pytest.mark.parametrize("line", [2, 6, 12])  # while embedding, between, while writing
 def test_sigkill_in_a_subprocess(tmp_path: Path, tiny_bert: Path, encoder: TextIndexEncoder, line: int) -> None:
     pages = tmp_path / "pages.jsonl"

@@ -115,7 +115,7 @@ def trial(variant: str, fault: Fault | None = None, *, scripted: bool = False) -
         records = None
         if plan.trace.is_file():
             records = [json.loads(line) for line in plan.trace.read_text("utf-8").splitlines()]
-        hung = list(agent.pipeline.hung.values())
+        hung = [thread for threads in agent.pipeline.hung.values() for thread in threads]
         for thread in hung:
             thread.join(_JOIN_SECONDS)
         recovered = agent.batch_generate_response(questions(0), images, [[]] * TURNS) if hung else None

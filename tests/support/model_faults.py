@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from PIL import Image
 from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, ModelError, TextLine
 from tests.support.fault_plan import MARK, Fault, Plan, fail
+from tests.support.hostile_files import Panic
 from tests.support.scripted_parts import ANSWER, Chat, Encoder, Reranker, Sight
 
 _JUNK = "}{]['\"\\ \ufffd\u202e \ud800 <|eot_id|> %s {{7*7}} " * 20
@@ -108,6 +110,12 @@ def _one_turn_error(requests: Sequence[ChatRequest]) -> list[ChatReply]:
     ]
 
 
+def _one_turn_panics(requests: Sequence[ChatRequest]) -> list[ChatReply]:
+    if any(MARK in message.content for request in requests for message in request.messages):
+        raise Panic("a row of the batch")
+    return Chat().chat(requests)
+
+
 def _one_turn_raises(requests: Sequence[ChatRequest]) -> list[ChatReply]:
     if any(MARK in message.content for request in requests for message in request.messages):
         raise RuntimeError("a row of the batch cannot be digested")
@@ -121,6 +129,10 @@ MODEL_FAULTS: dict[str, Fault] = {
     "engine out of memory": _chat(lambda _: fail(MemoryError()), "MemoryError"),
     "engine out of GPU memory": _chat(lambda _: fail(RuntimeError(_CUDA)), "CUDA out of memory"),
     "engine raises SystemExit": _chat(lambda _: fail(SystemExit(1)), "SystemExit"),
+    "engine raises a Rust panic": _chat(lambda _: fail(Panic("index out of bounds")), "Panic: index out of bounds"),
+    "engine's loop is cancelled": _chat(lambda _: fail(asyncio.CancelledError("loop")), "CancelledError"),
+    "engine panics for one row": _chat(_one_turn_panics, "Panic", one_turn=True),
+    "text encoder panics": _part("encoder", lambda: _Vectors(lambda _: fail(Panic("tokenizer"))), "Panic: tokenizer"),
     "engine hangs": Fault(_hanging_chat, "hung|still hangs"),
     "engine fails in every row": _chat(
         lambda requests: [ChatReply("", "error", error="no row can be had")] * len(requests), "no row can be had"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from agents.search.web_cache import PageCache, cache_name
 from tests.support.fault_plan import MARK, Fault, Plan, fail
+from tests.support.hostile_files import HOSTILE_PAGE, Panic, bomb
 from tests.support.scripted_parts import PAGES, PICTURE, Search
 
 
@@ -27,6 +29,17 @@ def _search(make: Callable[[Any, Any], Any], says: str | None = None, *, one_tur
         plan.search = _Search(make)
 
     return Fault(spoil, says, one_turn)
+
+
+def _added(make: Callable[[Any], Any]) -> Fault:
+    """One hit more, made of a good one, before the others."""
+    fault = _search(lambda _, hits: [*(make(hit) for hit in hits[:1]), *hits])
+    return dataclasses.replace(fault, harmless=True)
+
+
+class _Raising(dict[str, Any]):
+    def __getitem__(self, key: str) -> Any:
+        raise RuntimeError(key)
 
 
 def _hanging_search(plan: Plan) -> None:
@@ -91,6 +104,11 @@ def _corrupt_pictures(plan: Plan) -> None:
     (plan.search.picture_folder / cache_name(PICTURE)).write_bytes(b"\x89PNG\r\n\x1a\n torn")
 
 
+def _bombs(plan: Plan) -> None:
+    plan.search.picture_folder = _folder(plan, "pictures")
+    (plan.search.picture_folder / cache_name(PICTURE)).write_bytes(bomb())
+
+
 def _disk_full(plan: Plan) -> None:
     plan.trace = Path("/dev/full")
 
@@ -106,6 +124,25 @@ SEARCH_FAULTS: dict[str, Fault] = {
         "OSError",
         one_turn=True,
     ),
+    "search panics for one query": _search(
+        lambda query, hits: fail(Panic("no such page")) if isinstance(query, str) and MARK in query else hits,
+        "Panic",
+        one_turn=True,
+    ),
+    "a hit of index infinity or an endless score": _added(lambda hit: {**hit, "index": math.inf, "score": 10**400}),
+    "a hit that raises whatever is read of it": _added(lambda _: _Raising()),
+    "a page of 7 MB with the hits of one turn": _search(
+        lambda query, hits: (
+            [*hits, {**hits[0], "page_url": "https://bad.example/", "page_content": HOSTILE_PAGE, "score": 0.1}]
+            if isinstance(query, str) and MARK in query
+            else hits
+        ),
+        one_turn=True,
+    ),
+    "a page of 7 MB in the cache": Fault(
+        _pages(lambda folder, url: PageCache(folder).put(url, HOSTILE_PAGE.encode())).spoil
+    ),
+    "pictures of 177 megapixels in the cache": Fault(_bombs),
     "search finds nothing": _search(lambda *_: []),
     "search gives None": _search(lambda *_: None),
     "search gives text": _search(lambda *_: "no results"),

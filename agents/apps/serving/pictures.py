@@ -6,15 +6,11 @@ import io
 from PIL import Image
 
 from agents.apps.serving.protocol import ProtocolError
+from agents.models.picture_files import FORMATS
 from agents.opening import opened
 from agents.search.fetching import FetchError, fetch
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-"""What cameras and browsers make; Pillow's other decoders are seldom used and seldom looked after."""
-
 _FETCH_SECONDS = 5.0
-
-Image.init()  # ``Image.open(formats=...)`` raises KeyError for a format whose plugin has not been loaded yet
 
 
 def photo_of(url: str, *, most_bytes: int, most_pixels: int, http: bool) -> Image.Image:

@@ -1,0 +1,342 @@
+"""Pages and pictures of strangers that are made to take long: they cost themselves, in bounded time, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from agents.deadline import NO_DEADLINE, Deadline
+from agents.models.picture_files import FORMATS, MAX_SCANS, decodes_quickly, file_of, picture_of
+from agents.opening import opened
+from agents.search.gateway import SearchGateway
+from agents.search.hits import PageText
+from agents.search.web_cache import (
+    KEPT_PICTURE_PIXELS,
+    MAX_PICTURE_PIXELS,
+    PageCache,
+    PictureCache,
+    cache_name,
+)
+from agents.subprocess_worker import SubprocessError, SubprocessWorker
+from agents.texts import page_reader
+from agents.texts.page_reader import MAX_CHARACTERS, MAX_TAGS, MAX_TAGS_OUTSIDE, PageReader, beginning
+from agents.texts.retrieved import safe_full_text
+from tests.support.fault_plan import MARK, Plan
+from tests.support.fault_trial import questions, spoilt_agent
+from tests.support.fault_variants import full_settings
+from tests.support.hostile_files import HOSTILE_PAGE, Panic, bomb, encoded, scans
+from tests.support.process_functions import doubled, dying, endless, environment, failing, greedy, process
+from tests.support.scripted_clock import ScriptedClock
+from tests.support.scripted_parts import PICTURE, Search
+
+
+def asked(
+    worker: SubprocessWorker, function: Callable[[bytes], bytes], data: bytes = b"x", seconds: float = 20.0
+) -> bytes:
+    return worker.run(f"{function.__module__}:{function.__name__}", data, seconds)
+
+
+@pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
+def test_the_process_lasts_until_it_has_to_be_killed() -> None:
+    worker = SubprocessWorker()
+    assert asked(worker, doubled, b"ab" * 4_000_000) == b"ab" * 8_000_000
+    first = int(asked(worker, process))
+    with pytest.raises(SubprocessError, match="SystemExit: out"):
+        asked(worker, failing, b"out")
+    with pytest.raises(SubprocessError, match="MemoryError"):
+        asked(worker, greedy)
+    assert int(asked(worker, process)) == first
+    began = time.perf_counter()
+    with pytest.raises(TimeoutError):
+        asked(worker, endless, seconds=0.1)
+    assert time.perf_counter() - began < 5.0
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+    second = int(asked(worker, process))
+    assert second != first
+    with pytest.raises(SubprocessError, match="ended"):
+        asked(worker, dying)
+    third = int(asked(worker, process))
+    del worker
+    with pytest.raises(ProcessLookupError):
+        os.kill(third, 0)
+
+
+@pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
+def test_the_process_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    assert b"sk-secret" not in asked(SubprocessWorker(), environment)
+
+
+@pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
+def test_where_no_process_can_be_started_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(SubprocessError, match="no process can be started"):
+        asked(SubprocessWorker(), doubled)
+    [text] = PageReader(SubprocessWorker(), safe=True)([LONG], NO_DEADLINE)
+    assert text.text is not None and "metres" in text.text
+    assert text.note is not None and "its beginning alone was read" in text.note
+
+
+HONEST = "<html><body><article><h1>Tower</h1><p>The tower is 330 metres high, and it was built in 1889.</p></article></body></html>"
+LONG = HONEST.replace(
+    "</article>", "<p>It has <b>three</b> floors and many steps.</p>" * (MAX_TAGS // 2) + "</article>"
+)
+
+
+def test_pages_are_read_alike_at_once_and_in_the_process() -> None:
+    assert LONG.count("<") > MAX_TAGS
+    texts = PageReader(SubprocessWorker(), safe=True)([LONG, HONEST, "no markup", ""], NO_DEADLINE)
+    assert texts == [PageText(safe_full_text(page)) for page in (LONG, HONEST, "no markup", "")]
+
+
+@pytest.mark.hostile("pages made to take long: 7 MB and 50 MB, in a result, in the cache")
+@pytest.mark.parametrize(
+    "page",
+    [
+        HOSTILE_PAGE,
+        "<dl>" + "<dt>x<dd>y" * 5_000_000,
+        "<p>" + "x " * 25_000_000,
+        "<ul>" + "<li>a" * (MAX_TAGS_OUTSIDE - 1),
+    ],
+    ids=["7 MB", "50 MB", "50 MB of text", "many tags, not too many"],
+)
+def test_a_large_page_costs_itself(page: str) -> None:
+    began = time.process_time()
+    texts = PageReader(SubprocessWorker(), safe=True)([page, LONG, HONEST], Deadline(10.0))
+    assert time.process_time() - began < 3.0  # of this process; it took 9 s a MB
+    assert texts[1:] == [PageText(safe_full_text(LONG)), PageText(safe_full_text(HONEST))]
+    assert texts[0].text  # the whole of it, or its beginning
+
+
+@pytest.mark.hostile("pages made to take long: 7 MB and 50 MB, in a result, in the cache")
+def test_a_page_that_takes_too_long_is_read_as_far_as_its_first_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_reader, "MAX_SECONDS", 1e-4)
+    [text] = PageReader(SubprocessWorker(), safe=True)([LONG], Deadline(10.0))
+    assert text.text == safe_full_text(beginning(LONG))
+    assert text.note is not None and "it takes more than 0.00 s" in text.note
+
+
+@pytest.mark.hostile("pages made to take long: 7 MB and 50 MB, in a result, in the cache")
+def test_after_the_deadline_no_page_is_read() -> None:
+    texts = PageReader(SubprocessWorker(), safe=True)([LONG, HONEST], Deadline(-1.0))
+    assert [text.text for text in texts] == [None, None]
+    assert "no time" in str(texts[0].note)
+
+
+@pytest.mark.hostile("pages made to take long: 7 MB and 50 MB, in a result, in the cache")
+def test_a_page_that_breaks_the_parser_costs_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(page: str) -> str:
+        if page == "bad":
+            raise RecursionError("too deep")
+        return page
+
+    monkeypatch.setattr("agents.texts.retrieved.safe_full_text", read)
+    texts = PageReader(SubprocessWorker(), safe=True)(["bad", "good"], NO_DEADLINE)
+    assert texts[1] == PageText("good")
+    assert texts[0].text is None and "RecursionError" in str(texts[0].note)
+
+
+def test_the_beginning_of_a_page_has_few_tags_and_characters() -> None:
+    assert beginning(HOSTILE_PAGE).count("<") <= MAX_TAGS
+    assert len(beginning("x" * 1_000_000)) == MAX_CHARACTERS
+    assert beginning(HONEST) == HONEST
+
+
+class WithPage(Search):
+    """The marked turn finds one page more, first."""
+
+    def __init__(self, page: str | None = None, snippet: str = "snippet", folder: Path | None = None) -> None:
+        self.page, self.snippet = page, snippet
+        if folder is not None:
+            self.page_folder = folder
+
+    def pages(self, query: str) -> Any:
+        found = super().pages(query)
+        if MARK not in query:
+            return found
+        bad = {**found[0], "page_url": "https://bad.example/", "score": 0.95, "page_snippet": self.snippet}
+        return [{**bad, "page_content": self.page} if self.page is not None else bad, *found]
+
+
+def trial(search: Search, calls: int = 2, preset: str = "direct_rag", **plan: Any) -> tuple[list[list[str]], list[Any]]:
+    """Answers and trace entries of ``web_search`` of some calls with the challenge's limits."""
+    parts = Plan(call_seconds=30.0, search=search, clock=ScriptedClock(), **plan)
+    agent = spoilt_agent(full_settings(preset), parts)
+    records: list[Any] = []
+    agent.trace_to(None, records.extend)
+    images = [Image.new("RGB", (160 + n, 128), "gray") for n in range(3)]
+    answers = []
+    for number in range(calls):
+        began = time.perf_counter()
+        answers.append(agent.batch_generate_response(questions(number), images, [[]] * 3))
+        assert time.perf_counter() - began < 30.0
+    return answers, records
+
+
+@pytest.mark.hostile("pages made to take long: 7 MB and 50 MB, in a result, in the cache")
+@pytest.mark.parametrize("where", ["page_content", "page cache", "snippet"])
+def test_a_large_page_of_one_turn_takes_no_answer_away(tmp_path: Path, where: str) -> None:
+    search = WithPage()
+    if where == "page_content":
+        search = WithPage(page=HOSTILE_PAGE)
+    elif where == "snippet":
+        search = WithPage(snippet=HOSTILE_PAGE)
+    else:
+        PageCache(tmp_path).put("https://bad.example/", HOSTILE_PAGE.encode())
+        search = WithPage(folder=tmp_path)
+    answers, records = trial(search)
+    assert answers == trial(Search())[0]
+    notes = [entry for record in records for entry in record["stages"] if entry["stage"] == "web_search"]
+    assert not any(entry["skipped"] for entry in notes)
+    if where != "snippet":
+        said = [str(entry.get("left_out", "")) for entry in notes]
+        assert ["tags are too many" in each for each in said] == [False, True, False] * 2
+
+
+# Pictures
+
+
+def read(data: bytes, seconds: float = 20.0, kept: int = KEPT_PICTURE_PIXELS) -> Image.Image:
+    limits = {"max_pixels": MAX_PICTURE_PIXELS, "kept_pixels": kept}
+    return picture_of(data, worker=SubprocessWorker(), seconds=seconds, **limits)  # type: ignore[arg-type]
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+def test_a_bomb_is_refused_by_its_header() -> None:
+    data = bomb()
+    assert len(data) < 200_000
+    began = time.process_time()
+    with pytest.raises(ValueError, match="are more than 64000000"):
+        read(data)
+    assert time.process_time() - began < 0.2
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+@pytest.mark.parametrize("kind", ["EPS", "PPM", "PCX", "TGA", "ICNS", "JPEG2000"])
+def test_other_formats_are_not_opened(kind: str) -> None:
+    with pytest.raises(ValueError, match="cannot be decoded"):
+        read(encoded((64, 64), kind))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("side", [64, 2500])
+def test_common_formats_are_read_and_reduced(kind: str, side: int) -> None:
+    made = read(encoded((side, side), kind))
+    assert made.mode == "RGB"
+    assert made.width * made.height <= KEPT_PICTURE_PIXELS
+    assert made.width == made.height >= min(side, 1_000)
+    assert made.getpixel((9, 9))[0] > 200  # type: ignore[index]
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+def test_a_picture_of_thousands_of_scans_is_given_up() -> None:
+    data = scans(5_000)
+    image = Image.open(io.BytesIO(data))
+    assert image.width * image.height > KEPT_PICTURE_PIXELS
+    assert not decodes_quickly(image, data, 10 * KEPT_PICTURE_PIXELS)
+    assert decodes_quickly(Image.open(io.BytesIO(scans(1))), scans(1), 10 * KEPT_PICTURE_PIXELS)
+    assert scans(1).count(b"\xff\xda") <= MAX_SCANS
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match=r"more than 0.50 s"):
+        read(data, seconds=0.5)
+    assert time.perf_counter() - began < 5.0
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+def test_bombs_of_one_turn_leave_the_other_pictures(tmp_path: Path) -> None:
+    good = f"{PICTURE}?good"
+    bombs = [f"https://i.example/{number}.png" for number in range(5)]
+    for url in bombs:
+        (tmp_path / cache_name(url)).write_bytes(bomb())
+    slow = "https://i.example/slow.jpg"
+    (tmp_path / cache_name(slow)).write_bytes(scans(5_000))
+    (tmp_path / cache_name(good)).write_bytes(encoded((64, 48), "PNG"))
+    began = time.perf_counter()
+    found = PictureCache(tmp_path).get_all([*bombs, slow, good], Deadline(20.0))
+    assert list(found) == [good]
+    assert time.perf_counter() - began < 5.0
+    assert PictureCache(tmp_path).get_all([good], Deadline(-1.0)) == {}
+
+
+class Hostile(Image.Image):
+    """A picture whose decoder raises what is no ``Exception``."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._size = (64, 48)
+        self.error = error
+
+    def load(self) -> Any:
+        raise self.error
+
+
+@pytest.mark.hostile("pictures of the evaluator that raise SystemExit or panic")
+@pytest.mark.parametrize("error", [SystemExit(3), Panic("index out of bounds"), GeneratorExit()], ids=repr)
+def test_a_picture_that_raises_no_exception_costs_itself(error: BaseException) -> None:
+    agent = spoilt_agent(full_settings("vlm_only"), Plan(call_seconds=30.0))
+    records: list[Any] = []
+    agent.trace_to(None, records.extend)
+    answers = agent.batch_generate_response(questions(0), [Image.new("RGB", (64, 48)), Hostile(error), None], [[]] * 3)
+    assert len(answers) == 3
+    assert [type(error).__name__ in str(record["error"]) for record in records] == [False, True, False]
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+def test_files_that_the_evaluator_opened_are_decoded_in_time() -> None:
+    worker_calls: list[bytes] = []
+
+    def elsewhere(data: bytes) -> Image.Image:
+        worker_calls.append(data)
+        return Image.new("RGB", (4, 4))
+
+    photo = Image.open(io.BytesIO(encoded((640, 480), "JPEG")))
+    assert opened(photo, elsewhere).size == (640, 480)
+    assert worker_calls == []
+    data = scans(50, side=256)
+    assert opened(Image.open(io.BytesIO(data)), elsewhere).size == (4, 4)
+    assert worker_calls == [data]
+    with pytest.raises(ValueError, match="format EPS"):
+        opened(Image.open(io.BytesIO(encoded((64, 64), "EPS"))))
+    assert file_of(Image.new("RGB", (4, 4))) is None
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+def test_pictures_beside_one_that_takes_all_its_time_are_seen() -> None:
+    slow = Image.open(io.BytesIO(scans(20_000)))
+    settings = full_settings("vlm_only")
+    settings = settings.model_copy(update={"limits": settings.limits.model_copy(update={"seconds_per_turn": 2.0})})
+    agent = spoilt_agent(settings, Plan(call_seconds=6.0))
+    records: list[Any] = []
+    agent.trace_to(None, records.extend)
+    photo = Image.new("RGB", (64, 48))
+    began = time.perf_counter()
+    assert len(agent.batch_generate_response(questions(0), [photo, slow, photo], [[]] * 3)) == 3
+    assert time.perf_counter() - began < 6.0
+    assert [bool(record["error"]) for record in records] == [False, True, False]
+    assert "to decode" in records[1]["error"]
+
+
+def test_the_gateway_reads_pages_until_its_deadline() -> None:
+    class Pages(Search):
+        def pages(self, query: str) -> Any:
+            return [{**hit, "page_content": "<p>whole</p>"} for hit in super().pages(query)]
+
+    deadlines: list[Deadline] = []
+
+    def reading(pages: Sequence[str], deadline: Deadline) -> list[PageText]:
+        deadlines.append(deadline)
+        return [PageText(None, "late") for _ in pages]
+
+    gateway = SearchGateway(Pages(), read_pages=reading)
+    [found, again] = gateway.search_web(["a", "b"], 5, deadline=Deadline(100.0))
+    assert deadlines[0].left() == pytest.approx(1.0, abs=0.1)  # half a second a query
+    assert [hit.page_text for hit in found.hits] == [None, None]
+    assert all("late" in note for note in (*found.notes, *again.notes))

@@ -1,0 +1,46 @@
+"""Functions for the worker's process, which finds them by their names; on their own, so that it imports nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+
+def doubled(data: bytes) -> bytes:
+    """The data twice."""
+    return data * 2
+
+
+def failing(data: bytes) -> bytes:
+    """Raises what is no ``Exception``."""
+    raise SystemExit(data.decode())
+
+
+def endless(data: bytes) -> bytes:
+    """Never ends."""
+    while True:
+        data = data[::-1]
+
+
+def dying(data: bytes) -> bytes:
+    """Ends the process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return data
+
+
+def greedy(data: bytes) -> bytes:
+    """Takes more memory than there may be."""
+    return data * (3 << 30)
+
+
+def environment(data: bytes) -> bytes:
+    """The variables that the process sees, as JSON."""
+    del data
+    return json.dumps(dict(os.environ)).encode()
+
+
+def process(data: bytes) -> bytes:
+    """The number of the process."""
+    del data
+    return str(os.getpid()).encode()
