@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agents.search.folders import write_whole
+from agents.files import write_whole
 from agents.search.hits import SearchError
 
 _ENV_CACHE, _ENV_OFFLINE = "HF_HUB_CACHE", "HF_HUB_OFFLINE"

@@ -12,9 +12,9 @@ from typing import ClassVar, Generic, TypeVar
 from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
+from agents.files import write_whole
 from agents.models.pixels import to_rgb
 from agents.search.fetching import Allowed, Fetched, FetchError, fetch, is_public, offline, over_http, side_by_side
-from agents.search.folders import write_whole
 
 _log = logging.getLogger(__name__)
 _UNREADABLE = (OSError, ValueError, LookupError, SyntaxError, Image.DecompressionBombError)
