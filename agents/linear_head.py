@@ -1,6 +1,7 @@
 """A linear classifier over numbers, kept as one JSON file: domain heads, the search router and the gate are such heads."""
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agents.files import first_fault, shortened, write_whole
 
 Floats = npt.NDArray[np.floating[Any]]
 Row = tuple[float, ...]
@@ -88,18 +91,17 @@ class LinearHead(BaseModel):
         written = {name: json.dumps(value) for name, value in fields.items() if value != {}}
         written["coefficients"] = f"[\n    {rows}\n  ]"
         lines = [f'"{name}": {value}' for name, value in written.items()]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("{\n  " + ",\n  ".join(lines) + "\n}\n", encoding="utf-8")
+        write_whole(path, "{\n  " + ",\n  ".join(lines) + "\n}\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read what ``save`` wrote; HeadError, naming the file and what to do, where it is missing or malformed."""
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise HeadError(f"the {cls.what} {path} cannot be read ({error}); {cls.how}") from error
+            return cls.model_validate_json(path.read_bytes().removeprefix(BOM_UTF8))
+        except OSError as error:
+            raise HeadError(f"the {cls.what} {shortened(path)} cannot be read ({error.strerror}); {cls.how}") from error
         except ValidationError as error:
-            raise HeadError(f"the {cls.what} {path} is malformed: {error}; {cls.how}") from error
+            raise HeadError(f"the {cls.what} {path} is malformed: {first_fault(error)}; {cls.how}") from error
 
     @cached_property
     def _weights(self) -> tuple[Floats, Floats]:

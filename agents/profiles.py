@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
-import tomllib
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
+
+from agents.files import first_fault, one_line, read_toml, shortened, told
 
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "presets"
@@ -96,7 +98,10 @@ class Profile(Table):
     @field_validator("limits")
     @classmethod
     def _known_limits(cls, value: dict[str, Any]) -> dict[str, Any]:
-        Limits.model_validate(value)
+        try:
+            Limits.model_validate(value)
+        except ValidationError as error:
+            raise ValueError(first_fault(error)) from error
         return value
 
     def under(self, preset: str) -> Profile:
@@ -142,7 +147,7 @@ def load_profile(name: str, folder: Path = PROFILES) -> Profile:
     try:
         return Profile.model_validate({"name": name, "overlays": (name,), **table})
     except ValidationError as error:
-        raise SettingsError(f"profile {name!r} is malformed: {error}") from error
+        raise SettingsError(f"profile {name!r} is malformed: {first_fault(error)}") from error
 
 
 def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
@@ -150,20 +155,27 @@ def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, na
     if "extends" in base:
         raise SettingsError(f"profile {name!r} extends one that extends another itself; name the last one")
     same_machine = table.pop("same_machine", False)
-    made = {"search": base.get("search", {}), **table, "models": {**base.get("models", {}), **table.get("models", {})}}
+    merged = ("models", "limits", "presets") if same_machine else ("models",)
+    for key in merged:
+        if not (isinstance(base.get(key, {}), Mapping) and isinstance(table.get(key, {}), Mapping)):
+            raise SettingsError(f"profile {name!r} is malformed: {key} of it or of {base_name!r} is no table")
+    made = {
+        "search": base.get("search", {}),
+        **table,
+        **{key: {**base.get(key, {}), **table.get(key, {})} for key in merged},
+    }
     if same_machine:
-        made["limits"] = {**base.get("limits", {}), **table.get("limits", {})}
-        made["presets"] = {**base.get("presets", {}), **table.get("presets", {})}
         made["overlays"] = (base_name, name)
     return made
 
 
 def read_table(folder: Path, name: str, what: str) -> dict[str, Any]:
-    """The tables of a preset or profile; SettingsError where there is no such file, or it is not valid TOML."""
-    path = folder / f"{name}.toml"
-    if not path.is_file():
-        raise SettingsError(f"there is no {what} {name!r}; known: {', '.join(names(folder))}")
+    """The tables of a preset or profile; SettingsError where there is no such file, or it cannot be read or is not valid TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{what} {path} is not valid TOML: {error}") from error
+        return read_toml(folder / f"{name}.toml")
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
+            raise SettingsError(f"there is no {what} {shortened(name)!r}; known: {', '.join(names(folder))}") from error
+        raise SettingsError(f"{what} {told(error)}") from error
+    except ValueError as error:
+        raise SettingsError(f"{what} {one_line(error)}") from error

@@ -15,7 +15,9 @@ from jinja2 import StrictUndefined, Template, TemplateSyntaxError
 from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
+from yaml import YAMLError
 
+from agents.files import first_fault, one_line, shortened, told
 from agents.models.base import ChatMessage, ChatRequest
 from agents.texts.injection import without_special_tokens
 
@@ -46,14 +48,30 @@ def _filled_in(value: Any) -> Any:
     return without_special_tokens(value) if isinstance(value, str) else value
 
 
+def front_matter(path: Path) -> frontmatter.Post:
+    """A template's front matter and text; PromptError where it is missing, no UTF-8 (a byte order mark may stand), or no YAML."""
+    try:
+        return frontmatter.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise PromptError(f"there is no prompt template {path}") from error
+    except OSError as error:
+        raise PromptError(f"prompt template {told(error)}") from error
+    except UnicodeDecodeError as error:
+        raise PromptError(f"prompt template {path} is not UTF-8; save it as UTF-8") from error
+    except (
+        YAMLError,
+        ValueError,
+        TypeError,
+        RecursionError,
+    ) as error:  # a date that there is not, a key that is no text
+        raise PromptError(f"prompt template {path}: its front matter is not valid YAML: {one_line(error)}") from error
+
+
 class Prompt:
     """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            post = frontmatter.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise PromptError(f"there is no prompt template {path}") from error
+        post = front_matter(path)
         try:
             header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
             self.settings = FrontMatter.model_validate(header)
@@ -66,10 +84,20 @@ class Prompt:
                 *(Prompt(path.with_name(f"{continued}.j2"))._sections if continued else ()),
                 *((role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)),
             ]
-        except (ValidationError, TemplateSyntaxError) as error:
-            raise PromptError(f"prompt template {path} is malformed: {error}") from error
+        except ValidationError as error:
+            raise PromptError(f"prompt template {path} is malformed: {first_fault(error)}") from error
+        except TemplateSyntaxError as error:
+            raise PromptError(
+                f"prompt template {path} is malformed: {one_line(error)} (line {error.lineno})"
+            ) from error
+        except RecursionError as error:
+            raise PromptError(
+                f"prompt template {path} is malformed: it continues itself, or is nested too deep"
+            ) from error
         if pieces[0].strip():
             raise PromptError(f"prompt template {path} has text before its first '=== role' line")
+        if all(role != "user" for role, _ in self._sections):
+            raise PromptError(f"prompt template {path} has no '=== user' line: there is nothing to ask")
         self.name = path.stem
 
     def render(self, **values: Any) -> str:
@@ -106,10 +134,17 @@ class PromptLibrary:
         self._reply_tokens = dict(reply_tokens or {})
         self._read: dict[str, Prompt] = {}
         for name in self._reply_tokens:
-            if not self._path(name).is_file():
+            if name not in self:
                 raise PromptError(
-                    f"limits.reply_tokens names {name!r}, but there is no prompt template {self._path(name)}"
+                    f"limits.reply_tokens names {shortened(name)!r}, but there is no prompt template {shortened(self._path(name))}"
                 )
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a template of that name."""
+        try:
+            return self._path(name).is_file()
+        except OSError:  # no name of a file
+            return False
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.j2"

@@ -119,6 +119,10 @@ def load_settings(
     """
     table = read_table(folder, preset, "preset")
     under = table.pop("profiles", {})
+    if not isinstance(under, Mapping) or not all(isinstance(overlay, Mapping) for overlay in under.values()):
+        raise SettingsError(
+            f"preset {preset!r} is malformed: profiles holds a table for each profile, and nothing else"
+        )
     if isinstance(profile, str) and profile in names(profiles):
         profile = load_profile(profile, profiles)
     limits, overlays = (
@@ -207,7 +211,7 @@ def assignment(text: str) -> dict[str, Any]:
     if value != NO_VALUE:
         try:
             table = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (tomllib.TOMLDecodeError, RecursionError):
             table = value
     for name in reversed(key.split(".")):
         table = {name: table}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agents.files import well_formed
 from agents.secrets import scrubbed
 from agents.settings import TraceSettings
 from agents.turn import Turn
@@ -48,7 +49,7 @@ class TraceWriter:
         try:
             lines = [self._line(turn, batch, index, seconds) for index, turn in enumerate(turns)]
             if self._path is not None:
-                with self._path.open("a", encoding="utf-8", errors="replace") as file:
+                with self._path.open("a", encoding="utf-8") as file:
                     file.write("".join(line + "\n" for line in lines))
         except (OSError, TypeError, ValueError, RecursionError) as error:
             _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
@@ -67,7 +68,7 @@ class TraceWriter:
             "error": self._reason(turn.error),
             "seconds": round(seconds, 4),
         }
-        return scrubbed(json.dumps(_short(record), ensure_ascii=False, default=_other))
+        return well_formed(scrubbed(json.dumps(_short(record), ensure_ascii=False, default=_other)))
 
     def _stage(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         kept = {key: value for key, value in entry.items() if self._settings.images or key not in self._of_the_picture}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Callable
 
 from rich.console import Console
 
+from agents.files import is_of_files, told, well_formed
 from agents.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 
@@ -34,11 +36,19 @@ def first_line(error: BaseException) -> str:
 def exit_status(
     run: Callable[[], int | None], console: Console, failures: tuple[type[Exception], ...] = (EvaluationError,)
 ) -> int:
-    """What ``run`` returns, 0 for None; 2 where it raises one of ``failures``, which is printed."""
+    """What ``run`` returns, 0 for None; 2 where it raises one of ``failures``, or a file or disk cannot be used, which is printed."""
     keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         return run() or 0
+    except OSError as error:
+        if not (is_of_files(error) or isinstance(error, failures)):
+            raise
+        said = told(error)
     except failures as error:
-        console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        return 2
+        said = well_formed(str(error))
+    try:
+        console.print(f"error: {said}", style="red", markup=False, soft_wrap=True)
+    except OSError:  # what it prints into is on the full disk too
+        print(f"error: {said}", file=sys.stderr)
+    return 2

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, StrictStr
+from pydantic import ConfigDict, Field, StrictStr
 
 I_DONT_KNOW = "I don't know"
 """The answer that counts as a miss in both releases of the organiser's evaluation."""
@@ -133,6 +133,9 @@ def answered(session: Session, turn: QuestionTurn, response: str) -> AnsweredTur
     )
 
 
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 @dataclass(frozen=True)
 class RunLogLine:
     """What asking one turn cost.
@@ -152,9 +155,9 @@ class RunLogLine:
     interaction_id: str
     batch: int
     turn: int
-    batch_size: int
-    seconds: float
-    batch_seconds: float
+    batch_size: Annotated[int, Field(ge=1)]
+    seconds: Seconds
+    batch_seconds: Seconds
     error: str | None
     image_note: str | None
     reply_hits: int | None = None

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from PIL import Image
 
+from agents.files import write_whole
 from agents.launch import DEFAULT_CACHE, Launch
-from agents.search.folders import write_whole
 from mini_crag_mm.content_models import Content, Split, load_content
 
 if TYPE_CHECKING:
@@ -53,14 +53,9 @@ class SetPaths:
 SET = SetPaths()
 
 
-def write_text(target: Path, text: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
-    write_whole(target, text.encode("utf-8"))
-
-
 def write_lines(target: Path, rows: Iterable[Any]) -> Path:
     """Write JSON lines, whole or not at all; returns ``target``."""
-    write_text(target, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    write_whole(target, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return target
 
 

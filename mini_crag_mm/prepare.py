@@ -16,13 +16,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from agents.files import write_whole
 from agents.launch import DEFAULT_CACHE
 from agents.models import vision
-from agents.search.folders import write_whole
 from agents.search.web_cache import cache_name
 from evaluation.commands import parser_of
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.loader import SET, WebPage, index_image, read_kg, read_pages, write_lines, write_text
+from mini_crag_mm.loader import SET, WebPage, index_image, read_kg, read_pages, write_lines
 from mini_crag_mm.organiser_format import STAMP, build_datasets
 from mini_crag_mm.wikipedia import background_pages
 
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
         stamp = options.cache / "prepared" / f"{split}-{options.background}.txt"
         if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
             build_indices(split, options.cache, background=options.background, progress=not options.no_progress)
-            write_text(stamp, wanted)
+            write_whole(stamp, wanted)
     print(f"The mini CRAG-MM is prepared in {options.cache} ({time.perf_counter() - started:.1f} s).")
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from PIL import Image
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from agents.files import first_fault, parse_json
 from agents.models.base import ChatMessage, ChatRequest
 from evaluation.files.responses import rewrite
 
@@ -126,17 +126,15 @@ def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> l
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise TrainingDataError(f"{path} holds no {what}: it cannot be read ({error}); write it again") from error
     found = []
     for number, line in enumerate(lines, 1):
         if line:
             try:
-                found.append(made(json.loads(line)))
+                found.append(made(parse_json(line)))
             except ValidationError as error:  # its own message has several lines and a URL
-                first = error.errors()[0]
-                fault = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-                raise TrainingDataError(f"{path} holds no {what}: line {number}: {fault}") from error
+                raise TrainingDataError(f"{path} holds no {what}: line {number}: {first_fault(error)}") from error
             except (TypeError, KeyError, ValueError) as error:
                 raise TrainingDataError(f"{path} holds no {what}: line {number}: {error!r}") from error
     return found

@@ -11,6 +11,7 @@ from PIL import Image
 from agents.apps.outcome import Outcome, outcome_of
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
+from agents.files import told
 from agents.launch import DEFAULT_CACHE, Launch, preset_names, profile_names
 from agents.opening import opened
 
@@ -103,7 +104,9 @@ def start(options: argparse.Namespace) -> Answerer:
         agent = CragAgent.from_launch(launch, pipeline)
         answerer = Answerer(agent, options.trace)
         loaded = agent.warm_up(blank_turn=False)
-    except (RuntimeError, ValueError, OSError) as error:  # SearchError, SettingsError, ModelError and related errors
+    except OSError as error:
+        raise CannotStartError(told(error)) from error
+    except (RuntimeError, ValueError) as error:  # SearchError, SettingsError, ModelError and related errors
         raise CannotStartError(str(error)) from error
     if loaded.failures:
         failed = "\n".join(f"  {step.name}: {step.error}" for step in loaded.failures)

@@ -1,10 +1,12 @@
 """The domains of CRAG-MM: what each is about and how a question of it is reasoned through, from ``prompts/domains/*.toml``."""
 
-import tomllib
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agents.files import first_fault, read_toml, told
+from agents.profiles import SettingsError
 
 DOMAINS = Path(__file__).resolve().parents[2] / "prompts" / "domains"
 
@@ -41,11 +43,18 @@ def domain_of_label(label: str) -> str | None:
 
 @cache
 def load_domains() -> dict[str, Domain]:
-    """All domains by name; ValueError where a file is malformed, or two name the same domain."""
+    """All domains by name; SettingsError where a file is malformed or cannot be read, or two name the same domain."""
     domains: dict[str, Domain] = {}
     for path in sorted(DOMAINS.glob("*.toml")):
-        domain = Domain.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        try:
+            domain = Domain.model_validate(read_toml(path))
+        except ValidationError as error:
+            raise SettingsError(f"{path} is malformed: {first_fault(error)}") from error
+        except OSError as error:
+            raise SettingsError(told(error)) from error
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
         if domain.name in domains:
-            raise ValueError(f"{path} names the domain {domain.name!r}, which another file names too")
+            raise SettingsError(f"{path} names the domain {domain.name!r}, which another file names too")
         domains[domain.name] = domain
     return domains

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
+from agents.files import well_formed
 
 FloatArray = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length", "abort", "error"]
@@ -82,8 +83,7 @@ class ChatReply:
 
     def __post_init__(self) -> None:
         if isinstance(self.text, str) and not self.text.isascii():
-            whole = self.text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace")
-            object.__setattr__(self, "text", whole)  # frozen
+            object.__setattr__(self, "text", well_formed(self.text))  # frozen
 
 
 def opening_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from agents.files import told
 from agents.launch import DEFAULT_CACHE, Launch
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
@@ -43,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write(SUBMISSION, options.task, launch)
     except (SettingsError, ModelError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: {told(error)}", file=sys.stderr)
         return 1
     checks = run(launch, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agents.files import first_fault, parse_json, told, write_whole
 from agents.launch import Launch
 from agents.pipeline import searches_of
 from agents.preflight.check import Check, check
@@ -59,14 +60,16 @@ def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
 
     A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else none.
     """
-    old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    old = parse_json(path.read_bytes()) if path.is_file() else {}
+    if not isinstance(old, dict):
+        raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
     known = submitted_revisions(path)
     models = []
     for model in wanted_models(launch, task):
         revision = known.get(model) or cached_revision(model)
         models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
     table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
-    path.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(table, indent=2) + "\n")
     return table
 
 
@@ -74,10 +77,16 @@ def check_submission(path: Path, launch: Launch) -> list[Check]:
     """Whether ``aicrowd.json`` is valid, lists what would be loaded and nothing more, and names a task the preset is made for."""
     name = "aicrowd.json"
     try:
-        submission = Submission.model_validate_json(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValidationError) as error:
-        first = error.errors()[0] if isinstance(error, ValidationError) else None
-        said = f"{'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}" if first else "there is none"
+        submission = Submission.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        there_is_none = isinstance(error, FileNotFoundError)
+        said = (
+            first_fault(error)
+            if isinstance(error, ValidationError)
+            else "there is none"
+            if there_is_none
+            else told(error)
+        )
         return [Check(name, "failed", said, "python -m agents.preflight --task 1|2|3")]
     task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
     again = f"python -m agents.preflight --task {task}"

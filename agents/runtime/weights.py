@@ -1,11 +1,11 @@
 """Where the local Hugging Face cache keeps the weights of a profile's models."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agents.files import parse_json
 from agents.profiles import ROOT, Profile
 
 SUBMISSION = ROOT / "aicrowd.json"
@@ -22,7 +22,7 @@ def is_hub_id(path: str) -> bool:
 def submitted_revisions(path: Path = SUBMISSION) -> dict[str, str]:
     """Model to revision of ``aicrowd.json``; empty where there is no such file or it cannot be read."""
     try:
-        return {str(model["repo_id"]): str(model["revision"]) for model in json.loads(path.read_text())["hf_models"]}
+        return {str(model["repo_id"]): str(model["revision"]) for model in parse_json(path.read_bytes())["hf_models"]}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agents.cluster import ClusterError, Each, cluster, in_turn, spread
+from agents.files import doing, is_of_files, told, well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.folders import default_cache
@@ -47,7 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _workers(options) as (read, embed):
             _build(options, read, embed)
     except (SearchError, ClusterError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {well_formed(str(error))}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not is_of_files(error):
+            raise
+        print(f"error: {told(error)}; the same command goes on where it was", file=sys.stderr)
         return 1
     return 0
 
@@ -102,8 +108,9 @@ def _blank(cache: Path) -> ImageRow:
     from PIL import Image
 
     path = cache / "blank.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (64, 64), "gray").save(path)
+    with doing(f"writing {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (64, 64), "gray").save(path)
     return ImageRow(path, "", ())
 
 

@@ -1,8 +1,6 @@
-"""Where caches and indices live unless a caller says otherwise, and how files are written there: whole or not at all."""
+"""Where caches and indices live unless a caller says otherwise."""
 
-import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -16,18 +14,3 @@ def organiser_pages() -> Path:
     """Where the starter kit keeps full pages, filled before an evaluation: one file a page, named by the SHA-256 of its URL."""
     named = os.environ.get("CRAG_WEBSEARCH_CACHE_DIR")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "crag" / "web_search_results"
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file beside its place and move it there; what was begun is taken away where that fails with an OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".new-", delete=False) as file:
-        begun = Path(file.name)
-        try:
-            file.write(data)
-            file.flush()
-            begun.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                begun.unlink()
-            raise

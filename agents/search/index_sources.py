@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from semantic_text_splitter import TextSplitter
 
+from agents.files import first_fault
 from agents.search.hits import Entity, SearchError
 
 _MOST_REPORTED = 20
@@ -130,8 +131,7 @@ def _lines(file: Path, kind: TypeAdapter[_Line], problems: list[str]) -> Iterato
             try:
                 yield f"{file}:{number}", kind.validate_json(line)
             except ValidationError as error:
-                first = error.errors()[0]
-                problems.append(f"{file}:{number}: {'.'.join(map(str, first['loc']))} {first['msg']}")
+                problems.append(f"{file}:{number}: {first_fault(error)}")
 
 
 def report(problems: Sequence[str]) -> None:

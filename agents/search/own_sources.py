@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from agents.cluster import Each, in_turn
-from agents.search.folders import write_whole
+from agents.files import shortened, told, write_whole
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
 from agents.search.web_cache import cache_name
@@ -31,8 +31,8 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
     known: dict[str, dict[str, str]] = {}
     for where, cells in _cells(table):
         name, entity, url = cells.pop(FILE), cells.pop(ENTITY), cells.pop(URL, "")
-        if not name or not (folder / name).is_file():
-            problems.append(f"{where}: there is no photo {folder / name}" if name else f"{where}: 'file' is empty")
+        if problem := _unusable(folder, name):
+            problems.append(f"{where}: {problem}")
             continue
         urls[name] = urls.get(name) or url
         names = shown.setdefault(name, [])
@@ -55,6 +55,20 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
     ]
 
 
+def _unusable(folder: Path, name: str) -> str:
+    """Why a photo of a table cannot be used; empty where it can: it is a file below the folder, also where links lead."""
+    if not name:
+        return "'file' is empty"
+    try:
+        below = not Path(name).is_absolute() and (folder / name).resolve().is_relative_to(folder.resolve())
+        there = (folder / name).is_file()
+    except (OSError, ValueError, RuntimeError) as error:  # too long, NUL in it, links in a circle
+        return f"{shortened(name)} is no name of a photo ({shortened(error)})"
+    if not below:
+        return f"{shortened(name)} lies outside of {folder}; a photo lies below that folder and is named relative to it"
+    return "" if there else f"there is no photo {shortened(folder / name)}"
+
+
 def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
     try:
         with table.open(encoding="utf-8-sig", newline="") as file:
@@ -73,7 +87,9 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
                 if None in row:
                     raise SourceError(f"{where}: more cells than columns; a cell that holds {delimiter!r} takes quotes")
                 yield where, {name: value.strip() for name, value in row.items()}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise SourceError(f"cannot read {told(error)}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"cannot read {table}: {error} (a table is CSV in UTF-8)") from error
 
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from PIL import Image
 
 from agents.deadline import NO_DEADLINE, Deadline
+from agents.files import write_whole
 from agents.models.picture_files import picture_of
 from agents.search.fetching import Allowed, Fetched, FetchError, fetch, is_public, offline, over_http, side_by_side
-from agents.search.folders import write_whole
 from agents.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)

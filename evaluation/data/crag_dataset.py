@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 import datasets
 from pydantic import TypeAdapter, ValidationError
 
+from agents.files import first_fault
 from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
 from evaluation.data.rows import label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
@@ -210,6 +211,4 @@ def _by_interaction(folders: Sequence[Path], name: str, kind: type[dict[str, _Kn
     try:
         return TypeAdapter(kind).validate_json(file.read_bytes(), strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = "".join(f"{part}: " for part in first["loc"])
-        raise EvaluationError(f"{file} must map interaction ids to {what} ({where}{first['msg']})") from error
+        raise EvaluationError(f"{file} must map interaction ids to {what} ({first_fault(error)})") from error

@@ -14,6 +14,7 @@ import httpx
 from PIL import Image, ImageOps
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
+from agents.files import write_whole
 from evaluation.records import Session
 from evaluation.rules import EgoImage
 
@@ -128,11 +129,7 @@ class ImageCache:
         return bytes(data)
 
     def _keep(self, name: str, data: bytes) -> None:
-        folder = self.folders[-1]
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / (name + ".part")
-        part.write_bytes(data)
-        part.replace(folder / name)  # a killed download leaves no half file under the final name
+        write_whole(self.folders[-1] / name, data)  # a killed download leaves no half file under the final name
 
 
 def decode_cell(cell: Mapping[str, Any] | None) -> LoadedImage | None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agents.files import shortened, told, write_whole
 from agents.secrets import scrubbed
+from evaluation.files.responses import json_object
 from evaluation.records import EvaluationError
 
 MANIFEST = "run.json"
 _REPOSITORY = Path(__file__).resolve().parents[2]
+
+log = logging.getLogger(__name__)
 
 
 def read_manifest(output_dir: Path) -> dict[str, Any]:
@@ -25,11 +30,11 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
     else was noted of them (``add_to_manifest``).
 
     Raises:
-        EvaluationError: The folder's answers were made with other settings; names them.
+        EvaluationError: The folder's answers were made with other settings, which it names, or what they were made with cannot be read.
     """
     about = _plain(about)
     if resume:
-        earlier = read_manifest(output_dir)
+        earlier = _resumed(output_dir / MANIFEST)
         changed = [name for name, value in about.items() if earlier.get(name, value) != value]
         if changed:
             other = "; ".join(f"{name}: {earlier[name]} then, {about[name]} now" for name in changed)
@@ -37,6 +42,17 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
             raise EvaluationError(f"{what} ({other}); resume with those")
         about = {**earlier, **about}
     write_json(output_dir / MANIFEST, about)
+
+
+def _resumed(path: Path) -> dict[str, Any]:
+    try:
+        return json_object(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise EvaluationError(
+            f"{path} is {error}: what the answers beside it were made with is not known; remove it to go on all the same"
+        ) from error
 
 
 def add_to_manifest(output_dir: Path, more: Mapping[str, Any]) -> None:
@@ -68,15 +84,16 @@ def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file; empty where there is none that can be read."""
+    """The object of a JSON file; empty, with a warning, where it cannot be read, and where there is none."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        return json_object(path.read_bytes())
+    except FileNotFoundError:
         return {}
-    return content if isinstance(content, dict) else {}
+    except (OSError, ValueError) as error:
+        log.warning("%s is left out: %s", shortened(path), told(error) if isinstance(error, OSError) else error)
+        return {}
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file for people and programs, in a folder that is made where it is missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write a JSON file for people and programs, whole, in a folder that is made where it is missing."""
+    write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n", durable=True)

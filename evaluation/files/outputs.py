@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from agents.files import write_whole
+from evaluation.commands import first_line
 from evaluation.files.manifest import read_json, write_json
 from evaluation.files.responses import turn_of
 from evaluation.records import EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
@@ -71,9 +73,8 @@ def write_outputs(
     rules: Rules = OURS,
 ) -> dict[str, Any]:
     """Write both turn tables and the scores with what they were made with (``about``); returns what scores_dictionary.json holds."""
-    output_dir.mkdir(parents=True, exist_ok=True)
-    turn_table(turns, costs, rules).to_csv(output_dir / ALL_TURNS, index=False)
-    turn_table(ego_subset(turns), costs, rules).to_csv(output_dir / EGO_TURNS, index=False)
+    for name, some in ((ALL_TURNS, turns), (EGO_TURNS, ego_subset(turns))):
+        write_whole(output_dir / name, turn_table(some, costs, rules).to_csv(index=False), durable=True)
     scores = scores_dictionary(turns, about, rules)
     write_json(output_dir / SCORES, scores)
     return scores
@@ -92,13 +93,28 @@ def read_turn_table(run: Path) -> list[JudgedTurn]:
         EvaluationError: There is no such table, or it lacks a column.
     """
     path = run / ALL_TURNS
+    if path.is_dir():
+        raise EvaluationError(f"{path} is a folder, not a table of judged turns; move it away")
     if not path.is_file():
         raise EvaluationError(f"{path} does not exist; let local_evaluation.py answer and judge there first")
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
         return [_judged({str(name): str(cell) for name, cell in row.items()}) for row in table.to_dict("records")]
-    except (KeyError, ValueError, pd.errors.ParserError) as error:
-        raise EvaluationError(f"{path} is no table of judged turns: {error}") from error
+    except _MALFORMED as error:
+        raise EvaluationError(f"{path} is no table of judged turns: {first_line(error)}") from error
+
+
+_MALFORMED = (
+    KeyError,
+    TypeError,
+    ValueError,
+    OverflowError,
+    SyntaxError,
+    MemoryError,
+    RecursionError,
+    pd.errors.ParserError,
+)
+"""What reading a table, and a list of ids in it by ``ast.literal_eval``, raises."""
 
 
 def _judged(row: Mapping[str, str]) -> JudgedTurn:

@@ -6,46 +6,80 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from agents.files import doing, parse_json, shortened, well_formed, write_whole
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
 
 
 class JsonLinesWriter:
-    """Appends JSON objects to a file; what was flushed survives a kill of the process and of the machine."""
+    """Appends JSON objects to a file; what was flushed survives a kill of the process and of the machine.
+
+    An OSError of a full disk says what was being written (``agents.files.doing``); what was written before stays.
+    """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8", newline="\n")
+        self._doing = f"writing {path}"
+        with doing(self._doing):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a", encoding="utf-8", newline="\n")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with doing(self._doing):
+            self._file.close()
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
-        self._file.write(_line(record))
+        with doing(self._doing):
+            self._file.write(_line(record))
 
     def sync(self) -> None:
         """Flush to disk (called once a batch)."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with doing(self._doing):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    return well_formed(json.dumps(record, ensure_ascii=False)) + "\n"
 
 
 def repair(path: Path) -> list[dict[str, Any]]:
-    """Read a JSON-lines file that may have been cut off while a line was written, and drop that line from it; [] for no file.
+    """What ``read_lines`` reads, for appending to it (``cut_tail``).
+
+    Raises:
+        EvaluationError: See ``read_lines``.
+    """
+    records = read_lines(path)
+    cut_tail(path)
+    return records
+
+
+def cut_tail(path: Path) -> None:
+    """Cut the last line of a JSON-lines file away where it was cut off itself, which takes no room on a full disk."""
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.endswith(b"\n"):
+        end = content.rfind(b"\n") + 1
+        with doing(f"repairing {path}"), path.open("r+b") as file:
+            if _whole(content[end:]) is None:
+                file.truncate(end)
+            else:  # only its line break was lost
+                file.seek(0, os.SEEK_END)
+                file.write(b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON-lines file that may have been cut off while its last line was written, or is being written; [] for no file.
 
     Raises:
         EvaluationError: A line before the last one is broken: the file was damaged, not cut off.
@@ -60,18 +94,21 @@ def repair(path: Path) -> list[dict[str, Any]]:
                 records.append(json_object(line))
             except ValueError as error:
                 raise EvaluationError(f"{path}, line {number}: {error}") from error
-    if rest:
-        with suppress(ValueError):  # where the object is whole only its line break was lost
-            records.append(json_object(rest))
-            whole.append(rest)
-        _replace(path, b"".join(line + b"\n" for line in whole))
-    return records
+    last = _whole(rest)
+    return records if last is None else [*records, last]
+
+
+def _whole(line: bytes) -> dict[str, Any] | None:
+    try:
+        return json_object(line)
+    except ValueError:
+        return None
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line; ValueError where it holds none."""
+    """The JSON object of a line, its texts well-formed (``agents.files.parse_json``); ValueError where it holds none."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except ValueError as error:
         raise ValueError(f"not JSON ({error})") from error
     if not isinstance(record, dict):
@@ -81,17 +118,7 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Put these lines in place of the file's, whose folder is made where it is missing; a kill leaves the one or the other."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _replace(path, "".join(map(_line, records)).encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    write_whole(path, "".join(map(_line, records)), durable=True)
 
 
 def read_responses(path: Path) -> list[AnsweredTurn]:
@@ -101,10 +128,13 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     position within the session, total_turn_count to the number of its lines. Ids that are numbers become text.
 
     Raises:
-        EvaluationError: The file is missing or empty, or a line is not such an object; names the line.
+        EvaluationError: The file is missing, a folder or empty, or a line is not such an object; names the line.
     """
+    if path.is_dir():
+        inside = f", such as {path / RESPONSES}" if (path / RESPONSES).is_file() else ""
+        raise EvaluationError(f"{path} is a folder; name a file of saved answers{inside}")
     if not path.is_file():
-        raise EvaluationError(f"{path} does not exist")
+        raise EvaluationError(f"{shortened(path)} does not exist")
     lines = {}
     turns: list[AnsweredTurn] = []
     seen: dict[Key, int] = {}

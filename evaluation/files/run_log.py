@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from evaluation.files.responses import repair
+from pydantic import TypeAdapter, ValidationError
+
+from evaluation.files.responses import read_lines
 from evaluation.records import AnsweredTurn, Key, RunLogLine
 
 RUN_LOG = "run_log.jsonl"
 """Beside the answers, what each turn cost: kept apart so that response.jsonl is the same however often a run was cut."""
+
+_LINE = TypeAdapter(RunLogLine)
 
 TURN_LIMIT_SECONDS = 10.0
 """A call may take this times the batch size (challenge rules)."""
@@ -24,12 +29,10 @@ DIALOG_LIMIT_SECONDS = 30.0
 def read_run_log(output_dir: Path) -> dict[Key, RunLogLine]:
     """Costs by turn; the latest line of a turn counts. Empty where there is no log; lines of another shape are left out."""
     costs = {}
-    for record in repair(output_dir / RUN_LOG):
-        try:
-            line = RunLogLine(**record)
-        except TypeError:
-            continue
-        costs[line.key] = line
+    for record in read_lines(output_dir / RUN_LOG):
+        with suppress(ValidationError):
+            line = _LINE.validate_python(record)
+            costs[line.key] = line
     return costs
 
 

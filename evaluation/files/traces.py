@@ -140,6 +140,8 @@ _CHECKS = {
 
 _OWN_FIELDS = frozenset({"stage", "seconds", "skipped", "evidence", "boxes"})
 _LONGEST_NOTE = 400
+_MAX_NUMBER = 1e300
+_MAX_PIXELS = 1e6
 
 CONFLICTS = ("prki", "vtki")
 """Disagreements that stages note as true or false: of own and retrieved knowledge, of picture and text (CoRe-MMRAG, section 3.1)."""
@@ -260,7 +262,7 @@ def _evidence(value: Any) -> Iterable[EvidenceView]:
 def _boxes(value: Any) -> Iterable[BoxView]:
     for item in _list(value):
         sides = [side for side in map(_float, _list(item)[:4]) if side is not None]
-        if len(sides) == 4 and sides[2] > sides[0] and sides[3] > sides[1]:
+        if len(sides) == 4 and sides[2] > sides[0] and sides[3] > sides[1] and max(map(abs, sides)) < _MAX_PIXELS:
             left, top, right, bottom = sides
             yield BoxView(left, top, right, bottom, next(filter(_text, item[4:5]), ""))
 
@@ -303,4 +305,7 @@ def _int(value: Any) -> int | None:
 
 
 def _float(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A finite number; JSON may hold others, and whole ones that no float holds."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < _MAX_NUMBER:
+        return None
+    return float(value)

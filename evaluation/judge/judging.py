@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from tqdm import tqdm
 
+from agents.files import well_formed
 from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
@@ -88,7 +89,7 @@ def judge_turns(
                 judged[position],
                 correct=said.correct,
                 semantic=said.correct,
-                reason=said.reason,
+                reason=well_formed(said.reason),  # a server's JSON may hold anything
                 judge_failed=said.failed,
             )
             if isinstance(judge, Paid):

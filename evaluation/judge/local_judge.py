@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents.files import first_fault
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
@@ -93,7 +94,7 @@ def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
             f"no cut is fitted for the chat model of profile {profile!r}: run python -m evaluation.studies.judge_fit --profile {profile}"
         ) from error
     except ValidationError as error:
-        raise JudgeError(f"{path} is no fitted cut: {error}") from error
+        raise JudgeError(f"{path} is no fitted cut: {first_fault(error)}") from error
 
 
 class LocalJudge:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import threading
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from agents.files import well_formed, write_whole
 from agents.secrets import scrubbed
 from evaluation.judge.judge_prompts import load_prompt
 from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, NoAnswerError, RequestError, Wait
@@ -72,15 +72,11 @@ class VerdictCache:
 
     def put(self, request: Mapping[str, Any], verdict: Verdict) -> None:
         """Keep a verdict."""
-        path = self._path(request)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
-        part.write_text(json.dumps(asdict(verdict), ensure_ascii=False), encoding="utf-8")
-        part.replace(path)  # a reader sees the whole file or none
+        write_whole(self._path(request), json.dumps(asdict(verdict), ensure_ascii=False))
 
     def _path(self, request: Mapping[str, Any]) -> Path:
         """By the SHA-256 of the request: model, style, messages and sampling settings."""
-        key = hashlib.sha256(json.dumps(request, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        key = hashlib.sha256(well_formed(json.dumps(request, sort_keys=True, ensure_ascii=False)).encode()).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
 
 

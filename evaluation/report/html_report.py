@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
+from agents.files import write_whole
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, costs_of, latency, missing_pictures
 from evaluation.files.traces import StageView, TraceView, match_traces
@@ -185,8 +186,7 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "bar": _bar}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(environment.get_template(template).render(**values), encoding="utf-8")
+    write_whole(path, environment.get_template(template).render(**values))
     return path
 
 

@@ -34,10 +34,12 @@ def main(
 
 
 def evaluate(options: argparse.Namespace, console: Console, build: BuildAgent | None = None) -> int:
-    """What ``main`` does with the options that ``parse`` read."""
+    """What ``main`` does with the options that ``parse`` read; while it runs no other command may write into its folders."""
+    from evaluation.files.folder_lock import writing_into
 
     def run() -> int:
-        return _judge_saved(options, console) if options.mode == "evaluate" else _answer(options, console, build)
+        with writing_into(options.output_dir, *(folder for _, folder in data_folders(options))):
+            return _judge_saved(options, console) if options.mode == "evaluate" else _answer(options, console, build)
 
     try:
         return exit_status(run, console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from agents.base_agent import BaseAgent, Message
+from agents.files import well_formed
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, repair, rewrite
 from evaluation.files.run_log import RUN_LOG
@@ -88,7 +90,7 @@ def generate(
         repair(run_log)
     else:
         answers = {}
-        if responses.exists() and responses.stat().st_size > 0:
+        if responses.is_file() and responses.stat().st_size > 0:
             responses.replace(responses.with_name("response.previous.jsonl"))
             log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", responses)
         run_log.unlink(missing_ok=True)
@@ -98,7 +100,7 @@ def generate(
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
     bar = tqdm(total=len(unanswered), initial=len(answers), desc="answers", unit="turn", disable=not progress)
-    with bar, JsonLinesWriter(responses) as out, JsonLinesWriter(run_log) as costs:
+    with bar, _kept_answers(), JsonLinesWriter(responses) as out, JsonLinesWriter(run_log) as costs:
         try:
             if warm_up is not None and still:
                 warm_up()
@@ -122,6 +124,16 @@ def generate(
     return Generation(turns, len(unanswered), interrupted, failures)
 
 
+@contextmanager
+def _kept_answers() -> Iterator[None]:
+    """Say of a full disk that it costs no answer made before."""
+    try:
+        yield
+    except OSError as error:
+        error.add_note("the answers made before are kept: then continue with --resume")
+        raise
+
+
 def _costs(lines: Sequence[AnsweredTurn], call: Call, reply: Reply, number: int) -> Iterator[tuple[str, RunLogLine]]:
     """An answer and its cost for each turn of a call."""
     if reply.error is not None:
@@ -134,7 +146,7 @@ def _costs(lines: Sequence[AnsweredTurn], call: Call, reply: Reply, number: int)
             error = f"the agent returned {type(answer).__name__} instead of text"
             log.error("%s, %s: %s", *line.key, error)
             answer = I_DONT_KNOW
-        answer = answer.encode("utf-8", errors="replace").decode()  # lone surrogates cannot be written
+        answer = well_formed(answer)  # as it is written, so that a resumed run shows it to the agent alike
         yield answer, RunLogLine(
             *line.key, batch=number, turn=position, batch_size=size, seconds=each, batch_seconds=whole,
             error=error, image_note=note, reply_hits=reply.hits, reply_misses=reply.misses,

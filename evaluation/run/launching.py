@@ -129,8 +129,8 @@ class LocalModel:
     def _chat(self) -> ChatModel:
         from agents.models.chat.reply_cache import ReplyStore
 
-        prompt = self._launch.prompts[_JUDGE_PROMPT]
         with _as_evaluation_errors():
+            prompt = self._launch.prompts[_JUDGE_PROMPT]
             store = ReplyStore(self._launch.cache / _JUDGE_REPLIES)
             return self._launch.models(replies=store).chat(prompt.settings.model)
 
@@ -171,10 +171,12 @@ def settings_table(preset: str, profile: str) -> dict[str, Any]:
 
 @contextmanager
 def _as_evaluation_errors() -> Iterator[None]:
+    from agents.linear_head import HeadError
     from agents.models.base import ModelError
+    from agents.prompts import PromptError
     from agents.search.hits import SearchError
 
     try:
         yield
-    except (ModelError, SearchError, SettingsError) as error:
+    except (HeadError, ModelError, PromptError, SearchError, SettingsError) as error:
         raise EvaluationError(str(error)) from error

@@ -19,6 +19,7 @@ from typing import Any
 
 from agents.base_agent import BaseAgent
 from agents.cluster import ANSWER_SECONDS, ClusterError, cluster
+from agents.files import doing, well_formed
 from agents.secrets import keep_out_of_logs
 from evaluation.commands import first_line
 from evaluation.records import EvaluationError
@@ -215,8 +216,8 @@ class Replicas:
 
     def _write(self, traces: Sequence[Mapping[str, Any]], call: int) -> None:
         if self._trace is not None:
-            lines = (json.dumps({**trace, "batch": call}, ensure_ascii=False) + "\n" for trace in traces)
-            with self._trace.open("a", encoding="utf-8", errors="replace") as file:
+            lines = (well_formed(json.dumps({**trace, "batch": call}, ensure_ascii=False)) + "\n" for trace in traces)
+            with doing(f"writing {self._trace}"), self._trace.open("a", encoding="utf-8") as file:
                 file.writelines(lines)
 
 

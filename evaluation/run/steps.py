@@ -12,6 +12,7 @@ from rich.console import Console
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.manifest import add_to_manifest, note_commit, read_manifest, write_manifest
 from evaluation.files.outputs import write_outputs
+from evaluation.files.responses import cut_tail
 from evaluation.files.run_log import missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
@@ -50,7 +51,9 @@ def answer_sessions(
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
-    if not resume:
+    if resume:
+        cut_tail(output_dir / TRACE)
+    else:
         (output_dir / TRACE).unlink(missing_ok=True)
     launched.trace_to(output_dir / TRACE)
     truncator = load_truncator(tokenizer)

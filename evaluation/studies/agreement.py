@@ -17,6 +17,7 @@ import pandas as pd
 from rich.console import Console
 
 from evaluation.commands import exit_status, output, parser_of
+from evaluation.files.folder_lock import writing_into
 from evaluation.judge.judge_options import judge_settings
 from evaluation.judge.judging import choose_judge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
@@ -242,7 +243,12 @@ def pairs_of(found: Mapping[str, Verdicts]) -> list[Agreement]:
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
     options, console = _parser().parse_args(arguments), console or output()
-    return exit_status(lambda: _run(options, console), console)
+
+    def run() -> None:
+        with writing_into(options.out):
+            _run(options, console)
+
+    return exit_status(run, console)
 
 
 def _run(options: argparse.Namespace, console: Console) -> None:

@@ -15,9 +15,11 @@ import tomlkit
 from rich.console import Console
 from tomlkit.exceptions import TOMLKitError
 
+from agents.files import read_toml, write_whole
 from agents.linear_head import HeadError
 from agents.methods.gate import Gate
 from evaluation.commands import exit_status, output, parser_of
+from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
 from evaluation.judge.judging import Judge, choose_judge
@@ -84,8 +86,13 @@ class Material:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
     options, console = _parser().parse_args(arguments), output()
-    run = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
-    return exit_status(lambda: run(options, console), console, (EvaluationError, HeadError))
+    study = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
+
+    def run() -> None:
+        with writing_into((options.runs or options.measure)[0]):
+            study(options, console)
+
+    return exit_status(run, console, (EvaluationError, HeadError))
 
 
 def _fit_gate(options: argparse.Namespace, console: Console) -> None:
@@ -280,7 +287,7 @@ def _into_preset(
     path = PRESETS / f"{options.preset}.toml"
     about = material.about
     comment = f"fitted on {about['turns']} turns of {about['sessions']} sessions of {about['split']} (evaluation.studies.calibrate)"
-    path.write_text(with_values(path, material.profile, values, comment), encoding="utf-8")
+    write_whole(path, with_values(path, material.profile, values, comment))
     console.print(f"written: {path}, [profiles.{material.profile}]", markup=False, soft_wrap=True)
 
 
@@ -293,10 +300,11 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
     said = ", ".join(f"{key} = {value!r}" for key, value in values.items())
     by_hand = EvaluationError(f"{path} cannot be edited; write [profiles.{profile}] by hand: {said}")
     try:
-        document = tomlkit.parse(path.read_text(encoding="utf-8"))
+        read_toml(path)  # whose faults are told better
+        document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise EvaluationError(f"there is no preset {path}") from error
-    except TOMLKitError as error:
+    except ValueError as error:  # TOMLKitError too
         raise EvaluationError(f"{path} is not valid TOML: {error}") from error
     try:
         for key, value in values.items():

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from evaluation.commands import exit_status, output, parser_of
+from evaluation.files.folder_lock import writing_into
 from evaluation.files.traces import stages_of
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
@@ -186,7 +187,12 @@ def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> d
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
     options, console = _parser().parse_args(arguments), console or output()
-    return exit_status(lambda: _run(options, console), console)
+
+    def run() -> None:
+        with writing_into(options.out):
+            _run(options, console)
+
+    return exit_status(run, console)
 
 
 def _run(options: argparse.Namespace, console: Console) -> None:

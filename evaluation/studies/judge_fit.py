@@ -12,6 +12,7 @@ import pandas as pd
 from rich.console import Console
 from tqdm import tqdm
 
+from agents.files import write_whole
 from evaluation.commands import exit_status, output, parser_of
 from evaluation.files.responses import read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_verdict
@@ -143,9 +144,8 @@ def _run(options: argparse.Namespace, console: Console, model: YesModel | None) 
     for line in (asked, f"fitted: {made.fitted}", f"held out: {made.held_out}"):
         console.print(line, markup=False, highlight=False)
     if not options.dry_run:
-        options.out.mkdir(parents=True, exist_ok=True)
         path = options.out / f"{made.profile}.json"
-        path.write_text(made.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_whole(path, made.model_dump_json(indent=2) + "\n")
         console.print(f"written: {path}", markup=False, soft_wrap=True)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from evaluation.commands import exit_status, output, parser_of
+from evaluation.files.folder_lock import writing_into
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import score
 from evaluation.scores.slices import SLICES, Group, group_of, group_sizes, groups_of, mean_points, weighted_total
@@ -226,7 +227,12 @@ def _cell(group: Group | None) -> str:
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
     options, console = _parser().parse_args(arguments), console or output()
-    return exit_status(lambda: _run(options, console), console)
+
+    def run() -> None:
+        with writing_into(options.out):
+            _run(options, console)
+
+    return exit_status(run, console)
 
 
 def _run(options: argparse.Namespace, console: Console) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from agents.files import write_whole
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _ROW_INCHES = 0.45
 _DOTS_AN_INCH = 120
@@ -40,7 +46,7 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
         panel.set_yticks(range(len(labels)), labels)
         panel.set_ylim(len(labels) - 0.4, -0.6)
     figure.tight_layout()
-    figure.savefig(path, dpi=_DOTS_AN_INCH)
+    _save(figure, path)
 
 
 def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
@@ -70,4 +76,10 @@ def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapp
     for panel in (left, middle):
         panel.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(path, dpi=_DOTS_AN_INCH)
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=_DOTS_AN_INCH, format="png")
+    write_whole(path, buffer.getvalue())

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from agents.files import write_whole
 from evaluation.files.manifest import write_json
 from evaluation.report.html_report import write_html
 from evaluation.scores.scoring import Interval
@@ -174,7 +175,7 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
         for name, (low, high) in figures.intervals.items():
             row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
-    pd.DataFrame(rows).to_csv(path, index=False)
+    write_whole(path, pd.DataFrame(rows).to_csv(index=False))
 
 
 def cut(text: str, longest: int | None) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from agents.files import doing, write_whole
 from evaluation.commands import exit_status, output
+from evaluation.files.folder_lock import writing_into
 from evaluation.files.outputs import read_about
 from evaluation.records import EvaluationError
 from evaluation.run import command
@@ -59,7 +61,6 @@ def run_all(
         KeyboardInterrupt: A run was stopped; the same command resumes it.
     """
     check_labels(variants)
-    options.out.mkdir(parents=True, exist_ok=True)
     made, failed = [], False
     for number, variant in enumerate(variants, 1):
         console.print(f"[{number}/{len(variants)}] {variant.label}", markup=False, highlight=False)
@@ -92,7 +93,9 @@ def options_of(variant: Variant, tasks: Sequence[str], options: argparse.Namespa
 
 
 def _run(run: argparse.Namespace, variant: Variant, log: Path) -> None:
-    with log.open("a+", encoding="utf-8") as file:
+    with doing(f"writing {log}"):
+        opened = log.open("a+", encoding="utf-8", errors="replace")
+    with opened as file:
         start = file.tell()
         file.write(f"== {variant.label}\n")
         status = command.evaluate(run, Console(file=file, width=120))
@@ -122,6 +125,10 @@ def compare(
     console = output()
 
     def run() -> int:
+        with writing_into(options.out):
+            return run_alone()
+
+    def run_alone() -> int:
         try:
             chosen, tasks = variants(), tasks_of(options)
             results, failed = run_all(chosen, tasks, options, console)
@@ -134,7 +141,7 @@ def compare(
             for table in made:
                 table.show(console)
             text, numbers, plot = (options.out / f"{stem}.{kind}" for kind in ("md", "csv", "png"))
-            text.write_text("\n".join(table.markdown() for table in made), encoding="utf-8")
+            write_whole(text, "\n".join(table.markdown() for table in made))
             write_csv(numbers, results)
             plot_truthfulness(plot, results)
             console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)

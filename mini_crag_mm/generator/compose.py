@@ -20,14 +20,14 @@ from joblib import Parallel, delayed
 from PIL import Image, ImageDraw, ImageOps
 from tqdm import tqdm
 
-from agents.search.folders import write_whole
+from agents.files import write_whole
 from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
 from mini_crag_mm.generator.altered import alter
 from mini_crag_mm.generator.backgrounds import FLAT, Stage, cast_shadow, fill_with_photo, paint, shelf_levels
 from mini_crag_mm.generator.camera import aim, expose
 from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.loader import SetPaths, flattened, read_layout, write_text
+from mini_crag_mm.loader import SetPaths, flattened, read_layout
 
 # Raise this when the composer itself changes, so that all scenes are composed again.
 COMPOSER_VERSION = 5
@@ -346,7 +346,7 @@ def fingerprint(scene: Scene, paths: SetPaths) -> str:
 def _write_layout(path: Path, layouts: dict[str, dict[str, Any]]) -> None:
     """One line a scene, so that a change of one scene is a change of one line."""
     lines = [f"{json.dumps(scene)}: {json.dumps(layouts[scene], ensure_ascii=False)}" for scene in sorted(layouts)]
-    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 Composer = Callable[[Scene, SetPaths], tuple[Image.Image, Layout]]

@@ -149,7 +149,7 @@ def test_a_new_run_sets_earlier_answers_aside(tmp_path: Path, whole: bytes) -> N
 
 def test_an_answer_that_is_no_unicode_does_not_end_the_run(tmp_path: Path) -> None:
     _run(ScriptedAgent(lambda query, history: "It is \ud83d high."), tmp_path, sessions([1, 1]))
-    assert [line["agent_response"] for line in _lines(tmp_path)] == ["It is ? high."] * 2
+    assert [line["agent_response"] for line in _lines(tmp_path)] == ["It is \ufffd high."] * 2
 
 
 class MoodyAgent(ScriptedAgent):

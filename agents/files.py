@@ -1,0 +1,143 @@
+"""Files, for every package: written whole or not at all, texts well-formed, faults told in one line."""
+
+import errno
+import json
+import os
+import tomllib
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+MAX_DEPTH = 100  # levels of lists and objects within each other; none of our files has more than ten
+_MAX_NAME = 200  # characters of a path in a message
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_ADVICE = {
+    **dict.fromkeys(_FULL, "make room there, or name another folder"),
+    **dict.fromkeys(_READ_ONLY, "name a place that this user may use"),
+    errno.ENOTDIR: "a file stands where a folder is needed; name another place",
+    errno.EEXIST: "a file stands where a folder is needed; name another place",
+    errno.ENAMETOOLONG: "give it a shorter name",
+    errno.EISDIR: "a folder stands where a file is needed; name a file",
+}
+
+
+def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> None:
+    """Write a file beside its place, whose folder is made, and move it there: whoever looks sees the old file or the new one, whole.
+
+    Text is written as UTF-8, ``well_formed``. ``durable``: what is there afterwards survives a crash of the machine. An OSError says what
+    was being written (``doing``), and nothing is left of what was begun.
+    """
+    data = well_formed(content).encode() if isinstance(content, str) else content
+    with doing(f"writing {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        begun = path.with_name(f".new-{uuid.uuid4().hex}")
+        try:
+            with begun.open("xb") as file:
+                file.write(data)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            begun.replace(path)
+        except BaseException as error:
+            with suppress(OSError):
+                begun.unlink()
+            if isinstance(error, OSError):
+                error.filename = str(path)  # not that of what was begun
+            raise
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair: JSON can write them, no file in UTF-8 can hold them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace")
+    return text
+
+
+def parse_json(data: bytes | str) -> Any:
+    """A JSON value whose texts are ``well_formed``; ValueError, in one line, where it is none or is nested more than ``MAX_DEPTH`` deep."""
+    try:
+        return _bounded(json.loads(data), MAX_DEPTH)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+
+
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+
+
+def _bounded(value: Any, levels: int) -> Any:
+    if isinstance(value, str):
+        return well_formed(value)
+    if not isinstance(value, dict | list):
+        return value
+    if levels == 0:
+        raise ValueError(_TOO_DEEP)
+    if isinstance(value, list):
+        return [_bounded(item, levels - 1) for item in value]
+    return {well_formed(name): _bounded(item, levels - 1) for name, item in value.items()}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file, with or without a byte order mark; ValueError, in one line that names it, where it is none, or OSError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {one_line(error)}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} is not valid TOML: nested too deep") from error
+
+
+def first_fault(error: ValidationError) -> str:
+    """Place and reason of the first fault, in one line: pydantic's own words take several, and a URL."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return one_line(": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"]))))
+
+
+def one_line(said: object) -> str:
+    """What is said, ``well_formed`` and without line breaks."""
+    return " ".join(well_formed(str(said)).split())
+
+
+def shortened(name: object) -> str:
+    """A name or path for a message: the middle of a very long one is left out."""
+    text = one_line(name)
+    return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME // 2]}…{text[-_MAX_NAME // 4 :]}"
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Note on an OSError that passes what was being done; ``told`` says it."""
+    try:
+        yield
+    except OSError as error:
+        error.add_note(what)
+        raise
+
+
+def is_of_files(error: OSError) -> bool:
+    """Whether an error is one of files and disks, which their user can mend, and not one of a network or a program."""
+    return error.filename is not None or bool(_notes(error)) or error.errno in _FULL | _READ_ONLY | {errno.EIO}
+
+
+def told(error: OSError) -> str:
+    """What was being done, why it failed and what to do, in one line."""
+    place = "" if error.filename is None else shortened(error.filename)
+    what, *more = _notes(error) or [place]
+    reason = error.strerror or one_line(error) or type(error).__name__
+    if place and place not in (what := shortened(what)):
+        reason += f" ({place})"
+    said = ": ".join(filter(None, (what, reason)))
+    return one_line("; ".join(filter(None, (said, _ADVICE.get(error.errno or 0), *more))))
+
+
+def _notes(error: OSError) -> list[str]:
+    return list(getattr(error, "__notes__", ()))
