@@ -96,10 +96,14 @@ def listening(app: ASGIApp, origins: Sequence[str] = (), proxies: Sequence[str] 
             assert not thread.is_alive()
 
 
-def data_url(image: Image.Image, kind: str = "PNG") -> str:
+def encoded(image: Image.Image, kind: str = "PNG") -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind)
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return buffer.getvalue()
+
+
+def data_url(image: Image.Image, kind: str = "PNG") -> str:
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(encoded(image, kind)).decode()}"
 
 
 def asked(text: str, image: str | None = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import time
@@ -304,7 +305,8 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
     """32 requests are sent and closed while the agent works for another client; then an honest one comes."""
     agent.open.clear()
     limits = ServerLimits(questions=33, requests_per_minute=1000)
-    with serving(agent, limits=limits) as url, ThreadPoolExecutor(1) as other:
+    with serving(agent, limits=limits) as url, ThreadPoolExecutor(1) as other, contextlib.ExitStack() as last:
+        last.callback(agent.open.set)
         first = other.submit(complete, url, asked("first"))
         assert agent.entered.wait(30)
         body = json.dumps({"model": MODEL, "messages": [asked("gone", data_url(PHOTO))]}).encode()
