@@ -12,7 +12,16 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agents.apps.answering import Answerer, CannotStartError, PhotoError, Question, add_options, read_photo, start
+from agents.apps.answering import (
+    AgentError,
+    Answerer,
+    CannotStartError,
+    PhotoError,
+    Question,
+    add_options,
+    read_photo,
+    start,
+)
 from agents.apps.outcome import Outcome
 from agents.base_agent import Message
 
@@ -34,7 +43,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
             show(console, answerer.answer([Question(options.question, photo)])[0], details=not options.brief)
         else:
             talk(answerer, photo, console, details=not options.brief)
-    except (PhotoError, CannotStartError) as error:
+    except (PhotoError, CannotStartError, AgentError) as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:

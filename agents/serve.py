@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from agents.apps.answering import CannotStartError, add_options, start
+from agents.apps.http_server import add_http_options, run
 from agents.secrets import keep_out_of_logs, remember
 
 KEY_VARIABLE = "CRAG_API_KEY"
-_GRACE_SECONDS = 30  # for answers under way when the server is told to stop
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,8 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CannotStartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    import uvicorn
-
     from agents.apps.serving.app import Server, ServerLimits
 
     key = None if options.no_key else api_key()
@@ -38,15 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     server = Server(answerer, model=f"crag-mm-{options.preset}", key=key, limits=limits)
     print(f"http://{options.host}:{options.port}/v1 answers as crag-mm-{options.preset}", file=sys.stderr)
-    uvicorn.run(
-        server.app,
-        host=options.host,
-        port=options.port,
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
-    return 0
+    return run(server.app, options)
 
 
 def api_key() -> str:
@@ -70,8 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m agents.serve", description="Serve an agent over OpenAI's chat-completions protocol."
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
-    parser.add_argument("--port", type=_positive, default=8000)
+    add_http_options(parser, port=8000)
     parser.add_argument(
         "--no-key", action="store_true", help=f"ask for no key; else it is ${KEY_VARIABLE} or a new one"
     )

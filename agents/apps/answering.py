@@ -27,6 +27,10 @@ class PhotoError(ValueError):
     """A photo cannot be used; the message says why."""
 
 
+class AgentError(RuntimeError):
+    """The agent raised something, its cause; the message names its type alone, for the rest may hold what nobody should read."""
+
+
 @dataclass(frozen=True)
 class Question:
     """One question: the photo as ``read_photo`` gives it (or None), and the dialog before it, user and assistant in turn."""
@@ -51,13 +55,18 @@ class Answerer:
         return self._agent.get_batch_size()
 
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """Answer at most ``batch_size`` questions in one call of the agent; raises whatever an agent that is none of ours raises."""
+        """Answer at most ``batch_size`` questions in one call of the agent; AgentError for whatever it raises, but for Ctrl-C."""
         self._records.clear()
-        answers = self._agent.batch_generate_response(
-            [question.text for question in questions],
-            [question.photo for question in questions],
-            [list(question.history) for question in questions],
-        )
+        try:
+            answers = self._agent.batch_generate_response(
+                [question.text for question in questions],
+                [question.photo for question in questions],
+                [list(question.history) for question in questions],
+            )
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, panics of Rust: neither may end a program that others use
+            raise AgentError(f"the agent failed ({type(error).__name__})") from error
         told: Sequence[Mapping[str, Any] | None] = self._records
         if len(told) != len(answers):  # no trace, or one that could not be written
             told = [None] * len(answers)

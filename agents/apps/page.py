@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from fastapi import FastAPI
 
-from agents.apps.answering import Answerer, PhotoError, Question, read_photo
+from agents.apps.answering import AgentError, Answerer, PhotoError, Question, read_photo
 from agents.apps.details import details
+from agents.apps.page_guard import MOST_PICTURE, PageGuard
+
+_log = logging.getLogger(__name__)
 
 CSS = """
 .crag h3 {margin: .8em 0 .2em; font-size: 1em}
@@ -28,33 +33,80 @@ _FONTS = ["system-ui", "sans-serif"]  # gradio's own would be fetched from Googl
 THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"])
 
 
+_QUEUE = 16  # visitors who wait; more are asked to come again
+_KEPT_SECONDS = 24 * 3600  # for uploaded photos
+
+
+class _Photo(gr.Image):  # type: ignore[misc]
+    """A photo as its file: gradio's own opens it and shows "Error" where that fails, before a word can be said."""
+
+    is_template = True  # looks like gr.Image
+
+    def preprocess(self, payload: Any) -> str | None:
+        return None if payload is None else payload.path
+
+
+def page_app(answerer: Answerer) -> PageGuard:
+    """The page as an ASGI application."""
+    page = build(answerer).queue(max_size=_QUEUE)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    return PageGuard(
+        gr.mount_gradio_app(
+            app,
+            page,
+            "/",
+            theme=THEME,
+            css=CSS,
+            max_file_size=MOST_PICTURE,
+            ssr_mode=False,
+            footer_links=[],
+            show_error=False,
+            enable_monitoring=False,
+        )
+    )
+
+
 def build(answerer: Answerer) -> gr.Blocks:
     """The page; one question is answered at a time."""
 
-    def say(text: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
-        """The question stands in the dialog before its answer is there."""
+    def say(path: str | None, text: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+        """The question stands in the dialog before its answer is there; what cannot be answered need not wait for the agent."""
         if not text.strip():
             return gr.skip(), gr.skip()
-        return [*talk, {"role": "user", "content": text.strip()}], ""
+        asked = [*talk, {"role": "user", "content": text.strip()}]
+        if path is None:
+            return [
+                *asked,
+                {"role": "assistant", "content": "There is no photo yet: add one, then ask about it."},
+            ], text
+        return asked, ""
 
-    def answer(path: str | None, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+    def answer(path: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
         if not talk or talk[-1]["role"] != "user":  # nothing was asked
             return gr.skip(), gr.skip()
         said = [{"role": message["role"], "content": _text(message["content"])} for message in talk]
-        try:
-            photo = None if path is None else read_photo(Path(path))
-        except PhotoError:
-            unreadable = "This file cannot be read as a photo; try JPEG, PNG or WebP."
-            return [*said, {"role": "assistant", "content": unreadable}], gr.skip()
-        outcome = answerer.answer([Question(said[-1]["content"], photo, said[:-1])])[0]
-        return [*said, {"role": "assistant", "content": outcome.answer}], details(outcome, photo)
 
-    with gr.Blocks(title="Ask about a photo", analytics_enabled=False) as page:
+        def reply(text: str) -> list[dict[str, Any]]:
+            return [*said, {"role": "assistant", "content": text}]
+
+        try:
+            photo = read_photo(Path(path))
+            outcome = answerer.answer([Question(said[-1]["content"], photo, said[:-1])])[0]
+        except PhotoError:
+            return reply("This file cannot be read as a photo; try JPEG, PNG or WebP."), ""
+        except AgentError:
+            _log.exception("the agent failed")
+            return reply("The agent failed; its log says why."), ""
+        return reply(outcome.answer), details(outcome, photo)
+
+    with gr.Blocks(
+        title="Ask about a photo", analytics_enabled=False, delete_cache=(_KEPT_SECONDS, _KEPT_SECONDS)
+    ) as page:
         gr.Markdown("# Ask about a photo")
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
                 sources = ["upload", "webcam", "clipboard"]
-                photo = gr.Image(label="photo", type="filepath", sources=sources, height=300, elem_id="photo")
+                photo = _Photo(label="photo", type="filepath", sources=sources, height=300, elem_id="photo")
                 hint = "A new photo begins a new dialog."
                 talk = gr.Chatbot(
                     show_label=False, height=260, render_markdown=False, buttons=[], placeholder=hint, elem_id="talk"
@@ -68,7 +120,7 @@ def build(answerer: Answerer) -> gr.Blocks:
                 told = gr.HTML(elem_id="told")
         hidden: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
         alone: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "agent", "api_visibility": "private"}
-        asked = gr.on([text.submit, send.click], say, [text, talk], [talk, text], **hidden)
+        asked = gr.on([text.submit, send.click], say, [photo, text, talk], [talk, text], **hidden)
         asked.then(answer, [photo, talk], [talk, told], show_progress_on=talk, **alone)
         photo.change(lambda: ([], ""), None, [talk, told], **hidden)
     return page

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import uvicorn
 from PIL import Image
+from starlette.types import ASGIApp
 
 from agents.apps.answering import Answerer
+from agents.apps.http_server import configured, guarded
 from agents.apps.serving.app import Server, ServerLimits
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
@@ -73,12 +75,14 @@ def crag_agent(reply: str = "300 m") -> CragAgent:
 @contextlib.contextmanager
 def serving(agent: BaseAgent, *, key: str | None = KEY, limits: ServerLimits | None = None) -> Iterator[str]:
     """A real server on a free port of loopback; gives its address. Connections wait in the socket until it is up."""
-    server = uvicorn.Server(
-        uvicorn.Config(
-            Server(Answerer(agent), model="crag-mm-test", key=key, limits=limits or ServerLimits()).app,
-            log_level="error",
-        )
-    )
+    with listening(Server(Answerer(agent), model="crag-mm-test", key=key, limits=limits or ServerLimits()).app) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def listening(app: ASGIApp, origins: Sequence[str] = (), proxies: Sequence[str] = ()) -> Iterator[str]:
+    """An application behind the web server that the commands start."""
+    server = uvicorn.Server(configured(guarded(app, origins=origins), proxies=proxies))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
@@ -92,10 +96,14 @@ def serving(agent: BaseAgent, *, key: str | None = KEY, limits: ServerLimits | N
             assert not thread.is_alive()
 
 
-def data_url(image: Image.Image, kind: str = "PNG") -> str:
+def encoded(image: Image.Image, kind: str = "PNG") -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind)
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return buffer.getvalue()
+
+
+def data_url(image: Image.Image, kind: str = "PNG") -> str:
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(encoded(image, kind)).decode()}"
 
 
 def asked(text: str, image: str | None = None) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -31,7 +34,7 @@ def complete(url: str, *messages: Any, **more: Any) -> Any:
 @pytest.fixture(scope="module")
 def real() -> Iterator[str]:
     """A server of the real agent over scripted models."""
-    with serving(crag_agent()) as url:
+    with serving(crag_agent(), limits=ServerLimits(requests_per_minute=1000, wrong_keys_per_minute=1000)) as url:
         yield url
 
 
@@ -41,6 +44,7 @@ def test_an_answer_comes_with_its_sources(real: str) -> None:
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "300 m", "stop")
     told = made.model_extra["crag"]
     assert told["entity"] == "Red Tower" and told["verdict"] == "answered" and told["abstained"] is False
+    assert told["question"] == "How tall is this?"
     assert told["sources"][0]["kind"] == "kg" and told["sources"][0]["url"] == "https://i.example/Red Tower"
 
 
@@ -53,8 +57,11 @@ def test_a_stream_ends_with_the_sources(real: str) -> None:
     assert len({piece.id for piece in pieces}) == 1
 
 
-def test_models_are_listed(real: str) -> None:
+def test_models_are_listed_and_retrieved(real: str) -> None:
     assert [model.id for model in client(real).models.list()] == [MODEL]
+    assert client(real).models.retrieve(MODEL).owned_by == "crag-mm-agent"
+    with pytest.raises(openai.NotFoundError, match=MODEL):
+        client(real).models.retrieve("gpt-9")
 
 
 def test_a_dialog_reaches_the_agent(agent: ScriptedAgent) -> None:
@@ -179,6 +186,42 @@ def test_a_failing_agent_costs_its_own_call(agent: ScriptedAgent) -> None:
         assert complete(url, asked("good")).choices[0].message.content == "fine"
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), asyncio.CancelledError(), StopIteration(), GeneratorExit()])
+def test_an_agent_that_raises_what_ends_programs_does_not_end_the_server(
+    agent: ScriptedAgent, raised: BaseException
+) -> None:
+    def say(query: str) -> str:
+        if query == "bad":
+            raise raised
+        return "fine"
+
+    agent.say = say
+    with serving(agent) as url:
+        with pytest.raises(openai.InternalServerError, match=f"the agent failed .{type(raised).__name__}") as failure:
+            complete(url, asked("bad"))
+        assert failure.value.status_code == 500
+        assert complete(url, asked("good")).choices[0].message.content == "fine"
+
+
+def test_wrong_keys_of_one_address_are_limited(agent: ScriptedAgent) -> None:
+    with serving(agent, limits=ServerLimits(wrong_keys_per_minute=3)) as url:
+        for number in range(3):
+            with pytest.raises(openai.AuthenticationError):
+                client(url, f"guess-{number}").models.list()
+        spoofed = {"Authorization": "Bearer guess-4", "X-Forwarded-For": "203.0.113.7"}
+        answer = httpx.get(f"{url}/v1/models", headers=spoofed)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert 1 <= int(answer.headers["retry-after"]) <= 60
+        with pytest.raises(openai.RateLimitError, match="more than 3 wrong keys a minute"):  # or guesses would go on
+            client(url).models.list()
+
+
+def test_requests_without_a_key_are_no_guesses(agent: ScriptedAgent) -> None:
+    with serving(agent, limits=ServerLimits(wrong_keys_per_minute=1)) as url:
+        assert [httpx.get(f"{url}/v1/models").status_code for _ in range(3)] == [401] * 3
+        assert len(client(url).models.list().data) == 1
+
+
 def test_an_agent_that_does_not_end_is_given_up(agent: ScriptedAgent) -> None:
     agent.open.clear()
     with serving(agent, limits=ServerLimits(answer_seconds=0.05)) as url:
@@ -254,7 +297,40 @@ def test_a_client_that_leaves_gives_its_place_back(agent: ScriptedAgent) -> None
                 == "assistant"
             )
         agent.open.set()
-        for _ in range(500):  # the server learns of it when it next looks
-            if httpx.get(f"{url}/health").json()["questions"] == 0:
-                break
+        inside(url, 0)
         assert complete(url, asked("next")).choices[0].message.content == "answer to next"
+
+
+def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent: ScriptedAgent) -> None:
+    """32 requests are sent and closed while the agent works for another client; then an honest one comes."""
+    agent.open.clear()
+    limits = ServerLimits(questions=33, requests_per_minute=1000)
+    with serving(agent, limits=limits) as url, ThreadPoolExecutor(1) as other, contextlib.ExitStack() as last:
+        last.callback(agent.open.set)
+        first = other.submit(complete, url, asked("first"))
+        assert agent.entered.wait(30)
+        body = json.dumps({"model": MODEL, "messages": [asked("gone", data_url(PHOTO))]}).encode()
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
+        connections = []
+        for _ in range(32):
+            connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            connections.append(connection)
+        inside(url, 33)
+        for connection in connections:
+            connection.close()
+        inside(url, 1)
+        honest = other.submit(complete, url, asked("honest"))
+        agent.open.set()
+        assert first.result(30).choices[0].message.content == "answer to first"
+        assert honest.result(30).choices[0].message.content == "answer to honest"
+        metrics = httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {KEY}"}).text
+    assert agent.calls == [["first"], ["honest"]]
+    assert 'crag_requests_total{code="client_left",status="499"} 32.0' in metrics
+
+
+def inside(url: str, questions: int) -> None:
+    """Wait until so many questions are inside: the server learns of connections when its loop comes to them."""
+    end = time.monotonic() + 30
+    while (found := httpx.get(f"{url}/health").json()["questions"]) != questions:
+        assert time.monotonic() < end, f"{found} questions inside instead of {questions}"

@@ -2,23 +2,26 @@
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from limits import RateLimitItemPerMinute
+from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from agents.apps.answering import Answerer, Question
+from agents.apps.answering import AgentError, Answerer, Question
+from agents.apps.http_server import body_of, client_left
 from agents.apps.outcome import Outcome
+from agents.apps.serving import description
 from agents.apps.serving.batcher import Batcher
 from agents.apps.serving.pictures import photo_of
 from agents.apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
@@ -37,6 +40,7 @@ class ServerLimits:
     body_bytes: int = 20 * 1024 * 1024  # of a request: a photo of 15 MB is 20 MB in base64
     pixels: int = 50_000_000  # of a photo
     requests_per_minute: int = 60  # of one address
+    wrong_keys_per_minute: int = 10  # of one address, whose right key then has to wait too
     questions: int = 32  # waiting and being answered; more get 429
     read_seconds: float = 30.0  # for a body to arrive
     # From the request to the answer; a call of the embedded profile may take 240 s itself
@@ -51,11 +55,12 @@ class Server:
         self, answerer: Answerer, *, model: str, key: str | None, limits: ServerLimits = ServerLimits()
     ) -> None:
         self._model, self._key, self._limits = model, key, limits
-        self._started = int(time.time())
+        self._known = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
         self._metrics = Metrics(lambda: self._batcher.inside)
         self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called)
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
+        self._wrong_keys = RateLimitItemPerMinute(limits.wrong_keys_per_minute)
         self.app = self._build()
 
     def _build(self) -> FastAPI:
@@ -64,11 +69,23 @@ class Server:
             async with self._batcher:
                 yield
 
-        app = FastAPI(title="CRAG-MM agent", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-        app.add_api_route("/v1/chat/completions", self._complete, methods=["POST"], response_model=None)
-        app.add_api_route("/v1/models", self._models, methods=["GET"], response_model=None)
-        app.add_api_route("/health", self._health, methods=["GET"], response_model=None)
-        app.add_api_route("/metrics", self._show_metrics, methods=["GET"], response_model=None)
+        app = FastAPI(title="CRAG-MM agent", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+        for path, endpoint, replies, more in (
+            ("/v1/models", self._models, description.MODELS, description.KEYED),
+            ("/v1/models/{model}", self._one_model, description.MODEL, description.NAMED),
+            ("/health", self._health, description.HEALTH, {}),
+            ("/metrics", self._show_metrics, description.METRICS, description.KEYED),
+        ):
+            app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
+        app.add_api_route(
+            "/v1/chat/completions",
+            self._complete,
+            methods=["POST"],
+            response_model=None,
+            responses=description.COMPLETION,
+            openapi_extra=description.ASKED,
+        )
+        app.openapi = description.description_of(app)  # type: ignore[method-assign]
         app.add_exception_handler(ProtocolError, _refusal)
         app.add_exception_handler(HTTPException, _no_route)
         app.add_exception_handler(Exception, _fault)
@@ -89,55 +106,40 @@ class Server:
     def _admit(self, request: Request) -> None:
         """Who asks, and how often: before a byte of the body is read."""
         self._authorise(request)
-        client = request.client.host if request.client else ""
+        client = _address(request)
         if not self._rate.hit(self._per_minute, client):
-            stats = self._rate.get_window_stats(self._per_minute, client)
-            wait = max(1, round(stats.reset_time - time.time()))
-            message = f"more than {self._limits.requests_per_minute} requests a minute"
-            raise ProtocolError(429, message, "rate_limit_exceeded", retry_after=wait)
+            raise self._too_many(self._per_minute, client, what="requests")
 
     def _authorise(self, request: Request) -> None:
         if self._key is None:
             return
+        client = _address(request)
+        if not self._rate.test(self._wrong_keys, "wrong key", client):
+            raise self._too_many(self._wrong_keys, "wrong key", client, what="wrong keys")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(key.strip().encode(), self._key.encode()):
             message = (
                 "a valid key is needed: Authorization: Bearer KEY (the server printed it, or has it from CRAG_API_KEY)"
             )
+            if key:  # who shows none guesses none
+                self._rate.hit(self._wrong_keys, "wrong key", client)
             raise ProtocolError(401, message, "invalid_api_key")
+
+    def _too_many(self, item: RateLimitItem, *names: str, what: str) -> ProtocolError:
+        wait = max(1, math.ceil(self._rate.get_window_stats(item, *names).reset_time - time.time()))
+        return ProtocolError(429, f"more than {item.amount} {what} a minute", "rate_limit_exceeded", retry_after=wait)
 
     async def _answered(self, request: Request, began: float) -> Response:
         identity = f"chatcmpl-{uuid.uuid4().hex}"
         with contextlib.ExitStack() as place:
             place.enter_context(self._batcher.place())
-            asked = parsed(await self._body(request))
-            if asked.model != self._model:
-                message = f"there is no model {asked.model!r}; this server has {self._model!r}"
-                raise ProtocolError(404, message, "model_not_found", param="model")
+            asked = parsed(await body_of(request, self._limits.body_bytes, self._limits.read_seconds))
+            self._check_model(asked.model)
             question = await self._question(asked)
             if asked.stream:
                 return _Stream(self._streamed(identity, question, began), place.pop_all())
-            outcome = await self._within(question, began)
+            outcome = await self._unless_left(request, question, began)
         return JSONResponse(document(identity, int(time.time()), self._model, outcome))
-
-    async def _body(self, request: Request) -> bytes:
-        most = self._limits.body_bytes
-        message = f"the request is larger than {most} bytes; make the picture smaller"
-        too_large = ProtocolError(413, message, "request_too_large")
-        length = request.headers.get("content-length", "")
-        if length.isdigit() and int(length) > most:
-            raise too_large
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._limits.read_seconds):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > most:
-                        raise too_large
-        except TimeoutError:
-            message = f"the request did not arrive within {self._limits.read_seconds:g} s"
-            raise ProtocolError(408, message, "timeout") from None
-        return bytes(body)
 
     async def _question(self, asked: ChatRequest) -> Question:
         text, history, url = dialog(asked)
@@ -156,12 +158,26 @@ class Server:
         except TimeoutError:
             message = f"no answer within {self._limits.answer_seconds:g} s"
             raise ProtocolError(504, message, "timeout") from None
-        except Exception as error:
-            raise ProtocolError(500, f"the agent failed ({type(error).__name__})", "agent_failed") from error
+        except Exception as error:  # AgentError, and what the agent returned amiss
+            message = str(error) if isinstance(error, AgentError) else f"the agent failed ({type(error).__name__})"
+            raise ProtocolError(500, message, "agent_failed") from error
         self._metrics.seconds.observe(time.monotonic() - began)
         if outcome.abstained:
             self._metrics.abstained.inc()
-        return outcome
+        return replace(outcome, question=outcome.question or question.text)
+
+    async def _unless_left(self, request: Request, question: Question, began: float) -> Outcome:
+        """The answer, unless the client leaves before it is there: then its question is not asked any more."""
+        asking = asyncio.ensure_future(self._within(question, began))
+        leaving = asyncio.ensure_future(request.receive())  # after the body nothing else comes than the disconnect
+        try:
+            await asyncio.wait([asking, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise client_left()
+            return asking.result()
+        finally:
+            asking.cancel()
+            leaving.cancel()
 
     async def _streamed(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
         """The agent decides at the very end whether to answer at all: its answer comes in one piece, comments before it."""
@@ -185,8 +201,17 @@ class Server:
 
     async def _models(self, request: Request) -> Response:
         self._authorise(request)
-        known = {"id": self._model, "object": "model", "created": self._started, "owned_by": "crag-mm-agent"}
-        return JSONResponse({"object": "list", "data": [known]})
+        return JSONResponse({"object": "list", "data": [self._known]})
+
+    async def _one_model(self, request: Request) -> Response:
+        self._authorise(request)
+        self._check_model(request.path_params["model"])
+        return JSONResponse(self._known)
+
+    def _check_model(self, name: str) -> None:
+        if name != self._model:
+            message = f"there is no model {name!r}; this server has {self._model!r}"
+            raise ProtocolError(404, message, "model_not_found", param="model")
 
     async def _health(self) -> Response:
         since = self._batcher.running_since
@@ -237,6 +262,10 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
 async def _refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProtocolError)
     return JSONResponse(error.body, error.status, error.headers)
@@ -245,7 +274,8 @@ async def _refusal(_: Request, error: Exception) -> Response:
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return await _refusal(request, ProtocolError(error.status_code, message, "no_such_route"))
+    refusal = ProtocolError(error.status_code, message, "no_such_route")
+    return JSONResponse(refusal.body, refusal.status, error.headers)  # such as Allow
 
 
 async def _fault(request: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ GATHER_SECONDS = 0.02  # how long the first question of an idle server waits for
 _SMOOTHING = 0.3  # weight of the latest call in the mean that Retry-After is told from
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Waiting:
     question: Question
     answer: asyncio.Future[Outcome]
@@ -41,7 +42,8 @@ class Batcher:
         observe: Callable[[int, float], None],
     ) -> None:
         self._answer, self._batch_size, self._most, self._observe = answer, batch_size, most, observe
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._waiting: deque[_Waiting] = deque()
+        self._arrived = asyncio.Event()
         self.inside = 0
         """Questions waiting or being answered."""
         self._mean_seconds = 1.0
@@ -76,20 +78,26 @@ class Batcher:
             self.inside -= 1
 
     async def ask(self, question: Question) -> Outcome:
-        """The outcome of a question that has a ``place``, or what the agent raised; a caller who leaves before its call costs nothing."""
+        """The outcome of a question that has a ``place``, or what the agent raised; cancelled before its call, it is not asked."""
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
-        self._queue.put_nowait(waiting)
-        return await waiting.answer
+        self._waiting.append(waiting)
+        self._arrived.set()
+        try:
+            return await waiting.answer
+        finally:
+            with contextlib.suppress(ValueError):  # its call has begun
+                self._waiting.remove(waiting)  # and with it the photo, which is large
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            batch = [await self._queue.get()]
-            if self._queue.empty():
+            self._arrived.clear()
+            if not self._waiting:
+                await self._arrived.wait()
+            if len(self._waiting) == 1:
                 await asyncio.sleep(GATHER_SECONDS)
-            while len(batch) < self._batch_size and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            batch = [waiting for waiting in batch if not waiting.answer.done()]  # whose caller has left
+            batch = [self._waiting.popleft() for _ in range(min(self._batch_size, len(self._waiting)))]
+            batch = [waiting for waiting in batch if not waiting.answer.done()]  # whose caller is leaving just now
             if not batch:
                 continue
             began = self.running_since = time.monotonic()
@@ -98,7 +106,7 @@ class Batcher:
                 for waiting, outcome in zip(batch, outcomes, strict=True):
                     if not waiting.answer.done():
                         waiting.answer.set_result(outcome)
-            except Exception as error:  # noqa: BLE001 - a foreign agent raises anything; the server goes on
+            except Exception as error:  # noqa: BLE001 - the server goes on
                 _log.exception("the agent failed")
                 for waiting in batch:
                     if not waiting.answer.done():

@@ -19,7 +19,11 @@ def photo_of(url: str, *, most_bytes: int, most_pixels: int, http: bool) -> Imag
     ``most_bytes`` bounds a file that is fetched (a data URL is bounded by its request), from public addresses alone and only with ``http``;
     pictures of more than ``most_pixels`` are refused before they are decoded.
     """
-    data = _data(url) if url[:5].lower() == "data:" else _fetched(url, most_bytes, http)
+    return decoded(_data(url) if url[:5].lower() == "data:" else _fetched(url, most_bytes, http), most_pixels)
+
+
+def decoded(data: bytes, most_pixels: int) -> Image.Image:
+    """A file's photo, upright, 8-bit RGB; ProtocolError where it holds no picture of ``FORMATS``, or one of more than ``most_pixels``."""
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > most_pixels:

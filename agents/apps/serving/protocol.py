@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.apps.outcome import Outcome
 from agents.base_agent import Message
@@ -38,13 +38,17 @@ class ProtocolError(Exception):
         self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
 
 
-class ImageUrl(BaseModel):
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)  # as the API's document says: "true" is no truth value
+
+
+class ImageUrl(_Strict):
     """Where a picture is: a data URL, or one of http where that is allowed."""
 
     url: str
 
 
-class Part(BaseModel):
+class Part(_Strict):
     """A part of a message: text or a picture."""
 
     type: Literal["text", "image_url"]
@@ -52,7 +56,7 @@ class Part(BaseModel):
     image_url: ImageUrl | None = None
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(_Strict):
     """A message of the dialog."""
 
     role: Literal["system", "developer", "user", "assistant"]
@@ -73,7 +77,7 @@ class ChatMessage(BaseModel):
         return [part.image_url.url for part in self.content if part.image_url is not None]
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(_Strict):
     """A request. Other fields, such as sampling parameters, are ignored: the preset decides. What would change the kind of
     answer is refused.
     """

@@ -1,0 +1,185 @@
+"""What page and server keep from their neighbours, seen through real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import select
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
+
+from agents.apps.http_server import TimedProtocol, guarded
+from tests.apps.conftest import listening
+
+
+async def told(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that tells who asks, and lets any page read it, as gradio does."""
+    if scope["type"] == "http":
+        request = Request(scope, receive)
+        with contextlib.suppress(ClientDisconnect):
+            await request.body()
+        seen = f"{request.client.host if request.client else None} {request.headers.get('origin')}"
+        await PlainTextResponse(seen, headers={"X-Seen": "1"})(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with listening(told) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    "host", ["attacker.example", "127.0.0.1.attacker.example", "127.0.0.1@attacker.example", "localhost.", ""]
+)
+def test_other_names_are_refused(url: str, host: str) -> None:
+    """DNS rebinding: a page's own name resolves to this machine."""
+    answer = httpx.get(url, headers={"Host": host})
+    assert answer.status_code == 400 and "x-seen" not in answer.headers
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost", "LocalHost:8000", "[::1]:8000"])
+def test_names_of_loopback_are_answered(url: str, host: str) -> None:
+    assert httpx.get(url, headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "hosts", "asked", "status"),
+    [
+        ("192.0.2.7", [], "192.0.2.7:8000", 200),
+        ("2001:db8::7", [], "[2001:db8::7]:8000", 200),
+        ("0.0.0.0", [], "0.0.0.0:8000", 400),
+        ("0.0.0.0", ["crag.example"], "crag.example", 200),
+        ("0.0.0.0", ["www.crag.example"], "crag.example", 400),
+        ("0.0.0.0", ["*.crag.example"], "www.crag.example", 200),
+    ],
+)
+def test_the_address_listened_on_and_allowed_names_are_answered(
+    host: str, hosts: list[str], asked: str, status: int
+) -> None:
+    client = TestClient(guarded(told, host, hosts))
+    assert client.get("/", headers={"Host": asked}).status_code == status
+
+
+FOREIGN = ["https://attacker.example", "null", "http://localhost:1", "http://127.0.0.1.attacker.example"]
+
+
+def posted(url: str, **headers: str) -> httpx.Response:
+    return httpx.post(url, content=b"{}", headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_pages_of_other_origins_change_nothing_and_read_nothing(url: str, origin: str) -> None:
+    refused = posted(url, Origin=origin)
+    assert refused.status_code == 403 and "x-seen" not in refused.headers
+    preflight = httpx.options(url, headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
+    for answer in (refused, preflight, httpx.get(url, headers={"Origin": origin})):
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_the_browsers_own_word_counts_where_there_is_no_origin(url: str, site: str) -> None:
+    assert posted(url, Sec_Fetch_Site=site).status_code == 403
+
+
+def test_the_page_itself_and_programs_are_answered(url: str) -> None:
+    own = f"http://{httpx.URL(url).netloc.decode()}"
+    assert posted(url).status_code == 200
+    assert posted(url, Origin=own).status_code == 200
+    assert posted(url, Origin=own, Sec_Fetch_Site="same-origin").status_code == 200
+    assert posted(url, Sec_Fetch_Site="none").status_code == 200
+    assert posted(url, Origin=own).text.endswith(" None")  # nothing inside adds CORS headers of its own
+
+
+def test_named_origins_may_ask_and_read() -> None:
+    site = "https://friend.example"
+    with listening(told, origins=[site]) as url:
+        answer = posted(url, Origin=site, Sec_Fetch_Site="cross-site")
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, site)
+        preflight = {
+            "Origin": site,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization",
+        }
+        assert httpx.options(url, headers=preflight).headers["access-control-allow-headers"] == "authorization"
+        foreign = posted(url, Origin=FOREIGN[0])
+        assert foreign.status_code == 403 and "access-control-allow-origin" not in foreign.headers
+
+
+@pytest.mark.parametrize(
+    ("proxies", "seen"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.7"), (["192.0.2.1"], "127.0.0.1")]
+)
+def test_only_named_proxies_say_who_asks(proxies: list[str], seen: str) -> None:
+    with listening(told, proxies=proxies) as url:
+        assert httpx.get(url, headers={"X-Forwarded-For": "203.0.113.7"}).text.startswith(f"{seen} ")
+
+
+def closed_within(connection: socket.socket, drip: bytes, seconds: float) -> bool:
+    """Whether the other side closes a connection into which one byte after the other is sent."""
+    end = time.monotonic() + seconds
+    for place in itertools.count():
+        if time.monotonic() > end:
+            return False
+        if select.select([connection], [], [], 0.02)[0]:
+            try:
+                if not connection.recv(65536):
+                    return True
+            except ConnectionError:
+                return True
+        with contextlib.suppress(ConnectionError):  # closed meanwhile: the next look says so
+            connection.send(bytes(itertools.islice(itertools.cycle(drip), place, place + 1)))
+    raise AssertionError
+
+
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+SLOW = {
+    "says nothing": (b"", b""),
+    "half a request line": (b"GET / HT", b""),
+    "half-sent headers": (b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ", b""),
+    "headers that drip": (b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-A: b\r\n"),
+    "headers that drip on a connection that was used": (
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2 + b"GET / HTTP/1.1\r\n", b"X-A: b\r\n",
+    ),
+    "a body that does not come": (POST, b""),
+    "a body that drips": (POST, b"x"),
+    "a body that drips after its refusal": (POST.replace(b"localhost", b"attacker.example"), b"x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SLOW)
+def test_requests_that_do_not_arrive_are_given_up(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimedProtocol, "header_seconds", 0.3)
+    monkeypatch.setattr(TimedProtocol, "body_seconds", 0.3)
+    begun, drip = SLOW[case]
+    with listening(told) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
+        connection.sendall(begun)
+        assert closed_within(connection, drip, 10)
+
+
+def test_an_answer_takes_the_time_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits are those of the request, not of what the application does with it."""
+    monkeypatch.setattr(TimedProtocol, "header_seconds", 0.05)
+    monkeypatch.setattr(TimedProtocol, "body_seconds", 0.05)
+
+    async def late(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await Request(scope, receive).body()
+            await asyncio.sleep(0.5)
+            await PlainTextResponse("late")(scope, receive, send)
+
+    with listening(late) as url:
+        assert posted(url).text == "late"
+
+
+def test_large_headers_are_refused(url: str) -> None:
+    with socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: " + b"a" * 70_000)
+        assert b"400" in connection.recv(1000)
