@@ -30,6 +30,7 @@ from evaluation.judge.spending import Price, Spending, price, price_of
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.command import main
+from evaluation.run.options import build_parser
 from tests.evaluation.worlds import judged
 
 ITEM = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
@@ -265,6 +266,12 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
     signs = [record.getMessage() for record in caplog.records if "has not replied for" in record.getMessage()]
     assert 2 <= len(signs) <= 7  # of all workers together
     assert "given up after 1 s" in signs[0]
+
+
+def test_the_help_says_when_a_judge_is_given_up() -> None:
+    assert f"not replied at all for {model_server.PATIENCE_SECONDS:.0f} s is given up" in " ".join(
+        build_parser().format_help().split()
+    )
 
 
 def test_patience_begins_with_a_question_that_is_not_answered(
