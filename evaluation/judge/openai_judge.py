@@ -16,14 +16,14 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from agents.files import well_formed, write_whole
 from agents.secrets import scrubbed
 from evaluation.judge.judge_prompts import load_prompt
-from evaluation.judge.model_server import TIMEOUT_SECONDS, ModelServer, NoAnswerError, RequestError, Wait
+from evaluation.judge.model_server import ModelServer, NoAnswerError, RequestError
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.judge.spending import Spending, price_of
 from evaluation.records import JudgeError, JudgeItem, Verdict
 from evaluation.rules import Reply
 
 TRIES = 3
-"""How often a reply that is no verdict is asked for again (research release)."""
+"""How often a reply is asked for that holds a verdict (starter kit)."""
 
 GIVE_UP_AFTER = 5
 """After this many judgements in a row without an answer of the server the others are not asked for: they fail too, and at once."""
@@ -87,6 +87,7 @@ class OpenAIJudge:
         style: ``structured`` or ``explained``; by the model's name where None.
         cache: Folder for the judgements; None keeps none.
         organiser: Checkout of the organiser's code, whose words are used in place of ours.
+        server: How long the server is waited for, in ``ModelServer``'s arguments.
 
     Raises:
         JudgeError: There is no key for OpenAI's own server, or the checkout has no such words, or in the other style.
@@ -104,8 +105,7 @@ class OpenAIJudge:
         cache: Path | None = None,
         organiser: Path | None = None,
         spending: Spending | None = None,
-        timeout: float = TIMEOUT_SECONDS,
-        wait: Wait | None = None,
+        **server: Any,
     ) -> None:
         self.spending = spending or Spending(price_of(model))
         self._server = ModelServer(
@@ -113,9 +113,8 @@ class OpenAIJudge:
             "--eval-model None for the rule judge",
             base_url,
             api_key,
-            timeout=timeout,
-            wait=wait,
             spending=self.spending,
+            **server,
         )
         theirs = read_organiser(organiser) if organiser is not None else None
         if theirs is not None and style not in (None, theirs.style):
@@ -131,7 +130,8 @@ class OpenAIJudge:
         """Whether the response is right, by the model.
 
         Where the server gives no verdict in 3 tries, or no answer, the answer counts as wrong; that is marked as failed and not
-        kept, so that the next run asks again. After 5 judgements in a row without an answer the server is not asked any more.
+        kept, so that the next run asks again. After 5 judgements in a row without an answer the server is not asked any more, nor after
+        5 minutes without any (``model_server.PATIENCE_SECONDS``).
 
         Raises:
             JudgeError: The key is refused, the model is unknown, or what may be spent is spent.
@@ -141,10 +141,6 @@ class OpenAIJudge:
             "messages": self._prompt.render(query=item.query, ground_truth=item.ground_truth, response=item.response),
             **self._prompt.settings,
         }
-        if self.style == "structured":
-            schema = {"type": "object", "properties": {"accuracy": {"type": "boolean"}}, "required": ["accuracy"]}
-            strict = {"name": "accuracy", "strict": True, "schema": {**schema, "additionalProperties": False}}
-            request["response_format"] = {"type": "json_schema", "json_schema": strict}
         if self._cache is not None and (cached := self._cache.get(request)) is not None:
             self.spending.add_kept(cached.tokens)
             return cached

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from evaluation.judge.judge_prompts import load_prompt
 from evaluation.records import JudgeError
 from evaluation.rules import Reply
 
@@ -32,7 +34,7 @@ _DEEPEST = 20
 
 _MOST_BYTES = 1_000_000
 EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
-"""What the research release sends besides (evaluation/llm_judge.py, evaluation/config.py); the starter kit sends nothing."""
+"""What the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
 
 _Pieces = tuple[tuple[Literal["text", "value"], str], ...]
 """A message in pieces: text, and names of ``_WANTED`` for what is judged."""
@@ -44,6 +46,7 @@ class OrganiserPrompt:
 
     Attributes:
         style: The form of reply that they ask for.
+        reply: Name and description of the class that a structured reply has to fit, "" for none.
         words: Where they are from, for reports: file within the checkout, and the first digits of their SHA-256.
     """
 
@@ -51,11 +54,22 @@ class OrganiserPrompt:
     user: _Pieces
     style: Reply
     words: str
+    reply: tuple[str, str] = ("", "")
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the release sends besides the messages."""
-        return dict(EXPLAINED_SETTINGS) if self.style == "explained" else {}
+        """What the release sends besides the messages: the openai library makes a schema of a class, its name and its docstring."""
+        if self.style == "explained":
+            return dict(EXPLAINED_SETTINGS)
+        settings = deepcopy(dict(load_prompt("structured").settings))
+        name, description = self.reply
+        if name:
+            strict = settings["response_format"]["json_schema"]
+            strict["name"] = strict["schema"]["title"] = name
+            strict["schema"]["description"] = description
+            if not description:
+                del strict["schema"]["description"]
+        return settings
 
     def render(self, **values: object) -> list[dict[str, str]]:
         """Chat messages of query, ground_truth and response."""
@@ -84,8 +98,22 @@ def read_organiser(checkout: Path) -> OrganiserPrompt:
             if text is not None and style is not None:
                 digest = hashlib.sha256(repr((text, user)).encode()).hexdigest()[:8]
                 words = f"the organiser's words, {file.relative_to(checkout).as_posix()}, SHA-256 {digest}"
-                return OrganiserPrompt(text, user, style, words)
+                return OrganiserPrompt(text, user, style, words, _reply_class(trees.values()))
     raise JudgeError(f"--organiser {checkout}: no judge's messages found in its Python files")
+
+
+def _reply_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
+    """Name and docstring of the class that a request names as its ``response_format``; "" for what there is not."""
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    asked = [
+        keyword.value.id
+        for node in nodes
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "response_format" and isinstance(keyword.value, ast.Name)
+    ]
+    found = (node for node in nodes if isinstance(node, ast.ClassDef) and node.name in asked)
+    return next(((node.name, ast.get_docstring(node) or "") for node in found), ("", ""))
 
 
 def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:

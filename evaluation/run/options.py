@@ -122,7 +122,8 @@ def add_run_options(what: Group, who: Group, judge: Group, *, limit_of: str = "t
         help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
              '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
              '"None": the rule judge, or by the rules of a release exact answers alone; not given: gpt-4o-mini '
-             "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge")
+             "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "
+             "replied at all for 300 s is given up")
     add_judge_options(judge, limit_of=limit_of)
     add("--num-workers", type=int, metavar="N", help="judgements asked for at the same time; None: 8, research release 1")
     # fmt: on

@@ -5,18 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from openai import OpenAI
+from pydantic import create_model
 from pytest_httpserver import HTTPServer
 from rich.console import Console
 from tenacity import wait_none
 from werkzeug import Request, Response
 
 from evaluation.files.outputs import read_turn_table
+from evaluation.judge import model_server
 from evaluation.judge.judging import choose_judge, judge_turns
 from evaluation.judge.model_server import SERVER_TRIES
 from evaluation.judge.openai_judge import GIVE_UP_AFTER, TRIES, OpenAIJudge, style_of
@@ -25,6 +30,7 @@ from evaluation.judge.spending import Price, Spending, price, price_of
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.command import main
+from evaluation.run.options import build_parser
 from tests.evaluation.worlds import judged
 
 ITEM = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
@@ -61,6 +67,7 @@ class Server:
 
     def __init__(self, server: HTTPServer, *replies: Reply | Callable[[Request], Response]) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.bodies: list[bytes] = []
         self.keys: list[str] = []
         self._replies = list(replies)
         self._lock = threading.Lock()
@@ -70,6 +77,7 @@ class Server:
     def _answer(self, request: Request) -> Response:
         with self._lock:
             self.requests.append(request.get_json())
+            self.bodies.append(request.get_data())
             self.keys.append(request.headers.get("Authorization", ""))
             reply = self._replies[0] if len(self._replies) == 1 else self._replies.pop(0)
         if callable(reply) and not isinstance(reply, Response):
@@ -93,11 +101,46 @@ def test_the_challenges_judge_replies_in_json(httpserver: HTTPServer) -> None:
         "model",
         "messages",
         "response_format",
+        "stream",
     }  # as in the starter kit: nothing that a model may refuse
-    assert request["response_format"]["json_schema"]["strict"] is True
     assert server.keys[0] == "Bearer key"
     text = "\n".join(message["content"] for message in request["messages"])
     assert all(part in text for part in (ITEM.query, ITEM.ground_truth, ITEM.response))
+
+
+KIT = '''
+class Unused(BaseModel):
+    accuracy: bool
+
+class CRAGTurnEvaluationResult(BaseModel):
+    """An invented docstring."""
+    accuracy: bool
+
+def ask(client, query, ground_truth, agent_response):
+    messages = [
+        {"role": "system", "content": "Say 'accuracy'."},
+        {"role": "user", "content": f"Q: {query}\\nT: {ground_truth}\\nP: {agent_response}"},
+    ]
+    return client.beta.chat.completions.parse(model="m", messages=messages, response_format=CRAGTurnEvaluationResult)
+'''
+
+
+def test_the_structured_request_is_the_kits_byte_for_byte(httpserver: HTTPServer, tmp_path: Path) -> None:
+    """The kit hands a class to the openai library, which makes a schema of its name, its docstring and its field."""
+    (tmp_path / "local_evaluation.py").write_text(KIT)
+    server = Server(httpserver, '{"accuracy": true}')
+    assert server.judge(organiser=tmp_path).judge(ITEM).correct
+    assert server.judge().judge(ITEM).correct
+    described = {
+        "An invented docstring.": server.requests[0],
+        "Whether the assistant's answer is accurate.": server.requests[1],
+    }
+    for description, request in described.items():
+        theirs = create_model("CRAGTurnEvaluationResult", __doc__=description, accuracy=(bool, ...))
+        client = OpenAI(api_key="key", base_url=server.url)
+        client.beta.chat.completions.parse(model="gpt-4o-mini", messages=request["messages"], response_format=theirs)
+    assert server.bodies[:2] == server.bodies[2:]
+    assert len(server.bodies) == 4
 
 
 @pytest.mark.parametrize(
@@ -189,6 +232,57 @@ def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
         assert len(server.requests) == 2
     finally:
         let_go.set()
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("silent", ["says nothing", "says a blank now and then"])
+def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
+    httpserver: HTTPServer, silent: str, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A blank now and then keeps a connection alive, and a client's limit on reading never comes."""
+    let_go = threading.Event()
+
+    def blanks() -> Iterator[bytes]:
+        while not let_go.wait(0.02):
+            yield b" "
+
+    def hang(_: Request) -> Response:
+        if silent == "says nothing":
+            let_go.wait(20)
+            return _completion("late")
+        return Response(blanks(), content_type="application/json")
+
+    server = Server(httpserver, hang)
+    judge = server.judge("gpt-4o", timeout=0.2, patience=0.7, sign=0.1)
+    began = time.monotonic()
+    try:
+        results = judge_turns(answered(40), judge, rules=RESEARCH_RELEASE, workers=workers)
+    finally:
+        let_go.set()
+    assert time.monotonic() - began < 10  # 40 judgements of 6 tries of 0.2 s take 48
+    assert all(result.judge_failed and not result.correct for result in results)
+    assert len(server.requests) <= 4 * workers  # as many as there are tries in that time
+    assert "not asked" in results[-1].reason
+    signs = [record.getMessage() for record in caplog.records if "has not replied for" in record.getMessage()]
+    assert 2 <= len(signs) <= 7  # of all workers together
+    assert "given up after 1 s" in signs[0]
+
+
+def test_the_help_says_when_a_judge_is_given_up() -> None:
+    assert f"not replied at all for {model_server.PATIENCE_SECONDS:.0f} s is given up" in " ".join(
+        build_parser().format_help().split()
+    )
+
+
+def test_patience_begins_with_a_question_that_is_not_answered(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the time between questions nor that before a reply counts."""
+    clock = iter(range(0, 100_000, 40))
+    monkeypatch.setattr(model_server, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    server = Server(httpserver, '{"accuracy": true}')
+    judge = server.judge(timeout=1e5, patience=1000.0)
+    assert all(result.correct for result in judge_turns(answered(20), judge, workers=1))
 
 
 @pytest.mark.parametrize(

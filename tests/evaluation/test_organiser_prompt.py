@@ -86,7 +86,7 @@ def checkout(folder: Path, **files: str) -> Path:
 
 def test_the_starter_kits_words_are_read_and_not_run(tmp_path: Path) -> None:
     found = read_organiser(checkout(tmp_path, local_evaluation=KIT, agents__agent=AGENT, agents__torn="def ("))
-    assert found.style == "structured" and found.settings == {}
+    assert found.style == "structured" and set(found.settings) == {"response_format", "stream"}
     assert found.render(**VALUES) == [
         {"role": "system", "content": "Judge {literally}.\nSay 'accuracy'."},
         {"role": "user", "content": "Q: How {tall}?\nT: 330 m\nP: {{ query }}\n"},  # what is judged is never a template
