@@ -9,7 +9,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.methods.domains import domain_of_label
-from agents.models.picture_files import DecodeElsewhere, decodes_quickly, file_of, reduced_rgb
+from agents.models.picture_files import FORMATS, DecodeElsewhere, decodes_quickly, file_of, reduced_rgb
 from agents.search.given import parse_given
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
@@ -25,6 +25,9 @@ MOST_PIXELS = 178_956_970
 
 KEPT_PIXELS = 25_000_000
 """Larger pictures are made smaller at once: 16 of them at full size would take the memory that models need."""
+
+PHOTO_FORMATS = FORMATS
+"""Formats that a photo which was sent as a file may have."""
 
 _ROLES = ("user", "assistant")
 _LONGEST_REASON = 300
