@@ -125,6 +125,7 @@ class CragAgent(BaseAgent):
         from agents.runtime.start_up import start_up
 
         if self._started is None:
+            self._subprocess.start()
             roles = roles_of(self.settings, self.prompts)
             self._started = start_up(self.models, roles, self._blank_turn if blank_turn else None)
         return self._started

@@ -9,7 +9,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.methods.domains import domain_of_label
-from agents.models.picture_files import DecodeElsewhere, decodes_quickly, file_of, reduced_rgb
+from agents.models.picture_files import FORMATS, DecodeElsewhere, decodes_quickly, file_of, reduced_rgb
 from agents.search.given import parse_given
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
@@ -25,6 +25,9 @@ MOST_PIXELS = 178_956_970
 
 KEPT_PIXELS = 25_000_000
 """Larger pictures are made smaller at once: 16 of them at full size would take the memory that models need."""
+
+PHOTO_FORMATS = FORMATS
+"""Formats that a photo which was sent as a file may have."""
 
 _ROLES = ("user", "assistant")
 _LONGEST_REASON = 300
@@ -51,7 +54,7 @@ def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
 
 def asked(queries: Any) -> list[Any]:
     """The queries of a call as a list: None holds none, an iterable that raises those before."""
-    return list(queries) if isinstance(queries, str) else listed(queries)
+    return list(queries) if isinstance(queries, str) else _listed(queries)
 
 
 def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Decode = opened) -> list[Turn]:
@@ -59,7 +62,7 @@ def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Deco
     count = len(queries)
     return [
         open_turn(query, image, history, decode)
-        for query, image, history in zip_longest(queries, listed(images)[:count], listed(histories)[:count])
+        for query, image, history in zip_longest(queries, _listed(images)[:count], _listed(histories)[:count])
     ]
 
 
@@ -79,8 +82,8 @@ def open_turn(query: Any, image: Any, history: Any, decode: Decode = opened) -> 
 
 def add_given(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
     """Put texts (``parse_given``) and domains of later evaluators on the turns; unknown domains and lists of other lengths are ignored."""
-    given = listed(contexts)
-    for turn, context, domain in islice(zip_longest(turns, given, listed(domains)), len(turns)):
+    given = _listed(contexts)
+    for turn, context, domain in islice(zip_longest(turns, given, _listed(domains)), len(turns)):
         turn.given = parse_given(context) if given else None
         turn.domain = domain_of_label(domain) if isinstance(domain, str) else None
 
@@ -95,13 +98,13 @@ def tidy(text: Any) -> str:
 def _messages(history: Any) -> tuple[Message, ...]:
     found = [
         Message(role=message["role"], content=tidy(message["content"]))
-        for message in listed(history)
+        for message in _listed(history)
         if isinstance(message, dict) and message.get("role") in _ROLES and isinstance(message.get("content"), str)
     ]
     return tuple(found if len(found) <= MOST_MESSAGES else [found[0], *found[1 - MOST_MESSAGES :]])
 
 
-def listed(value: Any) -> list[Any]:
+def _listed(value: Any) -> list[Any]:
     """What should be a list; text and what cannot be listed hold nothing, one that raises on the way what came before."""
     found: list[Any] = []
     if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):

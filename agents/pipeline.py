@@ -30,14 +30,13 @@ _MAX_HANGING = 2  # threads that hang in one stage outside of engines: it is the
 _NO_ENGINE = (
     "agents.texts.",
     "agents.models.picture_files.",
-    "agents.models.pixels.",
     "agents.search.gateway.",
     "agents.search.hits.",
     "agents.search.web_cache.",
     "agents.subprocess_worker.",
 )
-"""Modules that call no model: a thread whose innermost function of ours is in one of them is in no engine. Everywhere else it may be:
-engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""
+"""Modules that no model's adapter calls, and that call none: a thread whose innermost function of ours is in one of them is in no engine.
+Everywhere else it may be, and engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""
 _LONGEST_REASON = 500  # characters; an error may quote megabytes of what it choked on
 
 
@@ -116,7 +115,8 @@ class Pipeline:
         place = self.stages.index(stage)
         last = stage is self.stages[-1]
         hanging = self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
-        if len(hanging) >= _MAX_HANGING or any(not where(each).startswith(_NO_ENGINE) for each in hanging):
+        inside = [function for each in hanging if (function := where(each))]
+        if len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside):
             return _closed(turns, stage, 0.0, "an earlier call still hangs in it")
         left = context.deadline.left()
         margin = min(self._margin, _MARGIN_OF_CALL * seconds) if seconds > 0 else self._margin

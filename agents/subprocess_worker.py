@@ -6,6 +6,7 @@ forked one would inherit the locks and the GPU of this one.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -22,7 +23,7 @@ MAX_MEMORY = (
     2 << 30
 )  # bytes of address space; a picture of 64 megapixels takes 0.3e9 as RGBA, a page of 8 MB parsed 0.6e9
 
-_START_SECONDS = 10.0  # for the interpreter and the imports: 0.3 s on an idle core
+_START_SECONDS = 30.0  # for the interpreter and its imports, 0.3 s on an idle core; later another is started
 _SPARE_SECONDS = 1.0  # after its time a process ends by itself: the one that would kill it may be gone
 _MAIN = "from agents.subprocess_worker import serve; serve({fd})"
 _DONE, _FAILED = b"+", b"-"
@@ -41,6 +42,12 @@ class SubprocessWorker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: _Process | None = None
+        self._end: weakref.finalize[[], SubprocessWorker] | None = None
+
+    def start(self) -> None:
+        """Start the process, so that the first work need not wait for it; what keeps it from starting is said where it is needed."""
+        with self._lock, contextlib.suppress(SubprocessError):
+            self._running()
 
     def run(self, function: str, data: bytes, seconds: float) -> bytes:
         """What a function, ``module:name`` from bytes to bytes, makes of the data.
@@ -51,19 +58,30 @@ class SubprocessWorker:
         if seconds <= 0 or not self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
             raise TimeoutError("no time left")
         try:
-            process = self._process
-            if process is None or not process.alive:
-                process = self._process = _Process()
-                weakref.finalize(self, process.end)
+            process = self._running()
+            if not process.ready(end):  # it may be for the next
+                raise TimeoutError("the process is starting")
             try:
                 return process.run(function, data, end)
             except (OSError, EOFError) as error:  # TimeoutError is an OSError
-                process.end()
+                with contextlib.suppress(SubprocessError):
+                    self._replaced()  # at once: the next work need not wait for its start
                 if isinstance(error, TimeoutError):
                     raise
                 raise SubprocessError("the process ended") from error
         finally:
             self._lock.release()
+
+    def _running(self) -> _Process:
+        return self._process if self._process is not None and self._process.alive else self._replaced()
+
+    def _replaced(self) -> _Process:
+        if self._end is not None:
+            self._end()
+        self._process = None
+        self._process = _Process()
+        self._end = weakref.finalize(self, self._process.end)
+        return self._process
 
 
 class _Process:
@@ -86,18 +104,25 @@ class _Process:
                 raise SubprocessError(f"no process can be started: {error}") from error
         self._connection = Connection(ours.detach())
         self._owner = os.getpid()
-        self._ready = False
+        self._started, self._ready = time.monotonic(), False
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked; a fork of this process may not ask it."""
-        return self._owner == os.getpid() and not self._connection.closed and self._process.poll() is None
+        """Whether it can be asked, or will be soon; a fork of this process may not ask it."""
+        if self._owner != os.getpid() or self._connection.closed or self._process.poll() is not None:
+            return False
+        return self._ready or time.monotonic() - self._started < _START_SECONDS
+
+    def ready(self, end: float) -> bool:
+        """Wait until it can be asked; whether that was before ``end``."""
+        if not self._ready and self._connection.poll(max(0.0, end - time.monotonic())):
+            with contextlib.suppress(EOFError, OSError):  # it ended: said when it is asked
+                self._connection.recv_bytes()
+            self._ready = True
+        return self._ready
 
     def run(self, function: str, data: bytes, end: float) -> bytes:
-        if not self._ready:
-            self._wait(min(end, time.monotonic() + _START_SECONDS))
-            self._connection.recv_bytes()
-            self._ready = True
+        """What the function makes of the data; OSError or EOFError where the process ended, TimeoutError where it takes longer."""
         self._connection.send_bytes(json.dumps([function, max(0.0, end - time.monotonic())]).encode())
         self._connection.send_bytes(data)
         self._wait(end)

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _SAMPLED = (16, 16)  # pixels that are compared before all of them are
 _NAMED = 3  # search results that break the contract and are named in the log
 
-READING_SECONDS = 0.5  # a query, for reading whole pages; what is not read by then counts by the part that was found
+READING_SECONDS = 1.0  # a query, for reading whole pages; what is not read by then counts by the part that was found
 
 ReadPages = Callable[[Sequence[str], Deadline], Sequence[PageText]]
 """From whole pages, those that matter most first, to their texts; it has to keep to the deadline and never raises."""

@@ -18,10 +18,10 @@ from agents.prompts import PromptLibrary
 from agents.search.gateway import SearchGateway
 from agents.settings import Settings
 from agents.stage import Context, Stage
-from agents.subprocess_worker import SubprocessWorker
 from agents.texts.page_reader import PageReader
 from agents.texts.retrieved import cleaned_page
 from agents.turn import Turn
+from tests.support.process_functions import WORKER
 
 Say = Callable[[ChatRequest], str | ChatReply]
 
@@ -134,7 +134,7 @@ def context(settings: Settings, pipeline: Any = None, seconds: float = float("in
 
     return Scripted(
         ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=models),
-        SearchGateway(pipeline, each_page=cleaned_page, read_pages=PageReader(SubprocessWorker(), safe=False)),
+        SearchGateway(pipeline, each_page=cleaned_page, read_pages=PageReader(WORKER, safe=False)),
         PromptLibrary(PROMPTS),
         Deadline(seconds),
         settings.limits,

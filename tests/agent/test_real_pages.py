@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.search import gateway
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText, web_results
 from agents.stages import web_search
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
-from agents.subprocess_worker import SubprocessWorker
 from agents.texts.evidence_chunks import surroundings
 from agents.texts.page_reader import PageReader
 from agents.texts.page_text import main_content
@@ -22,6 +22,15 @@ from agents.texts.retrieved import safe_full_text
 from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
 from tests.agent.test_full_text import FOUND, WithPages, settings, url_of
 from tests.property.fuzzing import fuzzed, hostile_text
+from tests.support.process_functions import ready_worker
+
+
+@pytest.fixture(autouse=True)
+def _a_busy_machine_has_time_for_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready_worker()
+    for module in (gateway, web_search):
+        monkeypatch.setattr(module, "READING_SECONDS", 60.0)
+
 
 PAGES = Path(__file__).parents[1] / "pages"
 ARTICLE = "".join(
@@ -84,7 +93,7 @@ def test_the_organisers_page_cache_is_read(tmp_path: Path, monkeypatch: pytest.M
     stored = tmp_path / "organiser" / hashlib.sha256(url.encode()).hexdigest()
     stored.parent.mkdir()
     stored.write_text(f"<html><body><p>{FOUND}. Its paint weighs 60 tonnes.</p></body></html>", encoding="utf-8")
-    reader = PageReader(SubprocessWorker(), safe=True)
+    reader = PageReader(ready_worker(), safe=True)
     text = SearchGateway(WithPages(tmp_path), read_pages=reader).page_texts([url])[url].text
     assert text is not None and "60 tonnes" in text and "<" not in text
 

@@ -32,7 +32,7 @@ from tests.support.fault_plan import MARK, Plan
 from tests.support.fault_trial import questions, spoilt_agent
 from tests.support.fault_variants import full_settings
 from tests.support.hostile_files import HOSTILE_PAGE, Panic, bomb, encoded, scans
-from tests.support.process_functions import doubled, dying, endless, environment, failing, greedy, process
+from tests.support.process_functions import doubled, dying, endless, environment, failing, greedy, process, ready_worker
 from tests.support.scripted_clock import ScriptedClock
 from tests.support.scripted_parts import PICTURE, Search
 
@@ -56,7 +56,7 @@ def test_the_process_lasts_until_it_has_to_be_killed() -> None:
     began = time.perf_counter()
     with pytest.raises(TimeoutError):
         asked(worker, endless, seconds=0.1)
-    assert time.perf_counter() - began < 5.0
+    assert time.perf_counter() - began < 20.0
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
     second = int(asked(worker, process))
@@ -93,7 +93,7 @@ LONG = HONEST.replace(
 
 def test_pages_are_read_alike_at_once_and_in_the_process() -> None:
     assert LONG.count("<") > MAX_TAGS
-    texts = PageReader(SubprocessWorker(), safe=True)([LONG, HONEST, "no markup", ""], NO_DEADLINE)
+    texts = PageReader(ready_worker(), safe=True)([LONG, HONEST, "no markup", ""], NO_DEADLINE)
     assert texts == [PageText(safe_full_text(page)) for page in (LONG, HONEST, "no markup", "")]
 
 
@@ -109,8 +109,9 @@ def test_pages_are_read_alike_at_once_and_in_the_process() -> None:
     ids=["7 MB", "50 MB", "50 MB of text", "many tags, not too many"],
 )
 def test_a_large_page_costs_itself(page: str) -> None:
+    worker = ready_worker()
     began = time.process_time()
-    texts = PageReader(SubprocessWorker(), safe=True)([page, LONG, HONEST], Deadline(10.0))
+    texts = PageReader(worker, safe=True)([page, LONG, HONEST], Deadline(30.0))
     assert time.process_time() - began < 3.0  # of this process; it took 9 s a MB
     assert texts[1:] == [PageText(safe_full_text(LONG)), PageText(safe_full_text(HONEST))]
     assert texts[0].text  # the whole of it, or its beginning
@@ -206,7 +207,7 @@ def test_a_large_page_of_one_turn_takes_no_answer_away(tmp_path: Path, where: st
 
 def read(data: bytes, seconds: float = 20.0, kept: int = KEPT_PICTURE_PIXELS) -> Image.Image:
     limits = {"max_pixels": MAX_PICTURE_PIXELS, "kept_pixels": kept}
-    return picture_of(data, worker=SubprocessWorker(), seconds=seconds, **limits)  # type: ignore[arg-type]
+    return picture_of(data, worker=ready_worker(), seconds=seconds, **limits)  # type: ignore[arg-type]
 
 
 @pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
@@ -337,6 +338,6 @@ def test_the_gateway_reads_pages_until_its_deadline() -> None:
 
     gateway = SearchGateway(Pages(), read_pages=reading)
     [found, again] = gateway.search_web(["a", "b"], 5, deadline=Deadline(100.0))
-    assert deadlines[0].left() == pytest.approx(1.0, abs=0.1)  # half a second a query
+    assert deadlines[0].left() == pytest.approx(2.0, abs=0.5)  # a second a query
     assert [hit.page_text for hit in found.hits] == [None, None]
     assert all("late" in note for note in (*found.notes, *again.notes))

@@ -1,10 +1,17 @@
-"""Functions for the worker's process, which finds them by their names; on their own, so that it imports nothing else."""
+"""Functions for the worker's process, which finds them by their names; on their own, so that it imports nothing else.
+
+``ready_worker`` is for the tests: on a busy machine its process may take long to start, which is not what they are about.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+
+from agents.subprocess_worker import SubprocessWorker
+
+WORKER = SubprocessWorker()
 
 
 def doubled(data: bytes) -> bytes:
@@ -44,3 +51,9 @@ def process(data: bytes) -> bytes:
     """The number of the process."""
     del data
     return str(os.getpid()).encode()
+
+
+def ready_worker() -> SubprocessWorker:
+    """``WORKER``, whose process has started."""
+    WORKER.run("agents.texts.page_reader:safe_bytes", b"", 120.0)
+    return WORKER

@@ -6,8 +6,7 @@ import io
 from PIL import Image
 
 from agents.apps.serving.protocol import ProtocolError
-from agents.models.picture_files import FORMATS
-from agents.opening import opened
+from agents.opening import PHOTO_FORMATS, opened
 from agents.search.fetching import FetchError, fetch
 
 _FETCH_SECONDS = 5.0
@@ -25,7 +24,7 @@ def photo_of(url: str, *, most_bytes: int, most_pixels: int, http: bool) -> Imag
 def decoded(data: bytes, most_pixels: int) -> Image.Image:
     """A file's photo, upright, 8-bit RGB; ProtocolError where it holds no picture of ``FORMATS``, or one of more than ``most_pixels``."""
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(data), formats=PHOTO_FORMATS) as image:
             if image.width * image.height > most_pixels:
                 message = f"the picture has {image.width} x {image.height} pixels; at most {most_pixels} are taken"
                 raise _refused(message, "image_too_large")
