@@ -85,7 +85,7 @@ class Server:
             responses=description.COMPLETION,
             openapi_extra=description.ASKED,
         )
-        app.openapi = description.description_of(app)  # type: ignore[method-assign]
+        app.openapi = description.description_of(app, self._model)  # type: ignore[method-assign]
         app.add_exception_handler(ProtocolError, _refusal)
         app.add_exception_handler(HTTPException, _no_route)
         app.add_exception_handler(Exception, _fault)
