@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     server = Server(answerer, model=f"crag-mm-{options.preset}", key=key, limits=limits)
     print(f"http://{options.host}:{options.port}/v1 answers as crag-mm-{options.preset}", file=sys.stderr)
-    return run(server.app, options)
+    run(server.app, options)
+    return 0
 
 
 def api_key() -> str:

@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     app = page_app(answerer)
     print(f"http://{options.host}:{options.port} answers as {options.preset}", file=sys.stderr)
-    return run(app, options)
+    run(app, options)
+    return 0
 
 
 if __name__ == "__main__":

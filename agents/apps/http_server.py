@@ -169,13 +169,11 @@ def add_http_options(parser: argparse.ArgumentParser, *, port: int) -> None:
     )
 
 
-def run(app: ASGIApp, options: argparse.Namespace) -> int:
-    """Serve an application as ``add_http_options`` says, until Ctrl-C or SIGTERM; the exit status, 1 where the port is taken."""
+def run(app: ASGIApp, options: argparse.Namespace) -> None:
+    """Serve an application as ``add_http_options`` says, until Ctrl-C or SIGTERM; uvicorn raises SystemExit where the port is taken."""
     inside = guarded(app, options.host, options.allowed_hosts, options.allowed_origins)
-    server = uvicorn.Server(configured(inside, options.host, options.port, options.forwarded_allow_ips))
     with contextlib.suppress(KeyboardInterrupt):
-        server.run()
-    return 0 if server.started else 1
+        uvicorn.Server(configured(inside, options.host, options.port, options.forwarded_allow_ips)).run()
 
 
 async def body_of(request: Request, most: int, seconds: float) -> bytes:

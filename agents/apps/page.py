@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
+from gradio.utils import get_upload_folder
+from PIL import Image
 
 from agents.apps.answering import AgentError, Answerer, PhotoError, Question, read_photo
 from agents.apps.details import details
 from agents.apps.page_guard import MOST_PICTURE, PageGuard
+from agents.base_agent import Message
 
 _log = logging.getLogger(__name__)
 
@@ -33,22 +37,15 @@ _FONTS = ["system-ui", "sans-serif"]  # gradio's own would be fetched from Googl
 THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"])
 
 
+_NO_PHOTO = "There is no photo yet: add one, then ask about it."
 _QUEUE = 16  # visitors who wait; more are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
-
-
-class _Photo(gr.Image):  # type: ignore[misc]
-    """A photo as its file: gradio's own opens it and shows "Error" where that fails, before a word can be said."""
-
-    is_template = True  # looks like gr.Image
-
-    def preprocess(self, payload: Any) -> str | None:
-        return None if payload is None else payload.path
 
 
 def page_app(answerer: Answerer) -> PageGuard:
     """The page as an ASGI application."""
     page = build(answerer).queue(max_size=_QUEUE)
+    page.has_launched = True  # else gradio does not check which files it reads and serves; only its launch() says so
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     return PageGuard(
         gr.mount_gradio_app(
@@ -69,28 +66,25 @@ def page_app(answerer: Answerer) -> PageGuard:
 def build(answerer: Answerer) -> gr.Blocks:
     """The page; one question is answered at a time."""
 
-    def say(path: str | None, text: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+    def say(file: dict[str, Any] | None, text: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
         """The question stands in the dialog before its answer is there; what cannot be answered need not wait for the agent."""
         if not text.strip():
             return gr.skip(), gr.skip()
-        asked = [*talk, {"role": "user", "content": text.strip()}]
-        if path is None:
-            return [
-                *asked,
-                {"role": "assistant", "content": "There is no photo yet: add one, then ask about it."},
-            ], text
+        asked = [*_said(talk), {"role": "user", "content": text.strip()}]
+        if file is None:
+            return [*asked, {"role": "assistant", "content": _NO_PHOTO}], text
         return asked, ""
 
-    def answer(path: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
-        if not talk or talk[-1]["role"] != "user":  # nothing was asked
+    def answer(file: dict[str, Any] | None, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+        if file is None or not talk or talk[-1]["role"] != "user":  # nothing was asked
             return gr.skip(), gr.skip()
-        said = [{"role": message["role"], "content": _text(message["content"])} for message in talk]
+        said = _said(talk)
 
         def reply(text: str) -> list[dict[str, Any]]:
             return [*said, {"role": "assistant", "content": text}]
 
         try:
-            photo = read_photo(Path(path))
+            photo = _uploaded(file)
             outcome = answerer.answer([Question(said[-1]["content"], photo, said[:-1])])[0]
         except PhotoError:
             return reply("This file cannot be read as a photo; try JPEG, PNG or WebP."), ""
@@ -106,7 +100,7 @@ def build(answerer: Answerer) -> gr.Blocks:
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
                 sources = ["upload", "webcam", "clipboard"]
-                photo = _Photo(label="photo", type="filepath", sources=sources, height=300, elem_id="photo")
+                photo = gr.Image(label="photo", type="filepath", sources=sources, height=300, elem_id="photo")
                 hint = "A new photo begins a new dialog."
                 talk = gr.Chatbot(
                     show_label=False, height=260, render_markdown=False, buttons=[], placeholder=hint, elem_id="talk"
@@ -118,12 +112,26 @@ def build(answerer: Answerer) -> gr.Blocks:
                     send = gr.Button("Ask", variant="primary", scale=1, min_width=80, elem_id="ask")
             with gr.Column(scale=3, min_width=320):
                 told = gr.HTML(elem_id="told")
-        hidden: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-        alone: dict[str, Any] = {"concurrency_limit": 1, "concurrency_id": "agent", "api_visibility": "private"}
+        # gradio's own preprocessing opens the photo, and shows "Error" where that fails, before a word can be said
+        raw: dict[str, Any] = {"preprocess": False, "api_visibility": "private"}
+        hidden = {**raw, "show_progress": "hidden"}
+        alone = {**raw, "concurrency_limit": 1, "concurrency_id": "agent"}
         asked = gr.on([text.submit, send.click], say, [photo, text, talk], [talk, text], **hidden)
         asked.then(answer, [photo, talk], [talk, told], show_progress_on=talk, **alone)
         photo.change(lambda: ([], ""), None, [talk, told], **hidden)
     return page
+
+
+def _uploaded(file: Mapping[str, Any]) -> Image.Image:
+    """A visitor's photo; PhotoError where it is none, or a file of this machine: gradio checks paths only if ``meta`` asks for it."""
+    path = Path(str(file.get("path"))).resolve()
+    if not path.is_relative_to(Path(get_upload_folder()).resolve()):
+        raise PhotoError("it was not uploaded")
+    return read_photo(path)
+
+
+def _said(talk: Sequence[Mapping[str, Any]]) -> list[Message]:
+    return [Message(role=message["role"], content=_text(message["content"])) for message in talk]
 
 
 def _text(content: Any) -> str:

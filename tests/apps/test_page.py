@@ -18,6 +18,12 @@ gradio = pytest.importorskip("gradio", reason="gradio is not installed: make tes
 from agents.apps.page import build, page_app  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where gradio puts what is uploaded."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+
+
 @pytest.fixture
 def answer() -> Iterator[Any]:
     """What happens between a question and its answer."""
@@ -29,14 +35,14 @@ def answer() -> Iterator[Any]:
 def test_an_answer_comes_with_its_details(answer: Any, tmp_path: Path) -> None:
     PHOTO.save(tmp_path / "photo.png")
     asked = [{"role": "user", "content": [{"type": "text", "text": "How tall is this?"}]}]  # as gradio passes it
-    talk, told = answer(str(tmp_path / "photo.png"), asked)
+    talk, told = answer({"path": str(tmp_path / "photo.png")}, asked)
     assert talk == [{"role": "user", "content": "How tall is this?"}, {"role": "assistant", "content": "300 m"}]
     assert "Red Tower" in told and "answered" in told
 
 
 def test_a_broken_photo_is_told_in_the_dialog(answer: Any, tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"nothing")
-    talk, _ = answer(str(tmp_path / "photo.png"), [{"role": "user", "content": "What?"}])
+    talk, _ = answer({"path": str(tmp_path / "photo.png")}, [{"role": "user", "content": "What?"}])
     assert "cannot be read as a photo" in talk[-1]["content"]
 
 
@@ -58,12 +64,12 @@ def test_an_agent_that_fails_is_told_in_the_dialog(raised: BaseException, tmp_pa
 
     functions = {function.name: function.fn for function in build(Answerer(ScriptedAgent(fail))).fns.values()}
     PHOTO.save(tmp_path / "photo.png")
-    talk, told = functions["answer"](str(tmp_path / "photo.png"), [{"role": "user", "content": "What?"}])
+    talk, told = functions["answer"]({"path": str(tmp_path / "photo.png")}, [{"role": "user", "content": "What?"}])
     assert "The agent failed" in talk[-1]["content"] and "secret" not in talk[-1]["content"] and not told
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+@pytest.fixture
+def url(uploads: None) -> Iterator[str]:
     """The page behind its web server."""
     with listening(page_app(Answerer(crag_agent()))) as address:
         yield address
@@ -73,25 +79,30 @@ def sent(url: str, *files: tuple[str, bytes], **headers: str) -> httpx.Response:
     return httpx.post(f"{url}/gradio_api/upload", files=[("files", file) for file in files], headers=headers)
 
 
-def asked_of(url: str, path: str, question: str) -> list[dict[str, Any]]:
-    """The dialog that a browser sees after a question about an uploaded file."""
+FILE = {"meta": {"_type": "gradio.FileData"}}
+
+
+def asked_of(
+    url: str, path: str, question: str, *more: Any, meta: dict[str, Any] = FILE
+) -> list[dict[str, Any]] | None:
+    """The dialog that a browser sees after a question about an uploaded file; None where gradio refuses."""
     config = httpx.get(f"{url}/config").json()
     parts = {part["id"]: part["type"] for part in config["components"]}
     function = next(f for f in config["dependencies"] if [parts[i] for i in f["inputs"]] == ["image", "chatbot"])
-    photo = {"path": path, "orig_name": "photo.jpg", "meta": {"_type": "gradio.FileData"}}
-    talk = [{"role": "user", "content": [{"type": "text", "text": question}]}]
+    photo = {"path": path, "orig_name": "photo.jpg", **meta}
+    talk = [{"role": "user", "content": [{"type": "text", "text": question}, *more]}]
     session = {"session_hash": "a-session"}
     body = {"data": [photo, talk], "fn_index": function["id"], **session}
     httpx.post(f"{url}/gradio_api/queue/join", json=body).raise_for_status()
     for line in httpx.get(f"{url}/gradio_api/queue/data", params=session, timeout=30).text.splitlines():
         event = json.loads(line.removeprefix("data: ") or "{}")
         if event.get("msg") == "process_completed":
-            assert event["success"], event
-            return event["output"]["data"][0]
+            return event["output"]["data"][0] if event["success"] else None
     raise AssertionError
 
 
-def said(talk: list[dict[str, Any]]) -> str:
+def said(talk: list[dict[str, Any]] | None) -> str:
+    assert talk is not None
     return talk[-1]["content"][0]["text"]
 
 
@@ -139,6 +150,25 @@ def test_an_upload_is_one_picture_of_limited_size(url: str) -> None:
 def test_the_page_redirects_to_no_other_host(url: str, away: str, method: str) -> None:
     answer = httpx.request(method, f"{url}/gradio_api/file={away}", follow_redirects=False)
     assert answer.status_code in (403, 404) and "location" not in answer.headers
+
+
+@pytest.mark.parametrize("meta", [FILE, {}, {"meta": None}, {"meta": {}}, {"url": "data:image/png;base64,", **FILE}])
+def test_files_of_this_machine_are_not_read(url: str, tmp_path_factory: pytest.TempPathFactory, meta: Any) -> None:
+    secret = tmp_path_factory.mktemp("home") / "secret.png"
+    secret.write_bytes(encoded(PHOTO))
+    talk = asked_of(url, str(secret), "How tall is this?", meta=meta)
+    assert talk is None or "cannot be read as a photo" in said(talk)
+
+
+def test_files_of_this_machine_are_not_put_where_they_are_served(
+    url: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Any input of gradio's, here the dialog, may name files, which it copies."""
+    secret = tmp_path_factory.mktemp("home") / "secret.txt"
+    secret.write_text("secret")
+    photo = sent(url, ("photo.jpg", encoded(PHOTO))).json()[0]
+    assert asked_of(url, photo, "What?", {"type": "file", "file": {"path": str(secret), **FILE}}) is None
+    assert not [file for file in tmp_path.rglob("*") if file.name == "secret.txt"]
 
 
 def test_files_outside_uploads_are_not_served(url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import socket
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from PIL import Image
 
 from agents.apps.answering import Answerer
+from agents.apps.outcome import Outcome, Source
 from agents.apps.serving.app import Server, ServerLimits
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
 
@@ -220,6 +222,21 @@ def test_requests_without_a_key_are_no_guesses(agent: ScriptedAgent) -> None:
     with serving(agent, limits=ServerLimits(wrong_keys_per_minute=1)) as url:
         assert [httpx.get(f"{url}/v1/models").status_code for _ in range(3)] == [401] * 3
         assert len(client(url).models.list().data) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_json_cannot_hold_is_left_out(agent: ScriptedAgent, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = Outcome(
+        "half \ud83d", sources=(Source("\udc00", "web", "", "", math.nan),), checks={"finalise.odds": math.inf}
+    )
+    monkeypatch.setattr(Answerer, "answer", lambda *_: [outcome])
+    body = {"model": MODEL, "messages": [asked("?")], "stream": stream}
+    with serving(agent, key=None) as url:
+        answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    assert answer.status_code == 200
+    last = answer.text.split("data: ")[-2] if stream else answer.text
+    told = json.loads(last, parse_constant=pytest.fail)["crag"]
+    assert (told["answer"], told["sources"][0]["score"], told["checks"]) == ("half ?", None, {"finalise.odds": None})
 
 
 def test_an_agent_that_does_not_end_is_given_up(agent: ScriptedAgent) -> None:

@@ -85,7 +85,7 @@ class Server:
             responses=description.COMPLETION,
             openapi_extra=description.ASKED,
         )
-        app.openapi = description.description_of(app)  # type: ignore[method-assign]
+        app.openapi = description.description_of(app, self._model)  # type: ignore[method-assign]
         app.add_exception_handler(ProtocolError, _refusal)
         app.add_exception_handler(HTTPException, _no_route)
         app.add_exception_handler(Exception, _fault)
@@ -169,7 +169,7 @@ class Server:
     async def _unless_left(self, request: Request, question: Question, began: float) -> Outcome:
         """The answer, unless the client leaves before it is there: then its question is not asked any more."""
         asking = asyncio.ensure_future(self._within(question, began))
-        leaving = asyncio.ensure_future(request.receive())  # after the body nothing else comes than the disconnect
+        leaving = asyncio.ensure_future(_left(request))
         try:
             await asyncio.wait([asking, leaving], return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -260,6 +260,12 @@ class _Stream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place:
             await super().__call__(scope, receive, send)
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has closed the connection; the body has to have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _address(request: Request) -> str:

@@ -101,7 +101,7 @@ COMPLETION: dict[int | str, dict[str, Any]] = {
     200: {
         "model": CompletionReply,
         "description": "the answer; with stream, server-sent events, of which the last has crag",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {}},
     },
     **errors(400, 401, 404, 408, 413, 429, 500, 504),
 }
@@ -126,17 +126,20 @@ ASKED: dict[str, Any] = {
 }
 NAMED: dict[str, Any] = {
     **KEYED,
-    "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}],
+    "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}],
 }
 
 
-def description_of(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    """What ``app.openapi`` has to be: the document of its routes with the schema of a request and of the key."""
+def description_of(app: FastAPI, model: str) -> Callable[[], dict[str, Any]]:
+    """What ``app.openapi`` has to be: the document of its routes with the schema of a request, of the key, and the one ``model``."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             told = get_openapi(title=app.title, version=app.version, routes=app.routes)
             request = ChatRequest.model_json_schema(ref_template=_REFERENCE)
+            request["properties"]["model"]["enum"] = [model]
+            for parameter in told["paths"]["/v1/models/{model}"]["get"]["parameters"]:
+                parameter["schema"]["enum"] = [model]
             told["components"]["schemas"] |= {**request.pop("$defs"), ChatRequest.__name__: request}
             told["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
             app.openapi_schema = told

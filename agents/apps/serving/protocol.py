@@ -4,6 +4,7 @@ Source of names and shapes: OpenAI's API reference, "Chat Completions", as the t
 """
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -124,7 +125,7 @@ def document(
         choice["delta"] = dict(delta)
     elif outcome is not None:
         choice["message"] = {"role": "assistant", "content": outcome.answer, "refusal": None}
-    return {
+    told = {
         "id": identity,
         "object": "chat.completion" if delta is None else "chat.completion.chunk",
         "created": created,
@@ -132,6 +133,18 @@ def document(
         "choices": [choice],
         **({} if outcome is None else {"crag": outcome.as_json()}),
     }
+    return {name: _plain(value) for name, value in told.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON in UTF-8 can have it: no half of a surrogate pair, and None for infinities and NaN, which models may produce."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_plain(name): _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def event(content: Mapping[str, Any]) -> str:

@@ -1,0 +1,164 @@
+"""What people do with the openai client, blocking and async: calls, streams, raw responses, models, its errors, timeouts and retries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from agents.apps.serving.app import ServerLimits
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
+
+MODEL = "crag-mm-test"
+QUESTION: dict[str, Any] = {"model": MODEL, "messages": [asked("Who?", data_url(PHOTO))]}
+SAID = "answer to Who?"
+
+
+def client(url: str, key: str = KEY, **more: Any) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, **{"max_retries": 0, "timeout": 60, **more})
+
+
+def run_async(url: str, use: Callable[[openai.AsyncOpenAI], Any]) -> Any:
+    async def call() -> Any:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60) as made:
+            return await use(made)
+
+    return asyncio.run(call())
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(ScriptedAgent(), limits=ServerLimits(requests_per_minute=1000)) as address:
+        yield address
+
+
+def test_create(url: str) -> None:
+    made = client(url).chat.completions.create(**QUESTION)
+    assert made.object == "chat.completion" and made.id.startswith("chatcmpl-") and made.model == MODEL
+    assert made.choices[0].message.content == SAID and made.usage is None
+
+
+def test_create_in_a_stream(url: str) -> None:
+    with client(url).chat.completions.create(**QUESTION, stream=True) as stream:
+        pieces = list(stream)
+    assert {piece.object for piece in pieces} == {"chat.completion.chunk"}
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == SAID
+
+
+def test_the_streaming_helper(url: str) -> None:
+    with client(url).chat.completions.stream(**QUESTION) as stream:
+        kinds = {event.type for event in stream}
+        assert "content.delta" in kinds
+        assert stream.get_final_completion().choices[0].message.content == SAID
+
+
+def test_raw_and_streamed_responses(url: str) -> None:
+    raw = client(url).chat.completions.with_raw_response.create(**QUESTION)
+    assert raw.status_code == 200 and raw.headers["content-type"] == "application/json"
+    assert raw.parse().choices[0].message.content == SAID
+    assert json.loads(raw.content)["crag"]["abstained"] is False
+    with client(url).chat.completions.with_streaming_response.create(**QUESTION, stream=True) as streamed:
+        assert streamed.headers["content-type"].startswith("text/event-stream")
+        assert [line for line in streamed.iter_lines() if line][-1] == "data: [DONE]"
+
+
+def test_models(url: str) -> None:
+    assert [model.id for model in client(url).models.list()] == [MODEL]
+    assert client(url).models.retrieve(MODEL).id == MODEL
+    assert client(url).models.with_raw_response.retrieve(MODEL).parse().object == "model"
+
+
+def test_extra_fields_and_headers_are_ignored(url: str) -> None:
+    made = client(url).chat.completions.create(
+        **QUESTION, temperature=0.2, top_p=0.5, seed=1, user="u", extra_body={"x": {}}, extra_headers={"X-A": "b"}
+    )
+    assert made.choices[0].message.content == SAID
+
+
+def test_the_async_client(url: str) -> None:
+    async def use(made: openai.AsyncOpenAI) -> None:
+        several = await asyncio.gather(*(made.chat.completions.create(**QUESTION) for _ in range(4)))
+        assert {one.choices[0].message.content for one in several} == {SAID}
+        stream = await made.chat.completions.create(**QUESTION, stream=True)
+        assert "".join([piece.choices[0].delta.content or "" async for piece in stream]) == SAID
+        assert [model.id async for model in made.models.list()] == [MODEL]
+        assert (await made.models.retrieve(MODEL)).id == MODEL
+        raw = await made.chat.completions.with_raw_response.create(**QUESTION)
+        assert raw.parse().choices[0].message.content == SAID
+
+    run_async(url, use)
+
+
+WRONG: dict[str, tuple[type[openai.APIStatusError], int, Callable[[openai.OpenAI], Any]]] = {
+    "bad request": (openai.BadRequestError, 400, lambda c: c.chat.completions.create(model=MODEL, messages=[])),
+    "another model": (openai.NotFoundError, 404, lambda c: c.chat.completions.create(**{**QUESTION, "model": "x"})),
+    "model unknown": (openai.NotFoundError, 404, lambda c: c.models.retrieve("org/x")),
+    "no such route": (openai.NotFoundError, 404, lambda c: c.embeddings.create(model=MODEL, input="x")),
+    "wrong key": (openai.AuthenticationError, 401, lambda c: c.with_options(api_key="wrong").models.list()),
+    "foreign page": (
+        openai.PermissionDeniedError, 403,
+        lambda c: c.chat.completions.create(**QUESTION, extra_headers={"Origin": "https://attacker.example"}),
+    ),
+    "too large": (
+        openai.APIStatusError, 413,
+        lambda c: c.chat.completions.create(model=MODEL, messages=[asked("x" * 21 * 1024 * 1024)]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_errors_are_the_clients_own(url: str, case: str) -> None:
+    kind, status, call = WRONG[case]
+    with pytest.raises(kind) as failure:
+        call(client(url))
+    assert failure.value.status_code == status
+    assert failure.value.message and isinstance(failure.value.body, dict)
+
+
+def test_failures_of_the_agent_and_limits_are_the_clients_own(agent: ScriptedAgent) -> None:
+    def fail(_: str) -> str:
+        raise RuntimeError
+
+    agent.say = fail
+    with serving(agent, limits=ServerLimits(requests_per_minute=2)) as url:
+        with pytest.raises(openai.InternalServerError) as failure:
+            client(url).chat.completions.create(**QUESTION)
+        assert failure.value.code == "agent_failed"
+        with pytest.raises(openai.APIError, match="the agent failed"):
+            list(client(url).chat.completions.create(**QUESTION, stream=True))
+        with pytest.raises(openai.RateLimitError) as limited:
+            client(url).chat.completions.create(**QUESTION)
+        assert limited.value.code == "rate_limit_exceeded"
+
+
+def test_the_client_tries_again_where_the_agent_failed_once(agent: ScriptedAgent) -> None:
+    def say(query: str) -> str:
+        if len(agent.calls) == 1:
+            raise RuntimeError
+        return "second time"
+
+    agent.say = say
+    with serving(agent) as url:
+        made = client(url, max_retries=1).chat.completions.create(**QUESTION)
+    assert made.choices[0].message.content == "second time"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_gives_up_has_its_own_error_and_gives_its_place_back(agent: ScriptedAgent, stream: bool) -> None:
+    agent.open.clear()
+    with serving(agent, limits=ServerLimits(questions=1)) as url:
+        with pytest.raises(openai.APITimeoutError if not stream else (openai.APITimeoutError, httpx.ReadTimeout)):
+            made = client(url, timeout=0.3).chat.completions.create(**QUESTION, stream=stream)
+            list(made)
+        agent.open.set()
+        assert client(url, max_retries=5).chat.completions.create(**QUESTION).choices[0].message.content == SAID
+
+
+def test_no_server(url: str) -> None:
+    with pytest.raises(openai.APIConnectionError):
+        client("http://127.0.0.1:9").models.list()

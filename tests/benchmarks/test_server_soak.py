@@ -1,0 +1,21 @@
+"""The soak of the server in its short form: nothing is lost. Memory takes minutes to tell."""
+
+from __future__ import annotations
+
+from benchmarks.server_soak import Soak, measured
+
+
+def test_all_who_stay_are_answered_and_no_place_is_lost() -> None:
+    found = measured(clients=20, seconds=2)
+    assert found.counts["answered"] > 20 and found.counts["left"] > 2
+    assert set(found.counts) == {"answered", "left"} and found.inside == 0
+    assert len(found.samples) >= 10
+
+
+def test_what_goes_wrong_is_told() -> None:
+    found = Soak(samples=[(float(second), (100 + 2 * second) * 2**20, 5, 9) for second in range(13)], inside=2)
+    found.counts.update({"answered": 5, "left": 3, "status 429": 1, "wrong": 1})
+    assert found.faults() == [
+        "1 requests: status 429", "1 requests: wrong", "2 places are lost", "memory grew from 106.0 to 122.0 MiB",
+    ]  # fmt: skip
+    assert Soak(samples=[(float(second), 2**20, 5, 9) for second in range(13)], inside=0).faults() == []
