@@ -1,5 +1,7 @@
 """Files, for every package: written whole or not at all, texts well-formed, faults told in one line."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -8,9 +10,12 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    import frontmatter
 
 MAX_DEPTH = 100  # levels of lists and objects within each other; none of our files has more than ten
 _MAX_NAME = 200  # characters of a path in a message
@@ -89,11 +94,47 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
+        raise ValueError(_not_utf8(path, error)) from error
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {one_line(error)}") from error
     except RecursionError as error:
         raise ValueError(f"{path} is not valid TOML: nested too deep") from error
+
+
+def read_front_matter(path: Path) -> frontmatter.Post:
+    """Front matter and text of a file; ValueError, in one line that names it, where it is no UTF-8 or no YAML, or OSError."""
+    try:
+        return parse_front_matter(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(_not_utf8(path, error)) from error
+    except ValueError as error:
+        raise ValueError(f"{path} has a {error}") from error
+
+
+def parse_front_matter(text: str) -> frontmatter.Post:
+    """Front matter, if any, and text; ValueError, in one line, where that is not valid YAML."""
+    import frontmatter
+    import yaml
+    from frontmatter.default_handlers import YAMLHandler
+
+    class Handler(YAMLHandler):
+        def load(self, fm: str, **_: object) -> Any:
+            """In Python: libyaml, which the library takes, ends the process where lists are nested 100,000 deep."""
+            return yaml.load(fm, Loader=yaml.SafeLoader)
+
+    try:
+        return frontmatter.loads(text, handler=Handler() if text.lstrip().startswith("---") else None)
+    except (
+        yaml.YAMLError,
+        ValueError,
+        TypeError,
+        RecursionError,
+    ) as error:  # also days that there are not, keys that are no text
+        raise ValueError(f"front matter that is not valid YAML: {one_line(error)}") from error
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError) -> str:
+    return f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
 
 
 def first_fault(error: ValidationError) -> str:

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import frontmatter
 from jinja2 import StrictUndefined, Template, TemplateSyntaxError
 from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
-from yaml import YAMLError
 
-from agents.files import first_fault, one_line, shortened, told
+from agents.files import first_fault, one_line, read_front_matter, shortened, told
 from agents.models.base import ChatMessage, ChatRequest
 from agents.texts.injection import without_special_tokens
 
@@ -48,25 +46,6 @@ def _filled_in(value: Any) -> Any:
     return without_special_tokens(value) if isinstance(value, str) else value
 
 
-def front_matter(path: Path) -> frontmatter.Post:
-    """A template's front matter and text; PromptError where it is missing, no UTF-8 (a byte order mark may stand), or no YAML."""
-    try:
-        return frontmatter.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise PromptError(f"there is no prompt template {path}") from error
-    except OSError as error:
-        raise PromptError(f"prompt template {told(error)}") from error
-    except UnicodeDecodeError as error:
-        raise PromptError(f"prompt template {path} is not UTF-8; save it as UTF-8") from error
-    except (
-        YAMLError,
-        ValueError,
-        TypeError,
-        RecursionError,
-    ) as error:  # a date that there is not, a key that is no text
-        raise PromptError(f"prompt template {path}: its front matter is not valid YAML: {one_line(error)}") from error
-
-
 def quoted(text: str) -> str:
     """A text between quotation marks that it holds none of, so that it cannot end its quotation.
 
@@ -81,7 +60,14 @@ class Prompt:
     """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
 
     def __init__(self, path: Path) -> None:
-        post = front_matter(path)
+        try:
+            post = read_front_matter(path)
+        except FileNotFoundError as error:
+            raise PromptError(f"there is no prompt template {path}") from error
+        except OSError as error:
+            raise PromptError(f"prompt template {told(error)}") from error
+        except ValueError as error:
+            raise PromptError(f"prompt template {error}") from error
         try:
             header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
             self.settings = FrontMatter.model_validate(header)

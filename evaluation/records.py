@@ -155,7 +155,7 @@ class RunLogLine:
     interaction_id: str
     batch: int
     turn: int
-    batch_size: Annotated[int, Field(ge=1)]
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)]
     seconds: Seconds
     batch_seconds: Seconds
     error: str | None

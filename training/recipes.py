@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from agents.files import first_fault, read_toml
 from agents.profiles import SettingsError, Table, names
 from agents.settings import assignment
 from training.chat_examples import TrainingDataError
@@ -92,13 +92,15 @@ def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
         TrainingDataError: There is no such recipe, or it is malformed.
     """
     path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
-    if not path.is_file():
-        raise TrainingDataError(f"there is no recipe {name!r}; known: {', '.join(recipe_names())}")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path)
         for change in map(assignment, changes):
             for section, values in change.items():
                 table[section] = {**table.get(section, {}), **values} if isinstance(values, dict) else values
         return Recipe.model_validate({"name": path.stem, **table})
-    except (tomllib.TOMLDecodeError, SettingsError, ValidationError) as error:
+    except FileNotFoundError as error:
+        raise TrainingDataError(f"there is no recipe {name!r}; known: {', '.join(recipe_names())}") from error
+    except ValidationError as error:
+        raise TrainingDataError(f"recipe {name!r} is malformed: {first_fault(error)}") from error
+    except (SettingsError, ValueError) as error:
         raise TrainingDataError(f"recipe {name!r} is malformed: {error}") from error

@@ -26,6 +26,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from agents.cluster import Each, in_turn
+from agents.files import parse_json
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
 from agents.search.embedding_cache import EmbeddingCache, cache_key
@@ -76,7 +77,7 @@ class Manifest:
     def read(cls, snapshot: Path) -> Manifest | None:
         """The manifest of a snapshot; None for one that was not built here."""
         try:
-            return cls(**json.loads((snapshot / MANIFEST).read_text(encoding="utf-8")))
+            return cls(**parse_json((snapshot / MANIFEST).read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 

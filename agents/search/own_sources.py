@@ -3,11 +3,12 @@
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from agents.cluster import Each, in_turn
-from agents.files import shortened, told, write_whole
+from agents.files import parse_front_matter, shortened, told, well_formed, write_whole
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
 from agents.search.web_cache import cache_name
@@ -135,7 +136,8 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         known = ", ".join((*_HTML, *_READERS))
         return [], f"{path.suffix or 'a file without ending'} is not read; known: {known}"
     try:
-        found = [page for page in read(folder / path, base_url + path.as_posix()) if page.page_snippet.strip()]
+        pages = read(folder / path, well_formed(base_url + path.as_posix()))  # names of files may be no Unicode
+        found = [replace(page, page_name=well_formed(page.page_name)) for page in pages if page.page_snippet.strip()]
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
@@ -159,9 +161,7 @@ def _title(page: str) -> str:
 
 
 def _markdown(path: Path, url: str) -> list[Page]:
-    import frontmatter
-
-    document = frontmatter.loads(_decoded(path.read_bytes()))
+    document = parse_front_matter(_decoded(path.read_bytes()))
     headings = _HEADING.findall(document.content)
     title = str(document.metadata.get("title") or (headings[0] if headings else path.stem))
     return [Page(url, title, _HEADING.sub(r"\1", document.content))]

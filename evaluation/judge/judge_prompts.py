@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import frontmatter
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
+
+from agents.files import read_front_matter
+from evaluation.records import JudgeError
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
 _SECTION = re.compile(r"^=== (system|user)[ \t]*\n", re.MULTILINE)
@@ -34,8 +36,14 @@ class JudgePrompt:
 
 
 def load_prompt(name: str) -> JudgePrompt:
-    """The template ``name`` (without ``.j2``); FileNotFoundError where there is none."""
-    post = frontmatter.loads((PROMPTS / f"{name}.j2").read_text(encoding="utf-8"))
+    """The template ``name`` (without ``.j2``); JudgeError where it is malformed or asks nothing, OSError where it cannot be read."""
+    path = PROMPTS / f"{name}.j2"
+    try:
+        post = read_front_matter(path)
+    except ValueError as error:
+        raise JudgeError(f"prompt template {error}") from error
     pieces = _SECTION.split(post.content + "\n")
     sections = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
+    if not sections:
+        raise JudgeError(f"prompt template {path} has no '=== user' line: there is nothing to ask")
     return JudgePrompt(sections, dict(post.metadata))

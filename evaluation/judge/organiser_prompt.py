@@ -122,7 +122,7 @@ def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
         try:
             if not hidden and file.stat().st_size <= _MOST_BYTES:
                 yield file, ast.parse(file.read_bytes())
-        except (OSError, SyntaxError, ValueError):
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of a file nested deep
             continue  # a broken file of theirs is not where the judge is
 
 

@@ -185,7 +185,7 @@ def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
     """Answers of the run that was cut off; ``asked`` holds the query of each turn."""
     answers: dict[Key, str] = {}
     for number, record in enumerate(repair(path), 1):
-        key = (record.get("session_id", ""), record.get("interaction_id", ""))
+        key = (str(record.get("session_id", "")), str(record.get("interaction_id", "")))
         response = record.get("agent_response")
         if not isinstance(response, str):
             raise EvaluationError(f"{path}, answer {number}: no agent_response")

@@ -1,9 +1,9 @@
 """Finds a LoRA adapter that PEFT saved."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.files import parse_json
 from agents.models.base import ModelError
 
 CONFIG = "adapter_config.json"
@@ -25,7 +25,7 @@ def find_lora(name: str, path: str) -> FoundLora:
     if not any((folder / weights).is_file() for weights in WEIGHTS):
         raise ModelError(f"LoRA adapter {name!r}: {folder} has none of {', '.join(WEIGHTS)}.")
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = parse_json((folder / CONFIG).read_bytes())
         return FoundLora(name, folder, int(config["r"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"LoRA adapter {name!r}: {folder / CONFIG} is not PEFT's: {error!r}") from error

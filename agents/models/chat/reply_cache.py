@@ -17,6 +17,7 @@ from typing import Any
 import diskcache
 
 from agents.deadline import NO_DEADLINE, Deadline
+from agents.files import parse_json
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.pixels import pixels_digest
 
@@ -141,7 +142,7 @@ def decoded(entry: Any) -> ChatReply:
     """The reply of an entry; ValueError where it is not a whole reply that may be kept."""
     if not isinstance(entry, bytes):
         raise ValueError(f"an entry of type {type(entry).__name__}")
-    content = json.loads(entry)
+    content = parse_json(entry)
     if not isinstance(content, dict) or set(content) != _FIELDS:
         raise ValueError("not the fields of a reply")
     if not isinstance(content["text"], str) or content["finish_reason"] not in KEPT:
