@@ -47,6 +47,7 @@ class Context:
     # Of the profile and the preset
     limits: Limits = Limits()  # noqa: RUF009 - it is frozen
     stages: tuple[str, ...] = ()  # names of all stages of the preset
+    guarded: bool = True  # ``guard.injection`` of the preset
     fetch: bool = False  # whether pages and pictures that the caches do not hold may be fetched
     short: bool = False  # there is less time than the stage would like: it does less, as its ``when_short`` says
     # From the tokens that a reply may have to those it gets; None: as the prompt says
