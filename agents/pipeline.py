@@ -72,8 +72,9 @@ class Pipeline:
     ) -> None:
         self.stages = list(stages_of(settings) if stages is None else stages)
         names = tuple(stage.name for stage in self.stages)
+        guarded = settings.guard.injection
         self.context = Context(
-            models, search, prompts, NO_DEADLINE, settings.limits, names, settings.guard.injection, settings.fetch
+            models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch, guarded=guarded
         )
         self.worker = Worker()
         self.hung: dict[str, threading.Thread] = {}

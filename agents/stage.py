@@ -47,11 +47,11 @@ class Context:
     # Of the profile and the preset
     limits: Limits = Limits()  # noqa: RUF009 - it is frozen
     stages: tuple[str, ...] = ()  # names of all stages of the preset
-    guarded: bool = True  # ``guard.injection`` of the preset
     fetch: bool = False  # whether pages and pictures that the caches do not hold may be fetched
     short: bool = False  # there is less time than the stage would like: it does less, as its ``when_short`` says
     # From the tokens that a reply may have to those it gets; None: as the prompt says
     shorten: Callable[[int], int] | None = None
+    guarded: bool = True  # ``guard.injection`` of the preset
 
     def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
         """The replies of the chat model that reads ``prompt``, in one batched call, by the deadline (None: the stage's); or ModelError."""
