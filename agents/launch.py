@@ -109,9 +109,14 @@ class Launch:
         from agents.model_set import ModelSet
         from agents.models.registry import ModelRegistry
         from agents.runtime.weights import with_found_weights
+        from agents.texts.injection import neutral
 
         def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
-            return self.prompts["image_in_words"].render(labels=labels, lines=lines)
+            read = "\n".join(line.text for line in lines)  # in one piece: an order may go over several lines
+            if self.settings.guard.injection:
+                read = neutral(read, citations=False)
+            texts = [line for line in read.split("\n") if line.strip()]
+            return self.prompts["image_in_words"].render(labels=labels, lines=texts)
 
         descriptions: Mapping[str, str] = {domain.name: domain.description for domain in load_domains().values()}
         make: Callable[..., ModelRegistry] = registry or partial(ModelRegistry, replies=replies)

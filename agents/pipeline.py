@@ -86,7 +86,10 @@ class Pipeline:
     ) -> None:
         self.stages = list(stages_of(settings) if stages is None else stages)
         names = tuple(stage.name for stage in self.stages)
-        self.context = Context(models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch)
+        guarded = settings.guard.injection
+        self.context = Context(
+            models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch, guarded=guarded
+        )
         self.worker = Worker()
         self.hung: dict[str, list[threading.Thread]] = {}  # by stage
         self._clock = clock

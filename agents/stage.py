@@ -51,6 +51,7 @@ class Context:
     short: bool = False  # there is less time than the stage would like: it does less, as its ``when_short`` says
     # From the tokens that a reply may have to those it gets; None: as the prompt says
     shorten: Callable[[int], int] | None = None
+    guarded: bool = True  # ``guard.injection`` of the preset
 
     def take_away(self) -> None:
         """Leave a stage that was given up without models and search: while it still runs in its thread others may be inside them."""

@@ -11,9 +11,12 @@ from agents.methods.token_probabilities import token_probabilities
 from agents.methods.verification_chain import Branch, final_branch, stands
 from agents.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
+from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line
 from agents.turn import IDK, Candidate, Turn
+
+MOST_SHOWN = 10  # chunks that any stage shows
 
 _gate = lru_cache(maxsize=8)(Gate.load)
 
@@ -76,14 +79,19 @@ def algorithm1(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Br
     )
 
 
-def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = ()) -> str | None:
-    """Why a turn should not be answered, by the rules that have nothing to fit; ``stages`` are those of the preset."""
+def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), *, guarded: bool = False) -> str | None:
+    """Why a turn should not be answered, by the rules that have nothing to fit.
+
+    ``stages`` are those of the preset; where it is ``guarded`` no answer is given that rests on an order in the evidence.
+    """
     if turn.candidate is None:
         return "no answer was found"
     if refuses(turn.candidate.text):
         return "the model does not know"
     if turn.cited is not None and not turn.cited:
         return "no sentence of the answer is supported"
+    if guarded and turn.route != "direct" and rests_on_orders(turn.candidate.text, turn.question, *_read(turn)):
+        return "the answer follows an order found in the evidence"
     if options.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
     if turn.route != "direct":
@@ -96,6 +104,15 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = ()) 
         if not stands(branch):
             return f"Algorithm 1 ends on {branch!r}"
     return None
+
+
+def _read(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
+    """What the answering model read: title and text of the evidence, and what the user said before."""
+    evidence = [(chunk.title, chunk.text) for chunk in turn.shown or turn.best_evidence(MOST_SHOWN)]
+    entries = [(entry.title, entry.text) for entry in turn.entries]
+    return [*evidence, *entries, (turn.entity_name or "", "")], [
+        each["content"] for each in turn.history if each["role"] == "user"
+    ]
 
 
 def signals_of(turn: Turn, provided: bool = False) -> GateSignals:
@@ -175,7 +192,7 @@ class Finalise(Stage):
         for turn in turns:
             candidate, signals = turn.candidate, signals_of(turn, context.search.stands_in(turn.given))
             probability = gate.probability(signals) if gate is not None and candidate is not None else None
-            forbidden = ruled_out(turn, options, context.stages)
+            forbidden = ruled_out(turn, options, context.stages, guarded=context.guarded)
             reason = forbidden
             if reason is None and candidate is not None:
                 reason = doubt(turn, candidate, probability, gate, options)

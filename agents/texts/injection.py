@@ -24,7 +24,7 @@ _FAKE_CITATION = re.compile(r"[\[【]\s*\^?\s*(\d{1,3})\s*[\]】]")
 _ROLE_LINE = re.compile(
     r"(^|\n)([ \t]{0,8}(?:[=#-]{1,8}[ \t]{0,8})?)"
     r"(system|assistant|user|human|ai|information|evidence|question|answer|response|reason|instructions?|the conversation so far)"
-    r"((?:[ \t]{1,4}(?:message|prompt))?[ \t]{0,4})(:|\n|$)",
+    r"((?:[ \t]{1,4}(?:message|prompt))?[ \t]{0,4})(?::|(?=\n)|$)",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+(?=\s|[\"'”’)\]]|$)[\"'”’)\]]*|\n|$)|[^.!?\n]*[.!?]+")
@@ -112,9 +112,9 @@ def _orders_in(folded: str) -> bool:
 
 
 def _plain_header(line: re.Match[str]) -> str:
-    """A header as plain words; the end of its line stays, or it would run into the next."""
-    before, _, header, kind, end = line.groups()
-    return f"{before}{header}{kind} -" + ("\n" if end == "\n" else "")
+    """A header as plain words."""
+    before, _, header, kind = line.groups()
+    return f"{before}{header}{kind} -"
 
 
 def _without_orders(text: str) -> str:

@@ -140,6 +140,7 @@ def context(settings: Settings, pipeline: Any = None, seconds: float = float("in
         settings.limits,
         settings.stages,
         settings.fetch,
+        guarded=settings.guard.injection,
         settings=settings,
     )
 
