@@ -114,8 +114,10 @@ def serve(clients: int, told: Connection) -> None:
 async def soak(url: str, pid: int, clients: int, seconds: float) -> Soak:
     """Let clients ask the server at ``url``, the process ``pid``, for so long, and wait for the last answers."""
     found = Soak()
-    end = time.monotonic() + seconds
     photo = _photo()
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        (await client.get("/health")).raise_for_status()  # once it is up; until then connections wait
+    end = time.monotonic() + seconds
     async with asyncio.TaskGroup() as tasks:
         for number in range(clients):
             tasks.create_task(_client(url, number, photo, end, found))
@@ -135,7 +137,7 @@ async def _client(url: str, number: int, photo: str, end: float, found: Soak) ->
     asked = 0
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         await asyncio.sleep(chance.uniform(0, _PAUSE_SECONDS))
-        while time.monotonic() < end:
+        while asked == 0 or time.monotonic() < end:
             asked += 1
             question = f"client {number}, question {asked}"
             began = time.monotonic()

@@ -166,13 +166,13 @@ def test_requests_that_do_not_arrive_are_given_up(case: str, monkeypatch: pytest
 
 def test_an_answer_takes_the_time_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are those of the request, not of what the application does with it."""
-    monkeypatch.setattr(TimedProtocol, "header_seconds", 0.05)
-    monkeypatch.setattr(TimedProtocol, "body_seconds", 0.05)
+    monkeypatch.setattr(TimedProtocol, "header_seconds", 0.4)
+    monkeypatch.setattr(TimedProtocol, "body_seconds", 0.4)
 
     async def late(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await Request(scope, receive).body()
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.8)
             await PlainTextResponse("late")(scope, receive, send)
 
     with listening(late) as url:
