@@ -59,7 +59,9 @@ def quoted(text: str) -> str:
 class Prompt:
     """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, continued_by: tuple[Path, ...] = ()) -> None:
+        if path in continued_by:
+            raise PromptError(f"prompt template {path} continues itself")
         try:
             post = read_front_matter(path)
         except FileNotFoundError as error:
@@ -78,7 +80,7 @@ class Prompt:
             pieces = _SECTION.split(post.content + "\n")
             continued = self.settings.continues
             self._sections: list[tuple[str, Template]] = [
-                *(Prompt(path.with_name(f"{continued}.j2"))._sections if continued else ()),
+                *(Prompt(path.with_name(f"{continued}.j2"), (*continued_by, path))._sections if continued else ()),
                 *((role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)),
             ]
         except ValidationError as error:
@@ -88,9 +90,7 @@ class Prompt:
                 f"prompt template {path} is malformed: {one_line(error)} (line {error.lineno})"
             ) from error
         except RecursionError as error:
-            raise PromptError(
-                f"prompt template {path} is malformed: it continues itself, or is nested too deep"
-            ) from error
+            raise PromptError(f"prompt template {path} is malformed: nested too deep") from error
         if pieces[0].strip():
             raise PromptError(f"prompt template {path} has text before its first '=== role' line")
         if all(role != "user" for role, _ in self._sections):

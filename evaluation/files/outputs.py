@@ -98,7 +98,9 @@ def read_turn_table(run: Path) -> list[JudgedTurn]:
     if not path.is_file():
         raise EvaluationError(f"{path} does not exist; let local_evaluation.py answer and judge there first")
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        with path.open("rb") as file:  # pandas writes a carriage return in a text as it is, and would end the row there
+            ends = None if file.readline().endswith(b"\r\n") else "\n"
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, lineterminator=ends)
         return [_judged({str(name): str(cell) for name, cell in row.items()}) for row in table.to_dict("records")]
     except _MALFORMED as error:
         raise EvaluationError(f"{path} is no table of judged turns: {first_line(error)}") from error

@@ -226,3 +226,77 @@ def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "second.j2").write_text("---\ncontinues: gone\n---\n=== user\nRight?\n")
     with pytest.raises(PromptError, match="gone"):
         Prompt(tmp_path / "second.j2")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "there is nothing to ask"),
+        (b"---\nmodel: chat\n---\n", "there is nothing to ask"),
+        (b"=== system\nBe brief.\n", "there is nothing to ask"),
+        (b"=== user\ncaf\xe9\n", "is not UTF-8 .* save it as UTF-8"),
+        (b"---\nmodel: [chat\n---\n=== user\nx\n", "front matter that is not valid YAML"),
+        (b"---\nmodel: 2026-02-30\n---\n=== user\nx\n", "front matter that is not valid YAML"),
+        (b"---\ncontent: x\n---\n=== user\nx\n", "front matter that is not valid YAML"),
+        (b"---\ncontinues: p\n---\n=== user\nx\n", "continues itself"),
+        (b"---\nmax_tokens: many\n---\n=== user\nx\n", r"malformed: max_tokens: Input should be a valid integer"),
+        (b"=== user\n{% if %}\n", r"malformed: .* \(line 1\)"),
+    ],
+)
+def test_what_is_wrong_with_a_prompt_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "p.j2").write_bytes(content)
+    with pytest.raises(PromptError, match=said) as raised:
+        Prompt(tmp_path / "p.j2")
+    assert "\n" not in str(raised.value) and str(tmp_path / "p.j2") in str(raised.value)
+
+
+def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
+    """libyaml ends the process there."""
+    with pytest.raises(PromptError, match="not valid YAML"):
+        Prompt(write(tmp_path, "p.j2", "---\na: " + "[" * 100_000 + "\n---\n=== user\nx\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('description = "café"'.encode("latin-1"), r"x\.toml is not UTF-8 \(invalid continuation byte at byte"),
+        (b"a = " + b"[" * 100_000, "nested too deep"),
+        (b"a = ", r"x\.toml is not valid TOML: Invalid value \(at end of document\)"),
+        (b"profiles = 3\nstages = ['answer', 'finalise']", "profiles holds a table for each profile"),
+    ],
+)
+def test_what_is_wrong_with_a_preset_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "x.toml").write_bytes(content)
+    with pytest.raises(SettingsError, match=said) as raised:
+        load_settings("x", "gpu", folder=tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_preset_or_a_prompt(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(b"\xef\xbb\xbfstages = ['answer', 'finalise']")
+    assert load_settings("x", "gpu", folder=tmp_path).stages == ("answer", "finalise")
+    (tmp_path / "p.j2").write_bytes(b"\xef\xbb\xbf---\nmax_tokens: 7\n---\n=== user\nx\n")
+    assert Prompt(tmp_path / "p.j2").settings.max_tokens == 7
+
+
+@pytest.mark.parametrize(
+    "text", ["extends = 'base'\nmodels = 3", "extends = 'base'\nsame_machine = true\nlimits = 3", "models = 3"]
+)
+def test_a_profile_with_a_value_for_a_table_is_told_in_one_line(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "base.toml", "[models.chat]\nkind = 'vllm'")
+    write(tmp_path, "x.toml", text)
+    with pytest.raises(SettingsError, match="malformed") as raised:
+        load_profile("x", tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_names_that_no_file_can_have_are_unknown(tmp_path: Path) -> None:
+    for load in (load_profile, lambda name: load_settings(name, "gpu")):
+        with pytest.raises(SettingsError, match=r"there is no .*; known: ") as raised:
+            load("x" * 5000)
+        assert len(str(raised.value)) < 500
+    (tmp_path / "x.toml").mkdir()
+    with pytest.raises(SettingsError, match="a folder stands where a file is needed"):
+        load_profile("x", tmp_path)
+    with pytest.raises(PromptError, match="reply_tokens names 'xxx"):
+        PromptLibrary(tmp_path, {"x" * 5000: 7})

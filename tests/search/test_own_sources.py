@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,55 @@ def test_own_knowledge_needs_a_name(documents: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         main(["--documents", str(documents)])
     assert "--split NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.jpg", "below/../../outside.jpg", "linked.jpg", "linked/outside.jpg", "ABSOLUTE"]
+)
+def test_photos_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    photos = tmp_path / "photos"
+    (photos / "below").mkdir(parents=True)
+    (tmp_path / "outside.jpg").touch()
+    (photos / "inside.jpg").touch()
+    (photos / "linked.jpg").symlink_to(tmp_path / "outside.jpg")
+    (photos / "linked").symlink_to(tmp_path)
+    name = str(photos / "inside.jpg") if name == "ABSOLUTE" else name
+    (tmp_path / "table.csv").write_text(f"file,entity\ninside.jpg,Tower\n{name},Secret\n../outside.jpg,Other\n")
+    with pytest.raises(SourceError) as raised:
+        read_table(tmp_path / "table.csv", photos)
+    lines = str(raised.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [f"{tmp_path / 'table.csv'}:{number}" for number in (3, 4)]
+    assert all("lies outside of" in line for line in lines)
+
+
+def test_links_and_names_that_stay_below_the_folder_are_read(tmp_path: Path) -> None:
+    (tmp_path / "real" / "below").mkdir(parents=True)
+    (tmp_path / "real" / "a.jpg").touch()
+    (tmp_path / "real" / "b.jpg").symlink_to("a.jpg")
+    (tmp_path / "photos").symlink_to("real")  # the folder itself may be a link
+    (tmp_path / "table.csv").write_text("file,entity\na.jpg,A\nb.jpg,B\nbelow/../a.jpg,A\n")
+    assert len(read_table(tmp_path / "table.csv", tmp_path / "photos")) == 3
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "loop.jpg", "x/" * 3000])
+def test_names_that_no_photo_can_have(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop.jpg").symlink_to(tmp_path / "loop.jpg")
+    (tmp_path / "table.csv").write_text(f"file,entity\n{name},Tower\n")
+    with pytest.raises(SourceError) as raised:
+        read_table(tmp_path / "table.csv", tmp_path)
+    assert len(str(raised.value)) < 1000 and "\n" not in str(raised.value)
+
+
+def test_front_matter_nested_deep_costs_its_document_alone(tmp_path: Path) -> None:
+    """libyaml ends the process there."""
+    (tmp_path / "bad.md").write_text("---\na: " + "[" * 100_000 + "\n---\n# Bad\n")
+    (tmp_path / "good.md").write_text("# Good\nIt is high.\n")
+    chunks, left_out = read_documents(tmp_path, content_of=str)
+    assert [chunk.page_name for chunk in chunks] == ["Good"]
+    assert len(left_out) == 1 and "not valid YAML" in left_out[0]
+
+
+def test_names_of_files_that_are_no_unicode(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("It is high.")
+    chunk = read_documents(tmp_path, content_of=str)[0][0]
+    assert (chunk.page_url, chunk.page_name) == ("caf\ufffd.txt", "caf\ufffd")
