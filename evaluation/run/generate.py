@@ -177,8 +177,8 @@ def _call(
         call.notes.append(loaded.note)
     if evidence is None:
         return call
-    domains = [sessions[slot.session].turns[slot.turn].domain for slot in slots]
-    return replace(call, more=evidence.arguments(call.queries, call.images, domains))
+    turns = [sessions[slot.session].turns[slot.turn] for slot in slots]
+    return replace(call, more=evidence.arguments(turns, call.images))
 
 
 def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:

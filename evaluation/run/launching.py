@@ -19,7 +19,7 @@ from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
 from evaluation.run.calls import Answering, ReplyCounts
 from evaluation.run.options import PROVIDED, reply_cache
-from evaluation.run.provided_evidence import ProvidedEvidence
+from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries
 
 if TYPE_CHECKING:
     from agents.models.base import ChatModel
@@ -65,7 +65,7 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
         folder = reply_cache(options)
         replies = ReplyStore(folder) if folder is not None else None
         pipeline = launch.pipeline(split=options.split, web=web, images=images)
-        evidence = ProvidedEvidence(pipeline, images=images, web=web) if options.calls == PROVIDED else None
+        evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
         agent = (build or CragAgent.from_launch)(launch, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
@@ -73,6 +73,11 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
     warm_up = partial(agent.warm_up, blank_turn=False)
     return LaunchedAgent(agent, warm_up, agent.trace_to, agent.models.names, counts, evidence)
+
+
+def _provided(options: argparse.Namespace, pipeline: Any, **searches: bool) -> ProvidedEvidence:
+    queries = read_full_queries(options.full_query_path) if options.full_query_path is not None else None
+    return ProvidedEvidence(pipeline, **searches, full_queries=queries)
 
 
 def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:

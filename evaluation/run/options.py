@@ -160,8 +160,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="leave a stage of the preset out; may be repeated",
     )
     add("--full-query-path", type=Path, metavar="FILE",
-        help="taken for the research release's sake and not read: its evaluator searches by these queries, "
-             "our agent writes its own")
+        help="queries that the evaluation searches the web by instead of the questions, under --calls research-release: JSON lines "
+             "with interaction_id and agent_response")
     add_run_options(what, agent, judge)
     add = run.add_argument
     add("--mode", choices=["generate", "evaluate", "both"], default="both", help="answer, judge saved answers, or both")

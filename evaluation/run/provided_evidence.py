@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
+
+from evaluation.files.responses import read_lines
+from evaluation.records import EvaluationError, QuestionTurn
 
 PICTURES, PAGES = 30, 50  # hits that are searched for
 MIN_COSINE = 0.75  # above which an entity is listed
@@ -79,20 +83,44 @@ class ProvidedEvidence:
         search: None where both searches are off.
         images: Whether pictures are searched for.
         web: Whether pages are.
+        full_queries: What the web is asked in the place of a question, by interaction id (``read_full_queries``).
     """
 
-    def __init__(self, search: Search | None, *, images: bool = True, web: bool = True) -> None:
+    def __init__(
+        self,
+        search: Search | None,
+        *,
+        images: bool = True,
+        web: bool = True,
+        full_queries: Mapping[str, str] | None = None,
+    ) -> None:
         self._search, self._images, self._web = search, images, web
+        self._full_queries = full_queries or {}
 
-    def arguments(
-        self, queries: Sequence[str], images: Sequence[Image.Image | None], domains: Sequence[str]
-    ) -> dict[str, list[str]]:
+    def arguments(self, turns: Sequence[QuestionTurn], images: Sequence[Image.Image | None]) -> dict[str, list[str]]:
         """What a call has besides questions, pictures and dialogs, by the names of ``BaseAgent.batch_generate_response``."""
-        texts = [self._text(query, image) for query, image in zip(queries, images, strict=True)]
-        return {"rag_context_list": texts, "domains": list(domains)}
+        texts = [self._text(turn, image) for turn, image in zip(turns, images, strict=True)]
+        return {"rag_context_list": texts, "domains": [turn.domain for turn in turns]}
 
-    def _text(self, query: str, image: Image.Image | None) -> str:
+    def _text(self, turn: QuestionTurn, image: Image.Image | None) -> str:
         if self._search is None or not (self._images or self._web):
             return ""
         pictures = self._search(image, k=PICTURES) if self._images and image is not None else []
-        return evidence_text(query, pictures, self._search(query, k=PAGES) if self._web else [])
+        asked = self._full_queries.get(turn.interaction_id) or turn.query
+        return evidence_text(turn.query, pictures, self._search(asked, k=PAGES) if self._web else [])
+
+
+def read_full_queries(path: Path) -> dict[str, str]:
+    """The file of ``--full-query-path``: JSON lines with ``interaction_id`` and, as an agent's answers are saved, ``agent_response``.
+
+    Raises:
+        EvaluationError: The file cannot be read, or holds no such line.
+    """
+    found = {
+        str(line["interaction_id"]): str(line["agent_response"])
+        for line in read_lines(path)
+        if "interaction_id" in line and "agent_response" in line
+    }
+    if not found:
+        raise EvaluationError(f"{path} holds no line with interaction_id and agent_response (the full query)")
+    return found

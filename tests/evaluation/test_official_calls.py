@@ -43,7 +43,7 @@ SINGLE, DIALOGS = 40, 12
 OVERRIDES = ("limits.seconds_per_turn=1000", "limits.seconds_per_dialog=10000", f"limits.batch_size={BATCH}")
 FIRST_COSINES = (0.70, 0.72, 0.73, 0.755, 0.78, 0.82, 0.86, 0.91)
 """Of the first hits of validation's photos in the embedded index: their minimum, maximum and percentiles between."""
-_TAKEN_FOR = re.compile(r"took the photo to show: (.+?)\. It may be another thing")
+_TAKEN_FOR = re.compile(r"took the photo to show: \"(.+?)\"\. It may be another thing")
 
 
 class MiniWorld:

@@ -14,10 +14,10 @@ from PIL import Image
 from agents.base_agent import BaseAgent
 from agents.search.given import parse_given
 from evaluation.data.dataset_images import LoadedImage
-from evaluation.records import QuestionTurn, Session
+from evaluation.records import EvaluationError, QuestionTurn, Session
 from evaluation.run.generate import generate
 from evaluation.run.options import parse
-from evaluation.run.provided_evidence import ProvidedEvidence, evidence_text
+from evaluation.run.provided_evidence import ProvidedEvidence, evidence_text, read_full_queries
 from tests.evaluation.worlds import PLAIN
 
 Hit = dict[str, Any]
@@ -103,8 +103,23 @@ def test_each_turn_gets_what_was_found_for_it(
 
 
 def test_without_any_search_the_text_is_empty_as_in_the_release() -> None:
-    nothing = ProvidedEvidence(None).arguments(["What?"], [None], ["pets"])
+    nothing = ProvidedEvidence(None).arguments([QuestionTurn("i", 0, "What?", "", domain="pets")], [None])
     assert nothing == {"rag_context_list": [""], "domains": ["pets"]}
+
+
+def test_the_web_is_searched_by_the_full_query_where_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_text('{"interaction_id": "i0", "agent_response": "How tall is the Eiffel Tower?"}\n')
+    evidence = ProvidedEvidence(search, full_queries=read_full_queries(path))
+    turns = [QuestionTurn(f"i{number}", 0, "How tall is this?", "") for number in range(2)]
+    found = [parse_given(text) for text in evidence.arguments(turns, [None, None])["rag_context_list"]]
+    assert [hit.page_snippet for each in found for hit in each.pages] == [
+        "How tall is the Eiffel Tower?",
+        "How tall is this?",
+    ]
+    path.write_text('{"query": "a"}\n')
+    with pytest.raises(EvaluationError, match="holds no line"):
+        read_full_queries(path)
 
 
 def test_replicas_search_for_themselves(capsys: pytest.CaptureFixture[str]) -> None:
