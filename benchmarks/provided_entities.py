@@ -1,0 +1,75 @@
+"""What the research release lists to an agent: entities whose pictures have a cosine above its cut, of the whole photo.
+
+    python -m benchmarks.provided_entities [--split validation] [--cuts 0.725 0.75 0.8]
+
+For each cut: turns whose photo gets any entity, entities listed, and of the turns whose entity the graph holds those where it is
+listed, and where it is listed first. ``agents.search.clip.SHARED_COSINE`` was chosen by this table on validation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from statistics import fmean
+
+from benchmarks.common import parser_of, run, table_of
+from benchmarks.entity_choice import names_shown
+from evaluation.commands import output
+from evaluation.run.provided_evidence import MIN_COSINE, PICTURES
+from mini_crag_mm.loader import PreparedSet
+
+Hits = list[tuple[float, tuple[str, ...]]]
+"""Cosine and names of what each picture shows, best first."""
+
+
+def row(cut: float, asked: Sequence[tuple[Hits, frozenset[str]]]) -> list[str]:
+    """One line of the table; the names are empty where the graph does not hold the entity."""
+    listed = [[names for cosine, names in hits if cosine > cut] for hits, _ in asked]
+    held = [(found, names) for found, (_, names) in zip(listed, asked, strict=True) if names]
+    shares = (
+        fmean(bool(found) for found in listed),
+        fmean(any(not names.isdisjoint(each) for each in found) for found, names in held),
+        fmean(bool(found) and not names.isdisjoint(found[0]) for found, names in held),
+    )
+    first = [not names.isdisjoint(found[0]) for found, (_, names) in zip(listed, asked, strict=True) if found]
+    right = f"{fmean(first):.0%}" if first else "-"
+    named, anywhere, at_first = (f"{share:.0%}" for share in shares)
+    return [f"{cut:g}", named, f"{fmean(map(len, listed)):.1f}", anywhere, at_first, right]
+
+
+def _measure(options: argparse.Namespace) -> int:
+    mini = PreparedSet(options.split, options.cache)
+    search = mini.search(options.profile)
+    from agents.models.pixels import to_rgb
+
+    shown, searched = names_shown(options.split), dict[bytes, Hits]()
+    asked = []
+    for each in mini.turns(options.sessions):
+        if each.image is None:
+            continue
+        pixels = each.image.tobytes()
+        if pixels not in searched:
+            searched[pixels] = [
+                (hit["score"], tuple(entity["entity_name"] for entity in hit["entities"]))
+                for hit in search(to_rgb(each.image), k=PICTURES)
+            ]
+        asked.append((searched[pixels], shown.get(each.facts.get("entity", ""), frozenset())))
+    title = (
+        f"{options.split}: {len(asked)} turns, {sum(bool(names) for _, names in asked)} whose entity the graph holds"
+    )
+    heads = ("cosine above", "any listed", "listed", "entity listed", "entity first", "first one right, of all")
+    output().print(table_of(title, heads, [row(cut, asked) for cut in options.cuts]))
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 2 where an index is missing."""
+    parser = parser_of("provided_entities", __doc__, profile=True)
+    parser.add_argument("--cuts", type=float, nargs="+", default=[MIN_COSINE], help="cosines (default: the release's)")
+    parser.add_argument("--sessions", type=int, metavar="N", help="only the first N sessions of each data set")
+    return run(_measure, parser, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
