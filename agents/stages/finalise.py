@@ -78,9 +78,7 @@ def algorithm1(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Br
     )
 
 
-def ruled_out(
-    turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), *, guarded: bool = False
-) -> str | None:
+def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), *, guarded: bool = False) -> str | None:
     """Why a turn should not be answered, by the rules that have nothing to fit.
 
     ``stages`` are those of the preset; where it is ``guarded`` no answer is given that rests on an order in the evidence.
@@ -111,7 +109,9 @@ def _read(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
     """What the answering model read: title and text of the evidence, and what the user said before."""
     evidence = [(chunk.title, chunk.text) for chunk in turn.shown or turn.best_evidence(MOST_SHOWN)]
     entries = [(entry.title, entry.text) for entry in turn.entries]
-    return [*evidence, *entries, (turn.entity_name or "", "")], [each["content"] for each in turn.history if each["role"] == "user"]
+    return [*evidence, *entries, (turn.entity_name or "", "")], [
+        each["content"] for each in turn.history if each["role"] == "user"
+    ]
 
 
 def signals_of(turn: Turn) -> GateSignals:
