@@ -46,7 +46,7 @@ RELEASE_PICTURES, RELEASE_PAGES, RELEASE_COSINE = (
     50,
     0.75,
 )  # what the research release searches for, and the cosine that it keeps
-_TAKEN_FOR = re.compile(r"took the photo to show: (.+?)\. It may be another thing")
+_TAKEN_FOR = re.compile(r'took the photo to show: "(.+?)"\. It may be another thing')
 
 
 class MiniWorld:
