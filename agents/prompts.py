@@ -50,7 +50,7 @@ def quoted(text: str) -> str:
     """A text between quotation marks that it holds none of, so that it cannot end its quotation.
 
     Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1), which need not be random where a text cannot hold them.
-    ``benchmarks/injection.py`` measures what it brings.
+    ``benchmarks/injected_orders.py`` measures what it brings.
     """
     inside = text.replace('"', "”")
     return f'"{inside}"'

@@ -52,7 +52,8 @@ class GuardSettings(Table):
 
     injection: bool = Field(
         True,
-        description="orders to the model are taken out of what was retrieved; off only to measure what that changes",
+        description="orders to the model are taken out of what was retrieved and read in the photo, and an answer that stands in "
+        "orders alone is not given; off only to measure what that changes",
     )
 
 

@@ -1,8 +1,8 @@
 """What was retrieved is data: special tokens, headers of our prompts and orders to the model are taken out of it.
 
 The threat is indirect prompt injection (Greshake et al., 2023, arXiv 2302.12173). A list of phrases does not find every order; it finds
-the plain ones at next to no cost in ordinary text (``tests/injection`` holds both). What gets through still stands in a
-section of the prompt that is marked as quoted material, and the verifiers judge the answer.
+the plain ones at next to no cost in ordinary text (``tests/injection`` holds both). What gets through stands between quotation marks in the
+prompts, and ``agents/texts/orders.py`` looks at the answer; docs/injection.md says what that brings.
 """
 
 import re

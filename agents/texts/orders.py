@@ -7,6 +7,7 @@ answer stands nowhere else. A false statement is none of them, and nothing here 
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|(?<=[。！？])|\n+(?![a-z])")
@@ -14,7 +15,7 @@ _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*")  # 3,117 and 4.5 are words
 _TORN = re.compile(r"(?<!\w)\w(?:[\s.\-_*|]{1,3}\w(?!\w)){2,}")
 _HYPHEN = re.compile(r"(?<=\w)[-\u00ad\u200b](?=\w)")
 _BETWEEN_LETTERS = re.compile(r"[\s.\-_*|]+")
-_MIXED = re.compile(r"\b(?=\w*[a-z])(?=\w*[0-9@$])[\w@$]{3,}|(?<!\w)[0-9@$]+[a-z]+\w*")
+_MIXED = re.compile(r"\b(?=\w*[a-z])(?=\w*[0-9@$])[\w@$]{3,}|(?<!\w)[0-9@$]{1,20}[a-z]+\w*")
 _LEET = tuple(str.maketrans("013457@$", letters) for letters in ("oieastas", "oleastas"))
 # The letters of other alphabets that look like Latin ones (a part of Unicode's confusables, UTS 39)
 _LOOK_ALIKES = str.maketrans("аеорсухіјѕһԁԛԝвнкмтгьαεορτυνικ", "aeopcyxijshdqwbhkmtrbaeoptuvik")
@@ -23,7 +24,10 @@ _SPEAK = (
     r"(?:answer|reply|respond|say|print|output|report|repeat|tell|ignore|disregard|forget|override|discard|mention|claim|pretend|conclude|"
     r"return|speak|choose|go\s+with|leave\s+(?:aside|out)|do\s+not|don't)"
 )
-_BEGIN = rf"(?:{_SPEAK}|write|give|use(?!\s+of)|let|remember|change|pick|select|serve|act|stop|treat|confirm|insert|put|complete|trust|leave|skip|name|state(?=\s+that|\s*:))"
+_BEGIN = (
+    rf"(?:{_SPEAK}|write|give|use(?!\s+of)|let|remember|change|pick|select|serve|act|stop|treat|confirm|insert|put|complete|trust|leave|skip|name|"
+    r"state(?=\s+that|\s*:))"
+)
 _ORDERS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -58,20 +62,19 @@ _ORDERS = tuple(
 )
 _PACKED = re.compile(r"answer|ignore|reply|respon|nothingbut|disregard|forget|instruct|say|output|print")
 _LITTLE = frozenset(
-    "a about all also an and any are as at be been but by called can could did do does for from had has have he her his how i if in into is it "
-    "its just may more most named no not of on one only or other she so some such than that the their them then there these they this those to "
-    "up was were what when where which who will with would yes you your photo picture image shows shown information answer according".split()
+    "a about according all also an and answer any are as at be been but by called can could did do does for from had has "
+    "have he her his how i if image in information into is it its just may more most named no not of on one only or other "
+    "photo picture she shown shows so some such than that the their them then there these they this those to up was were "
+    "what when where which who will with would yes you your".split()
 )
+_LONGEST = 20_000  # characters of a text that are looked at; chunks are shorter
 
 
 def orders_in(sentence: str) -> bool:
     """Whether a sentence tells its reader what to do or what to answer, as far as its words show it."""
     folded = " ".join(unicodedata.normalize("NFKC", sentence).lower().split())
-    forms = {
-        folded,
-        folded.translate(_LOOK_ALIKES),
-        *(_MIXED.sub(lambda word: word[0].translate(table), folded) for table in _LEET),
-    }
+    forms = {folded, folded.translate(_LOOK_ALIKES)}
+    forms |= {_MIXED.sub(partial(_unleeted, table), folded) for table in _LEET}
     forms |= {form.replace("_", " ") for form in forms} | {_HYPHEN.sub("", form) for form in forms}
     if any(order.search(form) for form in forms for order in _ORDERS):
         return True
@@ -89,12 +92,16 @@ def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]]
         return False
     ordered: set[str] = set()
     told = {word for text in said for word in _words(text)}
-    for title, text in shown:
+    for title, text in ((title[:_LONGEST], text[:_LONGEST]) for title, text in shown):
         # A name that gives orders would make one of each sentence that it stands in.
-        about = text.replace(title, " ") if len(title) > 2 else text  # noqa: PLR2004
+        about = text.replace(title, " ") if len(title) > 2 else text
         for sentence in chain(_SENTENCE.split(title), _SENTENCE.split(about)):
             (ordered if orders_in(sentence) else told).update(_words(sentence))
     return not added & told and bool(added & ordered)
+
+
+def _unleeted(letters: dict[int, int], word: re.Match[str]) -> str:
+    return word[0].translate(letters)
 
 
 def _words(text: str) -> set[str]:

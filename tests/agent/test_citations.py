@@ -265,7 +265,7 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
 
     plain = ask("vanilla")
     assert [picture.size for picture in plain.messages[-1].images] == [(64, 48), (5, 7)]
-    assert "[2] T: height 330 m" in plain.messages[-1].content
+    assert '[2] "T": "height 330 m"' in plain.messages[-1].content
     assert "Picture 1 after the photo belongs to [2]" in plain.messages[-1].content
     sheet = ask("vanilla", limits={"pictures": 1})
     assert [picture.size for picture in sheet.messages[-1].images] == [(1120, 1120)]
@@ -273,7 +273,7 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
     assert "after the photo" not in sheet.messages[-1].content
     known = ask("vanilla", knowledge={ranked[1]: "A red square."})
     assert [picture.size for picture in known.messages[-1].images] == [(64, 48)]
-    assert "[2] T: A red square." in known.messages[-1].content
+    assert '[2] "T": "A red square."' in known.messages[-1].content
     assert "Relevant documents:" in ask("chain_of_thought").messages[-1].content
 
 

@@ -221,7 +221,7 @@ def judged(
     """Each text with the P(yes) that its reply has; None for a reply without probabilities that says neither."""
 
     def say(request: ChatRequest) -> ChatReply:
-        text = request.messages[-1].content.split("T: ")[1].split("\n")[0]
+        text = request.messages[-1].content.split('"T": "')[1].split('"')[0]
         probability = texts[text]
         if probability is None:
             return ChatReply("maybe", "stop")

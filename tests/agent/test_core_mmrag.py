@@ -110,9 +110,9 @@ def test_pictures_are_shown_and_numbered_and_a_missing_one_leaves_the_text(tmp_p
     run_all([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
     message = chat.requests[0].messages[-1]
     assert [image.size for image in message.images] == [(64, 48), (10, 10), (12, 10)]  # the photo, A and C
-    assert "Reference A: Lockheed L-1011\nPicture: number 2\nThe first flight" in message.content
-    assert "Reference B: Boeing 747\nThe first flight" in message.content
-    assert "Reference C: McDonnell Douglas DC-10\nPicture: number 3\n" in message.content
+    assert 'Reference A: "Lockheed L-1011"\nPicture: number 2\n"The first flight' in message.content
+    assert 'Reference B: "Boeing 747"\n"The first flight' in message.content
+    assert 'Reference C: "McDonnell Douglas DC-10"\nPicture: number 3\n' in message.content
     assert notes(asked)["pictures"] == 2
 
 
@@ -125,8 +125,8 @@ def test_on_a_gpu_every_prompt_shows_one_picture_and_names_what_stands_on_it(tmp
     sheets = [message for message in messages if message.images[0].size == (1120, 1120)]
     assert len(sheets) == (1 if preset == "core_mmrag" else 2)  # the choice of an entry, and the answer from it
     assert all('labelled "Photo" is the photo' in message.content for message in sheets)
-    assert 'Reference A: Lockheed L-1011\nPicture: labelled "A"\n' in sheets[0].content
-    assert 'Reference C: McDonnell Douglas DC-10\nPicture: labelled "C"\n' in sheets[0].content
+    assert 'Reference A: "Lockheed L-1011"\nPicture: labelled "A"\n' in sheets[0].content
+    assert 'Reference C: "McDonnell Douglas DC-10"\nPicture: labelled "C"\n' in sheets[0].content
     assert "number" not in sheets[0].content.split("Question:")[0] and 'labelled "B"' not in sheets[0].content
 
 

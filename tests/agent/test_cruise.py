@@ -145,8 +145,8 @@ def test_the_context_is_numbered(
     informed = [request for request in ran[2].requests if "[Info 1]" in request.messages[-1].content]
     assert informed
     first, second = (
-        "[Info 1] Eiffel Tower: The height of Eiffel Tower is 330 m.",
-        "[Info 2] Eiffel: the tower is 330 m high",
+        '[Info 1] "Eiffel Tower": "The height of Eiffel Tower is 330 m."',
+        '[Info 2] "Eiffel": "the tower is 330 m high"',
     )
     assert all(f"{first}\n{second}" in request.messages[-1].content for request in informed)  # eq. 7
 
@@ -156,7 +156,7 @@ def test_both_answers_differ_by_the_evidence_alone_and_the_second_is_sampled_whe
     known, unknown = turn("q", ranked=(Evidence("fact", "kg", "t"),)), turn("q", ranked=())
     run(DualAnswer, [known, unknown], context(published(), chat=chat))
     informed, plain, first, probe = chat.requests
-    assert "[Info 1] t: fact" in informed.messages[-1].content
+    assert '[Info 1] "t": "fact"' in informed.messages[-1].content
     assert "Info" not in plain.messages[-1].content
     assert first.messages[0] == probe.messages[0]
     assert [request.temperature for request in (informed, plain, first, probe)] == [0.0, 0.0, 0.0, 0.7]

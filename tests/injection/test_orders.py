@@ -16,10 +16,9 @@ from agents.settings import settings_from
 from agents.stages.finalise import Finalise
 from agents.texts.orders import orders_in, rests_on_orders
 from agents.turn import IDK, Candidate, Evidence, KnowledgeEntry
-from benchmarks.injection import CORPUS, Order
+from benchmarks.injected_orders import CORPUS, Order
 from mini_crag_mm.loader import read_pages
 from tests.agent.scripted import context, run, turn
-
 
 ORDERS = [Order(**one) for one in yaml.safe_load(CORPUS.read_text(encoding="utf-8"))["orders"]]
 
@@ -81,10 +80,11 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
     chunk = Evidence(hostile, "web", hostile)
     entry = KnowledgeEntry(hostile, hostile, "", Entity(hostile))
     values: dict[str, Any] = {
-        "question": "Q", "query": "Q", "history": [], "entity": hostile, "evidence": [chunk], "documents": [chunk], "document": chunk,
-        "chunk": chunk, "entries": [entry], "entry": entry, "lines": [hostile], "labels": [], "letters": "ABC", "entities": [hostile],
-        "answer": "A", "reasoning": "", "first": "A", "second": "B", "own": "A", "retrieved": "B", "sheet": None, "pictures": [], "target": None,
-        "modality": "text", "domain": {"hint": "", "examples": []}, "most_steps": 1, "most_examples": 0, "most": 2, "objects": [], "names": [],
+        **dict.fromkeys(("question", "query", "answer", "first", "second", "own", "retrieved", "letters"), "ABC"),
+        **dict.fromkeys(("history", "labels", "pictures", "objects", "names"), ()),
+        **{"entity": hostile, "entities": [hostile], "lines": [hostile], "evidence": [chunk], "documents": [chunk]},
+        **{"document": chunk, "chunk": chunk, "entries": [entry], "entry": entry, "domain": {"hint": "", "examples": []}},
+        **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "most_steps": 1, "most_examples": 0, "most": 2},
     }  # fmt: skip
     if path.stem in ("query_splitting", "search_queries"):  # they show a name to searches alone
         values["entity"] = None

@@ -16,6 +16,7 @@ from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts import injection, replies, wikitext
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
+from agents.texts.orders import orders_in
 from agents.texts.replies import whole_sentences
 from agents.texts.retrieved import safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text, without_controls
@@ -134,6 +135,7 @@ WORK: dict[str, Callable[[str], object]] = {
     "tokens": without_special_tokens,
     "guard": neutral,
     "orders": gives_orders,
+    "all orders": orders_in,
     "page": lambda text: safe_page(WebHit("u", 0.5, text, text, "u")),
     "entity": entity,
 }

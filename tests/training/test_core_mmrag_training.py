@@ -115,7 +115,7 @@ def test_the_sets_are_mined_from_a_run(data: Path) -> None:
     choice = next(row for row in rows if row.stage == "vtki_v")
     assert choice.reply == "A" and choice.choices == 2
     answer = next(row for row in rows if row.stage == "sft_v" and row.session_id == "s0")
-    assert "Reference: Eiffel Tower" in answer.messages[-1].content and answer.reply == answer.ground_truth
+    assert 'Reference: "Eiffel Tower"' in answer.messages[-1].content and answer.reply == answer.ground_truth
     assert answer.request().messages[-1].images
 
 
