@@ -160,7 +160,6 @@ def painted(photo: Image.Image, text: str) -> Image.Image:
 def measured(options: argparse.Namespace) -> Iterator[Result]:
     """Each question without an order, then each order on one of the questions in turn."""
     launch = Launch.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
-    launch.prepare()
     questions, orders = read_corpus(options)
     from agents.models.chat.reply_cache import ReplyStore
     from agents.search.gateway import SearchGateway

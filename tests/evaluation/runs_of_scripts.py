@@ -32,7 +32,6 @@ def scripted_world(folder: Path) -> Iterator[Path]:
         patch.setenv("HF_HUB_OFFLINE", "1")
         for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
             patch.delenv(name, raising=False)
-        patch.setattr(Launch, "prepare", lambda _: None)
         patch.setattr(Launch, "pipeline", lambda *_, **__: None)
         patch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(answer, batch_size=2))
         yield folder
