@@ -46,4 +46,13 @@ def load_prompt(name: str) -> JudgePrompt:
     sections = tuple(zip(pieces[1::2], pieces[2::2], strict=True))
     if not sections:
         raise JudgeError(f"prompt template {path} has no '=== user' line: there is nothing to ask")
-    return JudgePrompt(sections, dict(post.metadata))
+    return JudgePrompt(sections, _parameters(dict(post.metadata)))
+
+
+def _parameters(settings: dict[str, Any]) -> dict[str, Any]:
+    """A front matter in parameters of the API: a schema in the form in which the openai library sends a class, under its title."""
+    schema = settings.pop("schema", None)
+    if schema is None:
+        return settings
+    strict = {"schema": schema, "name": schema["title"], "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": strict}, "stream": False, **settings}
