@@ -9,6 +9,7 @@ from typing import Any
 from PIL import Image
 
 from agents.apps.outcome import Outcome, outcome_of
+from agents.asking.record import TurnRecord, read_record
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.files import told
@@ -67,7 +68,7 @@ class Answerer:
             raise
         except BaseException as error:  # SystemExit, panics of Rust: neither may end a program that others use
             raise AgentError(f"the agent failed ({type(error).__name__})") from error
-        told: Sequence[Mapping[str, Any] | None] = self._records
+        told: Sequence[TurnRecord | None] = [*map(read_record, self._records)]
         if len(told) != len(answers):  # no trace, or one that could not be written
             told = [None] * len(answers)
         return [outcome_of(answer, record) for answer, record in zip(answers, told, strict=True)]

@@ -33,4 +33,5 @@ class ChooseEntry(Stage):
             if index is not None:
                 turn.choose(index)
             turn.note(reply=reply.text, error=reply.error)
-            turn.note(entity=turn.entity_name, chosen=index, by_model=named is not None)
+            turn.found(entity=turn.entity_name)
+            turn.note(chosen=index, by_model=named is not None)
