@@ -67,6 +67,16 @@ def front_matter(path: Path) -> frontmatter.Post:
         raise PromptError(f"prompt template {path}: its front matter is not valid YAML: {one_line(error)}") from error
 
 
+def quoted(text: str) -> str:
+    """A text between quotation marks that it holds none of, so that it cannot end its quotation.
+
+    Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1), which need not be random where a text cannot hold them.
+    ``benchmarks/injection.py`` measures what it brings.
+    """
+    inside = text.replace('"', "”")
+    return f'"{inside}"'
+
+
 class Prompt:
     """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
 
@@ -78,6 +88,7 @@ class Prompt:
             environment = SandboxedEnvironment(
                 undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
             )
+            environment.filters["quoted"] = quoted
             pieces = _SECTION.split(post.content + "\n")
             continued = self.settings.continues
             self._sections: list[tuple[str, Template]] = [
