@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from agents.asking.record import PICTURE_FIELDS, Decision, StageRecord, TurnRecord
+from agents.asking.record import PICTURE_FIELDS, StageRecord, TurnRecord
+from agents.files import well_formed
 from agents.secrets import scrubbed
 from agents.settings import TraceSettings
 from agents.turn import Turn
@@ -52,7 +53,7 @@ class TraceWriter:
         try:
             lines = [self._line(turn, batch, index, seconds) for index, turn in enumerate(turns)]
             if self._path is not None:
-                with self._path.open("a", encoding="utf-8", errors="replace") as file:
+                with self._path.open("a", encoding="utf-8") as file:
                     file.write("".join(line + "\n" for line in lines))
         except (OSError, TypeError, ValueError, RecursionError) as error:
             _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
@@ -66,12 +67,12 @@ class TraceWriter:
             question=turn.question if told else "",
             answer=turn.answer if told else "",
             stages=tuple(map(self._stage, turn.records)),
-            error=self._reason(turn.error),
+            error=self._reason(turn.error, 2),  # STAGE: TYPE: TEXT
             seconds=round(seconds, 4),
             batch=batch,
             turn=index,
         )
-        return scrubbed(json.dumps(_short(record.as_json()), ensure_ascii=False, default=_other))
+        return well_formed(scrubbed(json.dumps(_short(record.as_json()), ensure_ascii=False, default=_other)))
 
     def _stage(self, record: StageRecord) -> StageRecord:
         """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
@@ -92,28 +93,23 @@ class TraceWriter:
             queries=(),
             evidence=tuple(replace(each, text="", title="", url="") for each in record.evidence),
             answers={},
-            checks={
-                name: said if not isinstance(said, str) else self._reason(said) for name, said in record.checks.items()
-            },
+            checks={name: said for name, said in record.checks.items() if not isinstance(said, str)},
             decision=None
             if decision is None
-            else Decision(
-                None,
-                decision.given,
-                self._reason(decision.reason),
-                self._reason(decision.ruled_out),
-                decision.probability,
-                decision.direct,
-                decision.egocentric,
+            else replace(
+                decision,
+                candidate=None,
+                reason=self._reason(decision.reason),
+                ruled_out=self._reason(decision.ruled_out),
             ),
             notes={name: value if name in _OUR_WORDS else _numbers(value) for name, value in notes.items()},
         )
 
-    def _reason(self, reason: Any) -> Any:
-        """Why something went wrong; without texts only up to where an error begins to quote what it choked on."""
-        if (self._settings.queries and self._settings.images) or not isinstance(reason, str):
+    def _reason(self, reason: str | None, parts: int = 1) -> str | None:
+        """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""
+        if reason is None or (self._settings.queries and self._settings.images):
             return reason
-        return ":".join(reason.split(":")[:2])[:80]
+        return ":".join(reason.split(":")[:parts])[:80]
 
 
 def _numbers(value: Any) -> Any:

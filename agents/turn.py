@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from agents.asking.record import FINDINGS, Cause, Signal, StageRecord, Status
+from agents.asking.record import Cause, Signal, StageRecord, Status, finding
 from agents.base_agent import Message
 from agents.models.base import Detection
 from agents.search.given import GivenContext
@@ -286,17 +286,11 @@ class Turn:
         Answers, checks and signals add to those that the stage told before; of the others the last counts.
 
         Raises:
-            TypeError: A name that is none of ``FINDINGS``.
+            TypeError: A name that is none of ``FINDINGS``, or a value of another type.
         """
-        if not findings.keys() <= FINDINGS:
-            raise TypeError(
-                f"{', '.join(findings.keys() - FINDINGS)}: no finding; known: {', '.join(sorted(FINDINGS))}"
-            )
         for name, value in findings.items():
-            if isinstance(value, Mapping):
-                said = {key: each for key, each in value.items() if each is not None}
-                value = {**self._found.get(name, {}), **said}
-            self._found[name] = value
+            made = finding(name, value)
+            self._found[name] = {**self._found.get(name, {}), **made} if isinstance(made, Mapping) else made
 
     def note(self, **notes: Any) -> None:
         """Record what else the running stage saw or chose (values must be JSON)."""

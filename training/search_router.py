@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from pydantic import ValidationError
 
 from agents.asking.record import DRAFT
+from agents.files import first_fault
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
@@ -55,17 +57,22 @@ def drafted_turns(run: Path) -> list[DraftedTurn]:
     """The turns of a run that have a draft and features of it.
 
     Raises:
-        TrainingDataError: The run had no stages ``draft`` and ``route``.
-        EvaluationError: The answers cannot be read.
+        TrainingDataError: The run had no stages ``draft`` and ``route``, or their features are not the router's.
+        EvaluationError: The answers or the records cannot be read.
     """
-    records = read_traces(run / TRACE)
+    records = read_traces(run / TRACE, needed=True)
     turns = []
     for answer in read_responses(run / RESPONSES):
         record = records.get(answer.key)
         draft = record.answers.get(DRAFT) if record is not None else None
         features = record.noted("features") if record is not None else None
         if draft is not None and features is not None:
-            known = TraceFeatures.model_validate(features)
+            try:
+                known = TraceFeatures.model_validate(features)
+            except ValidationError as error:
+                raise TrainingDataError(
+                    f"{run / TRACE}, interaction {answer.interaction_id}: {first_fault(error)}"
+                ) from error
             turns.append(DraftedTurn(replace(answer, agent_response=draft), known))
     if not turns:
         raise TrainingDataError(

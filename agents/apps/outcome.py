@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agents.asking.record import TurnRecord
+from agents.asking.record import StageRecord, TurnRecord
 
 MOST_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
 
@@ -76,7 +76,6 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
     found: dict[str, float] = {}
     for picture in record.pictures:
         found.setdefault(picture.name or "(no entity)", picture.score)
-    checks = {name: said for name, said in record.checks.items() if name != "decision"}
     return Outcome(
         answer=answer,
         question="" if record.question == record.query else record.question,
@@ -90,11 +89,14 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
             Source(each.text, each.source, each.title, each.url, each.score) for each in record.evidence[:MOST_SOURCES]
         ),
         verdict=str(record.decision or ""),
-        checks=checks | {name: signal.value for name, signal in record.signals.items()},
-        times=tuple(
-            Time(stage.stage, stage.seconds, None if stage.complete else f"{stage.status}: {stage.reason}")
-            for stage in record.stages
-        ),
+        checks=record.checks | {name: signal.value for name, signal in record.signals.items()},
+        times=tuple(Time(stage.stage, stage.seconds, _missed(stage)) for stage in record.stages),
         seconds=record.seconds,
         error=record.error,
     )
+
+
+def _missed(stage: StageRecord) -> str | None:
+    if stage.complete:
+        return None
+    return stage.reason if stage.status == "skipped" else f"{stage.status}: {stage.reason}"

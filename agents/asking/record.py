@@ -7,8 +7,9 @@ of anybody's. Notes are what is left: a stage's own, shown as they are.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -29,6 +30,8 @@ DESCRIBES_PICTURE = "describes the picture"
 OWN_KNOWLEDGE, FROM_EVIDENCE, RECONCILED = "own answer", "from evidence", "reconciled"
 DRAFT, CANDIDATE = "draft", "candidate"
 
+_MAX_PIXELS = 1e6  # of a box's edges: what lies farther out is no place in a photo
+
 
 class RecordError(ValueError):
     """A line is no record that can be read; the message says why."""
@@ -47,13 +50,20 @@ class EvidenceFound:
 
 @dataclass(frozen=True)
 class BoxFound:
-    """A region of the upright photo in pixels, with what it was taken for."""
+    """A region of the upright photo in pixels, with what it was taken for and how sure the detector was, 0 to 1."""
 
     left: float
     top: float
     right: float
     bottom: float
     label: str = ""
+    score: float | None = None
+
+    @property
+    def drawable(self) -> bool:
+        """Whether it has an area, and edges that are numbers a picture can have."""
+        edges = (self.left, self.top, self.right, self.bottom)
+        return all(abs(edge) <= _MAX_PIXELS for edge in edges) and self.left < self.right and self.top < self.bottom
 
 
 @dataclass(frozen=True)
@@ -109,7 +119,7 @@ class StageRecord:
         cause: Why it is not ``ran``; ``reason`` says more, in words that may quote an error.
         entity: Name of what the photo is taken to show.
         pictures: What image search found, best first.
-        answers: Possible answers by what they rest on ("own knowledge", "evidence", "draft" ...).
+        answers: Possible answers by what they rest on (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
         checks: What verifiers say of the answer, by name.
         signals: See ``Signal``; by name.
         notes: Anything else, as JSON.
@@ -142,6 +152,40 @@ PICTURE_FIELDS = frozenset(
     for name, hint in get_type_hints(StageRecord, include_extras=True).items()
     if DESCRIBES_PICTURE in getattr(hint, "__metadata__", ())
 )
+"""Fields of ``StageRecord`` that are left out of traces that are to hold no pictures."""
+
+_LISTED = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
+_NAMED = {"answers": str, "checks": bool | int | float | str, "signals": Signal}
+_SINGLE = {"entity": str, "decision": Decision}
+
+FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
+"""Fields of ``StageRecord`` that a stage fills (``Turn.found``)."""
+
+
+def finding(name: str, value: Any) -> Any:
+    """A value as the field of that name holds it; None and signals that are no finite numbers are left out of mappings.
+
+    Checked when a stage tells it: a wrong one would otherwise fail whoever reads it, the last stage or the page, and cost the answer.
+
+    Raises:
+        TypeError: There is no such name in ``FINDINGS``, or the value is of another type.
+    """
+    if name in _LISTED and isinstance(value, tuple | list):
+        value = tuple(value)
+        of, parts = _LISTED[name], value
+    elif name in _NAMED and isinstance(value, Mapping):
+        value = {str(key): said for key, said in value.items() if said is not None}
+        of, parts = _NAMED[name], tuple(value.values())
+    elif name in _SINGLE:
+        of, parts = _SINGLE[name], () if value is None else (value,)
+    elif name in FINDINGS:
+        raise TypeError(f"{name}: {'a mapping' if name in _NAMED else 'a tuple'} is wanted, not {type(value).__name__}")
+    else:
+        raise TypeError(f"{name}: no finding; known: {', '.join(sorted(FINDINGS))}")
+    for part in parts:
+        if not isinstance(part, of):
+            raise TypeError(f"{name}: {getattr(of, '__name__', of)} is wanted, not {type(part).__name__}")
+    return {key: said for key, said in value.items() if math.isfinite(said.value)} if name == "signals" else value
 
 
 @dataclass(frozen=True)
@@ -189,8 +233,9 @@ class TurnRecord:
 
     @property
     def boxes(self) -> tuple[BoxFound, ...]:
-        """Regions of the photo."""
-        return next((stage.boxes for stage in reversed(self.stages) if stage.boxes), ())
+        """Regions of the photo that can be drawn."""
+        found = (tuple(box for box in stage.boxes if box.drawable) for stage in reversed(self.stages))
+        return next((boxes for boxes in found if boxes), ())
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -227,20 +272,31 @@ class TurnRecord:
         return next((stage.notes[name] for stage in reversed(self.stages) if name in stage.notes), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; of a stage only the fields that say something."""
-        made = asdict(self)
-        made["stages"] = [
-            {name: value for name, value in stage.items() if name in _ALWAYS or value not in (None, (), {})}
-            for stage in made["stages"]
-        ]
-        return made
+        """Plain values; of a stage only the fields that say something. By hand: ``dataclasses.asdict`` takes most of a turn's own time."""
+        return {**vars(self), "stages": [_said(stage) for stage in self.stages]}
+
+
+def _said(stage: StageRecord) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in vars(stage).items() if name in _ALWAYS or not _empty(value)}
+
+
+def _empty(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple | list | Mapping) and not value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(inner) for inner in value]
+    return {**vars(value)} if isinstance(value, _PARTS) else value
 
 
 _ALWAYS = frozenset({"stage", "seconds", "status"})
+_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision)
 _RECORD = TypeAdapter(TurnRecord)
-_STAGE_FIELDS = frozenset(each.name for each in fields(StageRecord))
-FINDINGS = _STAGE_FIELDS - {"stage", "seconds", "status", "cause", "reason", "notes"}
-"""Fields of ``StageRecord`` that a stage fills (``Turn.found``)."""
 
 
 def read_record(line: Mapping[str, Any] | str) -> TurnRecord:

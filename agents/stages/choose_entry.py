@@ -15,7 +15,7 @@ class ChooseEntry(Stage):
     least_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
     templates = ("entry_choice",)
-    picture_notes = frozenset({"entity", "chosen"})
+    picture_notes = frozenset({"chosen"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chosen`` and, from it, ``entity`` and ``entity_score``."""

@@ -175,8 +175,9 @@ class Finalise(Stage):
         gate = _gate(ROOT / options.gate) if options.gate is not None else None
         for turn in turns:
             candidate = turn.candidate
-            turn.found(signals=signals_of(turn, context.search.stands_in(turn.given)).found())
-            values = {name: signal.value for name, signal in turn.signals.items()}
+            signals = signals_of(turn, context.search.stands_in(turn.given))
+            turn.found(signals=signals.found())
+            values = {name: signal.value for name, signal in turn.signals.items()} | signals.known()  # not rounded
             probability = gate.probability(values) if gate is not None and candidate is not None else None
             forbidden = ruled_out(turn, options, context.stages)
             reason = forbidden
@@ -199,7 +200,7 @@ class Finalise(Stage):
             turn.found(
                 decision=decision,
                 answers={CANDIDATE: decision.candidate},
-                checks={"gate": decision.probability, "decision": str(decision)},
+                checks={"gate": decision.probability},
             )
 
     def _given(self, turn: Turn, candidate: Candidate, context: Context) -> str:

@@ -17,7 +17,6 @@ class FourStepsStage(Stage):
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
     templates = ("four_steps",)
     kind = "answers"
-    picture_notes = frozenset({"entity"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""

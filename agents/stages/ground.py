@@ -59,4 +59,4 @@ class Ground(Stage):
 
 def _found(region: Detection) -> BoxFound:
     left, top, right, bottom = (round(side) for side in astuple(region.box))
-    return BoxFound(left, top, right, bottom, region.phrase)
+    return BoxFound(left, top, right, bottom, region.phrase, round(region.score, 3))

@@ -34,7 +34,7 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
     turns = read_responses(run / RESPONSES)
     if not (run / TRACE).is_file():
         raise EvaluationError(f"there is no trace {run / TRACE}")
-    records = read_traces(run / TRACE)
+    records = read_traces(run / TRACE, needed=True)
     answers = []
     for turn in turns:
         record = records.get(turn.key)

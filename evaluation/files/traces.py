@@ -10,7 +10,7 @@ from typing import Any
 
 from agents.asking.record import RecordError, TurnRecord, read_record
 from agents.files import well_formed
-from evaluation.records import Key
+from evaluation.records import EvaluationError, Key
 
 TRACE = "trace.jsonl"
 """Beside the answers, in the output folder."""
@@ -33,10 +33,13 @@ def append_records(path: Path, keys: Sequence[Key], records: Sequence[Mapping[st
         log.warning("the trace of batch %d cannot be written to %s: %s", batch, path, error)
 
 
-def read_traces(path: Path) -> dict[Key, TurnRecord]:
+def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:
     """The records of a file by session and interaction, the latest of each; empty where there is no file.
 
     Lines that cannot be read are left out, with one warning: the last line of a killed run, or all of a run of another version.
+
+    Raises:
+        EvaluationError: Records are ``needed``, and no line of the file can be read.
     """
     found: dict[Key, TurnRecord] = {}
     faults: list[RecordError] = []
@@ -48,10 +51,13 @@ def read_traces(path: Path) -> dict[Key, TurnRecord]:
                 faults.append(error)
             else:
                 found[record.key] = record
-    if faults and (found or len(faults) > 1):
+    if faults and found:
         log.warning("%s: %d lines are left out; of the first: %s", path, len(faults), faults[0])
     elif faults:
-        log.warning("%s holds no record that can be read: %s", path, faults[0])
+        said = f"{path} holds no record that can be read: {faults[0]}"
+        if needed:
+            raise EvaluationError(said)
+        log.warning("%s", said)
     return found
 
 

@@ -140,6 +140,13 @@ class TurnView:
         ]
 
     @property
+    def checks(self) -> dict[str, bool | float | str]:
+        """What verifiers said, and the decision."""
+        if self.trace is None:
+            return {}
+        return self.trace.checks | ({"decision": str(self.trace.decision)} if self.trace.decision else {})
+
+    @property
     def other_answers(self) -> dict[str, str]:
         """The answers that stages had beside the one that was given, each once."""
         if self.trace is None:

@@ -38,6 +38,7 @@ def notes_of(stage: StageRecord) -> dict[str, str]:
     found["pictures"] = [{"name": each.name, "score": each.score} for each in stage.pictures]
     found |= {f"answer ({basis})": said for basis, said in stage.answers.items()}
     found |= stage.checks
+    found["decision"] = str(stage.decision or "")
     found["signals"] = {name: round(signal.value, 4) for name, signal in stage.signals.items()}
     found |= stage.notes
     return {name: told(value) for name, value in found.items() if value not in (None, [], "", {}, ())}

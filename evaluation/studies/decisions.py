@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from agents.asking.record import Decision as Told
 from agents.asking.record import Signal
-from agents.methods.gate import DOUBTS, SIGNALS
+from agents.methods.gate import DOUBTS, FOREIGN, SIGNALS
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
@@ -75,9 +75,12 @@ class Turns:
         )
         points = np.array([turn.points for turn in decisions], dtype=np.float64)
         found = [turn.signals for turn in decisions]
-        names = [*SIGNALS, *sorted({name for signals in found for name in signals} - {*SIGNALS})]
+        others = sorted({name for signals in found for name in signals} - {*SIGNALS})
+        if unknown := [name for name in others if FOREIGN not in name]:
+            log.warning("no gate can use the signals %s: other stages' are called STAGE.NAME", ", ".join(unknown))
+        names = [*SIGNALS, *(name for name in others if FOREIGN in name)]
         values = ([each[name].value if name in each else np.nan for each in found] for name in names)
-        known = {name: np.array(row, float) for name, row in zip(names, values, strict=True)}
+        known = {name: np.array(row, np.float64) for name, row in zip(names, values, strict=True)}
         doubts = DOUBTS | {name for signals in found for name, signal in signals.items() if signal.doubt}
         return cls(session.astype(np.int64), points, free, direct, egocentric, known, doubts)
 
@@ -129,11 +132,11 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
     accept forms. Turns that the deadline cut short are left out: they say nothing of the method.
 
     Raises:
-        EvaluationError: The folder holds no judged run, or its traces hold no candidates.
+        EvaluationError: The folder holds no judged run, or its traces are of another version or hold no candidates.
         JudgeError: The judge is not available.
     """
     turns = read_turn_table(run)
-    records = read_traces(run / TRACE)
+    records = read_traces(run / TRACE, needed=True)
     traced = [(judged, record) for judged in turns if (record := records.get(judged.turn.key)) is not None]
     seen = [(judged, record, final) for judged, record in traced if (final := record.decision) and not record.cut_short]
     cut_short = sum(record.cut_short for _, record in traced)
@@ -142,7 +145,7 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         log.warning("%s: %d turns are left out, %s --set limits.seconds_per_turn=60", run, cut_short, why)
     if not seen:
         raise EvaluationError(
-            f"{run / TRACE} holds no candidate answers with their signals; make the run again with this version"
+            f"{run / TRACE} holds no candidate answers with their signals; make the run again with a preset that ends in finalise"
         )
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
