@@ -50,6 +50,8 @@ def answer_sessions(
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
+    if launched.recording is not None:
+        launched.recording.record_to(output_dir, anew=not resume)
     truncator = load_truncator(tokenizer)
     console.print(
         f"answers are cut at {MAX_ANSWER_TOKENS} tokens, <|begin_of_text|> among them, by {truncator.name}",
@@ -70,7 +72,8 @@ def answer_sessions(
 
     made = generate(
         launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
-        resume=resume, progress=progress, warm_up=begin, replies=launched.replies, evidence=launched.evidence, listen=launched.listen,
+        resume=resume, progress=progress, warm_up=begin, replies=launched.replies, evidence=launched.evidence,
+        listen=launched.listen,
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})
