@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from agents.asking.record import TurnRecord
 from agents.deadline import Deadline
 from agents.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.models.base import ModelError
@@ -113,6 +114,56 @@ def test_what_was_measured_counts_more_than_what_was_declared() -> None:
     known = Estimates()
     known.observe("ground", 1, 6.0)
     assert planned(known, 5.0).way == "short"
+
+
+def cut_short(asked: Turn) -> bool:
+    """What evaluation and calibration ask of a record."""
+    return TurnRecord(stages=tuple(asked.records)).cut_short
+
+
+def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
+    """The stages of ``best`` on the machine with the least time, for deadlines from none left to more than enough."""
+    settings, clock = load_settings("best", "embedded"), Clock()
+    said: list[str] = []
+    ran_whole = []
+    for tenths in range(-10, 200, 5):
+        stages = [Timed(stage.name, stage.kind) for stage in stages_of(settings)]
+        for made, stage in zip(stages, stages_of(settings), strict=True):
+            made.least_seconds, made.wanted_seconds = stage.least_seconds, stage.wanted_seconds  # type: ignore[misc]
+        [asked] = pipeline_with(settings.limits, clock, *stages).run([turn("a")], Deadline(tenths / 10, clock))
+        missed = [record for record in asked.records if not record.complete]
+        assert [record.stage for record in asked.records if record.complete] == [
+            each.name for each in stages if each.ran
+        ]
+        assert {(record.status, record.cause) for record in missed} <= {("skipped", "time")}
+        assert cut_short(asked) is bool(missed)
+        said += [str(record.reason) for record in missed]
+        ran_whole.append(not missed)
+    assert len(said) > 30 and any(ran_whole)
+    for words in ("no time left", " s left, needs ", " s kept for later stages, needs "):
+        assert any(words in reason for reason in said), words
+
+
+def test_a_stage_that_failed_says_something_of_the_method_and_is_not_cut_short() -> None:
+    class Broken(Stage):
+        name = "broken"
+
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            for asked in turns:
+                asked.note(seen="it")
+            raise ValueError("1.00 s left, needs 2.00 s")
+
+    clock = Clock()
+    done = pipeline_with(Limits(), clock, Broken()).run([turn("a"), turn("b")], Deadline(9.0, clock))
+    for asked in done:  # each was tried alone too
+        [record] = asked.records
+        assert (record.status, record.cause, record.reason) == (
+            "failed",
+            "error",
+            "ValueError: 1.00 s left, needs 2.00 s",
+        )
+        assert record.notes == {"seen": "it"} and not cut_short(asked)
+        assert asked.error == "broken: ValueError: 1.00 s left, needs 2.00 s"
 
 
 def ended(asked: Turn) -> tuple[str, str | None]:
@@ -281,6 +332,7 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     assert ended(asked) == ("hung", "time")
     [again] = pipeline.run([turn("b")], Deadline(0.08))
     assert ended(again) == ("skipped", "hanging")
+    assert cut_short(asked) and cut_short(again)
     release.set()
     [[thread]] = pipeline.hung.values()
     thread.join(5.0)
