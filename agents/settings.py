@@ -65,7 +65,7 @@ class TraceSettings(Table):
     )
     images: bool = Field(
         True,
-        description="what may describe the picture: text read in it, boxes, hits, entities, and replies and evidence, which may name "
+        description="what may describe the picture: text read in it, boxes, pictures that were found, entities, and replies and evidence, which may name "
         "them; without it question and answer remain, names of stages, numbers and reasons",
     )
 
