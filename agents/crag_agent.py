@@ -138,7 +138,7 @@ class CragAgent(BaseAgent):
 
         turns = [open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
         turns = self.pipeline.run(turns, NO_DEADLINE, shorten=lambda _: _WARM_UP_TOKENS)
-        return [(entry["stage"], entry["seconds"]) for entry in turns[0].trace]
+        return [(record.stage, record.seconds) for record in turns[0].records]
 
     def get_batch_size(self) -> int:
         """How many turns the evaluator passes in one call, 1 to 16."""

@@ -38,7 +38,7 @@ class Plan:
 
     way: Way  # whole, short (``Stage.when_short``) or skipped
     reserve: float = 0.0  # seconds that it has to leave to later stages
-    reason: str | None = None  # why it is not run whole
+    reason: str | None = None  # why it is not run whole; always for want of time
 
 
 def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from agents.asking.record import Cause, Status
 from agents.deadline import NO_DEADLINE, Clock, Deadline
 from agents.guard import MAX_MARGIN, Estimates, plan
 from agents.model_set import ModelSet
@@ -120,17 +121,17 @@ class Pipeline:
         hanging = self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
         inside = [function for each in hanging if (function := where(each))]
         if len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside):
-            return _closed(turns, stage, 0.0, "an earlier call still hangs in it")
+            return _closed(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
         left = context.deadline.left()
         margin = min(self._margin, _MARGIN_OF_CALL * seconds) if seconds > 0 else self._margin
         grace, last_seconds = _GRACE_SHARE * margin, _LAST_SHARE * margin
         if not last and left < -grace:
-            return _closed(turns, stage, 0.0, "no time left")
+            return _closed(turns, stage, 0.0, "skipped", "time", "no time left")
         way = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
         if way.reason is not None:
             self._times.doubt(stage.name)
         if way.way == "skipped":
-            return _closed(turns, stage, 0.0, way.reason)
+            return _closed(turns, stage, 0.0, "skipped", "time", way.reason)
         short = way.way == "short"
         own = dataclasses.replace(context, deadline=context.deadline.sooner(way.reserve), short=short)
         if short:
@@ -150,11 +151,11 @@ class Pipeline:
             took, hung_in = self._clock() - started, where(error.thread)
             if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
                 self._times.at_least(stage.name, len(turns), took, short=short)
-            reason = f"hung: no end after {took:.2f} s, in {hung_in}"
-            _log.error("stage %s %s", stage.name, reason)
+            reason = f"no end after {took:.2f} s, in {hung_in}"
+            _log.error("stage %s hung: %s", stage.name, reason)
             for turn in before:
-                turn.error = turn.error or f"{stage.name}: {reason}"
-            return _closed(before, stage, took, reason)
+                turn.error = turn.error or f"{stage.name}: hung: {reason}"
+            return _closed(before, stage, took, "hung", "time", reason)
         took = self._clock() - started
         # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
         if not any(failures) and math.isfinite(seconds):
@@ -162,9 +163,11 @@ class Pipeline:
         for turn, failed in zip(turns, failures, strict=True):
             if failed is not None:
                 turn.error = turn.error or f"{stage.name}: {failed}"
-            if short:
-                turn.note(reduced=way.reason)
-            turn.close_stage(stage.name, took, skipped=failed and f"failed: {failed}")
+                turn.close_stage(stage.name, took, "failed", "error", failed)
+            elif short:
+                turn.close_stage(stage.name, took, "reduced", "time", way.reason)
+            else:
+                turn.close_stage(stage.name, took)
         return turns
 
 
@@ -192,7 +195,9 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str |
     return failures
 
 
-def _closed(turns: list[Turn], stage: Stage, seconds: float, reason: str | None) -> list[Turn]:
+def _closed(
+    turns: list[Turn], stage: Stage, seconds: float, status: Status, cause: Cause, reason: str | None
+) -> list[Turn]:
     for turn in turns:
-        turn.close_stage(stage.name, seconds, skipped=reason)
+        turn.close_stage(stage.name, seconds, status, cause, reason)
     return turns

@@ -1,11 +1,13 @@
-"""Traces: one JSON line a turn, with what each stage saw, chose and took in time."""
+"""Traces: the record of each turn as a line of JSON."""
 
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from agents.asking.record import PICTURE_FIELDS, StageRecord, TurnRecord
 from agents.files import well_formed
 from agents.secrets import scrubbed
 from agents.settings import TraceSettings
@@ -17,8 +19,10 @@ Listener = Callable[[list[dict[str, Any]]], None]
 _log = logging.getLogger(__name__)
 
 _LONGEST = 2_000  # characters of one text; a note may quote a page
-_NO_TEXT = frozenset({"stage", "finish_reason", "branch", "reduced", "domain", "route"})
-"""Fields whose words are ours, not the user's."""
+_OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
+"""Notes whose words are ours, not the user's."""
+
+_EMPTY = {each.name: each.default for each in fields(StageRecord)}
 
 
 class TraceWriter:
@@ -57,37 +61,55 @@ class TraceWriter:
             self._listen([json.loads(line) for line in lines])
 
     def _line(self, turn: Turn, batch: int, index: int, seconds: float) -> str:
-        texts = (
-            {"query": turn.query, "question": turn.question, "answer": turn.answer} if self._settings.queries else {}
+        told = self._settings.queries
+        record = TurnRecord(
+            query=turn.query if told else "",
+            question=turn.question if told else "",
+            answer=turn.answer if told else "",
+            stages=tuple(map(self._stage, turn.records)),
+            error=self._reason(turn.error, 2),  # STAGE: TYPE: TEXT
+            seconds=round(seconds, 4),
+            batch=batch,
+            turn=index,
         )
-        record = {
-            "batch": batch,
-            "turn": index,
-            **texts,
-            "stages": [self._stage(entry) for entry in turn.trace],
-            "error": self._reason(turn.error),
-            "seconds": round(seconds, 4),
-        }
-        return well_formed(scrubbed(json.dumps(_short(record), ensure_ascii=False, default=_other)))
+        return well_formed(scrubbed(json.dumps(_short(record.as_json()), ensure_ascii=False, default=_other)))
 
-    def _stage(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {key: value for key, value in entry.items() if self._settings.images or key not in self._of_the_picture}
+    def _stage(self, record: StageRecord) -> StageRecord:
+        """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
+        notes = record.notes
+        if not self._settings.images:
+            empty: dict[str, Any] = {name: _EMPTY[name] for name in PICTURE_FIELDS}
+            record = replace(record, **empty)
+            notes = {name: value for name, value in notes.items() if name not in self._of_the_picture}
         if self._settings.queries and self._settings.images:
-            return kept  # else no text at all: replies, queries and evidence may each reveal question and picture
-        return {
-            key: self._reason(value)
-            if key in ("skipped", "decision")
-            else value
-            if key in _NO_TEXT
-            else _numbers(value)
-            for key, value in kept.items()
-        }
+            return record
+        decision = record.decision
+        return replace(
+            record,
+            reason=self._reason(record.reason),
+            entity=None,
+            pictures=tuple(replace(each, name="", url="") for each in record.pictures),
+            boxes=tuple(replace(each, label="") for each in record.boxes),
+            queries=(),
+            evidence=tuple(replace(each, text="", title="", url="") for each in record.evidence),
+            answers={},
+            checks={name: said for name, said in record.checks.items() if not isinstance(said, str)},
+            decision=None
+            if decision is None
+            else replace(
+                decision,
+                candidate=None,
+                reason=self._reason(decision.reason),
+                ruled_out=self._reason(decision.ruled_out),
+            ),
+            notes={name: value if name in _OUR_WORDS else _numbers(value) for name, value in notes.items()},
+        )
 
-    def _reason(self, reason: Any) -> Any:
-        """Why something went wrong; without texts only up to where an error begins to quote what it choked on."""
-        if (self._settings.queries and self._settings.images) or not isinstance(reason, str):
+    def _reason(self, reason: str | None, parts: int = 1) -> str | None:
+        """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""
+        if reason is None or (self._settings.queries and self._settings.images):
             return reason
-        return ":".join(reason.split(":")[:2])[:80]
+        return ":".join(reason.split(":")[:parts])[:80]
 
 
 def _numbers(value: Any) -> Any:

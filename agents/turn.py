@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
+from agents.asking.record import Cause, Signal, StageRecord, Status, finding
 from agents.base_agent import Message
 from agents.models.base import Detection
 from agents.search.given import GivenContext
@@ -211,13 +212,14 @@ class Turn:
     answer: str = IDK
 
     error: str | None = None
-    trace: list[dict[str, Any]] = field(default_factory=list)
+    records: list[StageRecord] = field(default_factory=list)
     _notes: dict[str, Any] = field(default_factory=dict, repr=False)
+    _found: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def snapshot(self) -> Turn:
         """The turn as it is now; what is set on one of them does not change the other. Pictures and evidence are shared."""
         made = copy.copy(self)
-        made.trace, made._notes = list(self.trace), dict(self._notes)
+        made.records, made._notes, made._found = list(self.records), dict(self._notes), dict(self._found)
         return made
 
     @property
@@ -278,14 +280,40 @@ class Turn:
         chosen = self.coherent if self.coherent is not None else self.ranked
         return (self.evidence if chosen is None else chosen)[:most]
 
-    def note(self, **fields: Any) -> None:
-        """Put what the running stage saw or chose into the trace of this turn (values must be JSON)."""
-        self._notes.update(fields)
+    def found(self, **findings: Any) -> None:
+        """Record what the running stage found, by the fields of ``StageRecord``: report, page, server and calibration show it.
 
-    def close_stage(self, stage: str, seconds: float, skipped: str | None = None) -> None:
-        """Append the trace entry of a stage that has ended or was skipped."""
-        self.trace.append({"stage": stage, "seconds": round(seconds, 4), "skipped": skipped, **self._notes})
-        self._notes = {}
+        Answers, checks and signals add to those that the stage told before; of the others the last counts.
+
+        Raises:
+            TypeError: A name that is none of ``FINDINGS``, or a value of another type.
+        """
+        for name, value in findings.items():
+            made = finding(name, value)
+            self._found[name] = {**self._found.get(name, {}), **made} if isinstance(made, Mapping) else made
+
+    def note(self, **notes: Any) -> None:
+        """Record what else the running stage saw or chose (values must be JSON)."""
+        self._notes.update(notes)
+
+    @property
+    def signals(self) -> dict[str, Signal]:
+        """What stages found that may tell right answers from wrong ones."""
+        closed = (signal for record in self.records for signal in record.signals.items())
+        return {**dict(closed), **self._found.get("signals", {})}
+
+    def close_stage(
+        self,
+        stage: str,
+        seconds: float,
+        status: Status = "ran",
+        cause: Cause | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Append the record of a stage that has ended or did not run."""
+        said = {name: value for name, value in self._notes.items() if value is not None}
+        self.records.append(StageRecord(stage, round(seconds, 4), status, cause, reason, **self._found, notes=said))
+        self._notes, self._found = {}, {}
 
 
 def with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:

@@ -98,7 +98,9 @@ def compared(
     turns = through([turn for _, turn in asked], next(iter(settings.values())), before, **parts)
     found = {}
     for label, made in settings.items():
-        own = through([dataclasses.replace(turn, trace=[], _notes={}) for turn in turns], made, after, **parts)
+        own = through(
+            [dataclasses.replace(turn, records=[], _notes={}, _found={}) for turn in turns], made, after, **parts
+        )
         for turn in own:
             if turn.error is not None:
                 print(f"{label}: {turn.error}", file=sys.stderr)

@@ -184,7 +184,8 @@ def measured(options: argparse.Namespace) -> Iterator[Result]:
         turns = through(turns, settings, ("answer", "verify", "finalise"), **parts)
         for (order, asked, _), turn in zip(batch, turns, strict=True):
             said = turn.candidate.text if turn.candidate is not None else ""
-            forbidden = turn.trace[-1].get("ruled_out")
+            decision = turn.records[-1].decision
+            forbidden = decision.ruled_out if decision is not None else None
             yield Result(order, asked.turn.turn.query, asked.target, said, turn.answer, asked.turn.accept, forbidden)
 
 

@@ -2,7 +2,7 @@
 
     python -m training.collect results/record --dataset .cache/datasets --out data/training
 
-RUN is a folder that ``python -m training.record`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and ``about.json``.
+RUN is a folder that ``python -m training.record_run`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and ``about.json``.
 Sessions go to one side or the other by the hash of their id, so that a session is on the same side in every collection. A run over
 public_test is refused, and so is one that holds a question of it about the same picture.
 """
@@ -112,7 +112,7 @@ def read_record(run: Path, test: TestContent | None, accept: Mapping[str, Sequen
         EvaluationError: The run is not judged.
     """
     if not (run / RECORD).is_file():
-        raise TrainingDataError(f"{run / RECORD} does not exist: make the run with python -m training.record")
+        raise TrainingDataError(f"{run / RECORD} does not exist: make the run with python -m training.record_run")
     judged = {turn.turn.key: turn for turn in read_turn_table(run)}
     found: dict[tuple[int, int, str], set[Key]] = defaultdict(set)
     for cost in repair(run / RUN_LOG):

@@ -1,4 +1,4 @@
-"""The agent with a recorder beside its trace: every chat request as the language model got it (see ``training.record``).
+"""The agent with a recorder beside its trace: every chat request as the language model got it (see ``training.record_run``).
 
 Two kinds of lines: ``chat``, a request with its reply, and ``turn``, what the agent knew of a question when it gave its answer. Images
 are kept once each, as PNG files named by the SHA-256 of their pixels.
@@ -24,7 +24,6 @@ from agents.models.pixels import pixels_digest, to_rgb
 from agents.models.registry import ModelRegistry, Spec
 from agents.secrets import scrubbed
 from agents.stage import Context, Stage
-from agents.trace import Listener
 from agents.turn import Turn
 
 RECORD = "chat.jsonl"
@@ -228,8 +227,8 @@ class RecordedAgent(CragAgent):
     """The agent with a recorder beside its trace.
 
     Attributes:
-        recorder: Gets the folder of the trace.
-        batch: Number of the running call, from 0 as in the trace and in run_log.jsonl.
+        recorder: Writes nothing until it is told a folder (``record_to``).
+        batch: Number of the running call, from 0 as in run_log.jsonl.
         asked: Turns of the running call; 0 outside of one, as while the models are warmed up.
     """
 
@@ -239,13 +238,12 @@ class RecordedAgent(CragAgent):
         super().__init__(search_pipeline, **options)
         self.pipeline.stages = [_recorded(stage, self) for stage in self.pipeline.stages]
 
-    def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
-        """As the agent's own; when the trace is started again the record is too."""
-        super().trace_to(path, listen)
+    def record_to(self, folder: Path, *, anew: bool) -> None:
+        """Write into the folder of a run from now on, calls counted from 0; ``anew``: without what it holds."""
         self.batch = -1
-        if path is not None and not path.exists():
-            (path.parent / RECORD).unlink(missing_ok=True)
-        self.recorder.record_to(path.parent if path is not None else None)
+        if anew:
+            (folder / RECORD).unlink(missing_ok=True)
+        self.recorder.record_to(folder)
 
     def batch_generate_response(self, queries: Sequence[str], *arguments: Any, **options: Any) -> list[str]:
         """As the agent's own."""

@@ -15,19 +15,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
+from agents.asking.record import DRAFT
+from agents.files import first_fault
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.responses import RESPONSES, read_responses
-from evaluation.files.traces import TRACE
+from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import AnsweredTurn
-from training.chat_examples import TrainingDataError, read_rows
+from training.chat_examples import TrainingDataError
 from training.command_line import parser_of, run_command
 from training.logistic import cross_validate, fit, fitted_on, rates, save
 from training.public_test import check_split
@@ -54,34 +56,29 @@ class DraftedTurn:
 def drafted_turns(run: Path) -> list[DraftedTurn]:
     """The turns of a run that have a draft and features of it.
 
-    Trace and answers are in the order of asking; an answer without trace (the agent failed there) is passed over.
-
     Raises:
-        TrainingDataError: Trace and answers do not fit, or the run had no stages ``draft`` and ``route``.
-        EvaluationError: The answers cannot be read.
+        TrainingDataError: The run had no stages ``draft`` and ``route``, or their features are not the router's.
+        EvaluationError: The answers or the records cannot be read.
     """
-    answers = iter(read_responses(run / RESPONSES))
+    records = read_traces(run / TRACE, needed=True)
     turns = []
-    for query, draft, features in read_rows(run / TRACE, _traced, "traces of turns"):
-        answer = next((answer for answer in answers if answer.query == query), None)
-        if answer is None:
-            raise TrainingDataError(
-                f"the trace of {query!r} has no answer after those before it: traces and answers must come from one run"
-            )
+    for answer in read_responses(run / RESPONSES):
+        record = records.get(answer.key)
+        draft = record.answers.get(DRAFT) if record is not None else None
+        features = record.noted("features") if record is not None else None
         if draft is not None and features is not None:
-            turns.append(DraftedTurn(replace(answer, agent_response=draft), features))
+            try:
+                known = TraceFeatures.model_validate(features)
+            except ValidationError as error:
+                raise TrainingDataError(
+                    f"{run / TRACE}, interaction {answer.interaction_id}: {first_fault(error)}"
+                ) from error
+            turns.append(DraftedTurn(replace(answer, agent_response=draft), known))
     if not turns:
         raise TrainingDataError(
             "no trace holds a draft and the router's features; run a preset with the stages draft and route"
         )
     return turns
-
-
-def _traced(record: dict[str, Any]) -> tuple[str, str | None, TraceFeatures | None]:
-    stages = {stage["stage"]: stage for stage in record["stages"]}
-    features = stages.get("route", {}).get("features")
-    draft: str | None = stages.get("draft", {}).get("draft")
-    return str(record["query"]), draft, None if features is None else TraceFeatures.model_validate(features)
 
 
 def labels_of(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route]:

@@ -1,6 +1,7 @@
 """The agent behind the applications: it is built, asked, and each answer is returned with what its trace says."""
 
 import argparse
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import Any
 from PIL import Image
 
 from agents.apps.outcome import Outcome, outcome_of
+from agents.asking.record import RecordError, TurnRecord, read_record
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.files import told
 from agents.launch import DEFAULT_CACHE, Launch, preset_names, profile_names
 from agents.opening import opened
+
+_log = logging.getLogger(__name__)
 
 ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
 """The limit of a dialog's time means nothing to people; ``--set`` brings one back."""
@@ -67,10 +71,18 @@ class Answerer:
             raise
         except BaseException as error:  # SystemExit, panics of Rust: neither may end a program that others use
             raise AgentError(f"the agent failed ({type(error).__name__})") from error
-        told: Sequence[Mapping[str, Any] | None] = self._records
-        if len(told) != len(answers):  # no trace, or one that could not be written
-            told = [None] * len(answers)
-        return [outcome_of(answer, record) for answer, record in zip(answers, told, strict=True)]
+        # No records: no trace, or one that could not be written.
+        told = self._records if len(self._records) == len(answers) else [None] * len(answers)
+        return [outcome_of(answer, _read(record)) for answer, record in zip(answers, told, strict=True)]
+
+
+def _read(record: Mapping[str, Any] | None) -> TurnRecord | None:
+    """The record; None where it cannot be read, since a stage of anybody's may have told anything: that costs the details, no answer."""
+    try:
+        return None if record is None else read_record(record)
+    except RecordError as error:
+        _log.warning("the record of a turn cannot be read: %s", error)
+        return None
 
 
 def read_photo(path: Path) -> Image.Image:

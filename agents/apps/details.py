@@ -62,7 +62,7 @@ def _verdict(outcome: Outcome) -> str:
 
 
 def _found(outcome: Outcome) -> str:
-    if not (outcome.entity or outcome.alike or outcome.question):
+    if not (outcome.entity or outcome.alike or outcome.question or outcome.crops):
         return ""
     understood = f"<p>Understood as: {escape(outcome.question)}</p>" if outcome.question else ""
     entity = f"<p><b>{escape(outcome.entity)}</b></p>" if outcome.entity else "<p>Nothing was recognised.</p>"

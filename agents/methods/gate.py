@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from agents.asking.record import Signal
 from agents.linear_head import LinearHead, known_names
 
 
@@ -42,11 +43,18 @@ class GateSignals:
         """The signals that say something, by name."""
         return {name: value for name, value in vars(self).items() if value is not None and math.isfinite(value)}
 
+    def found(self) -> dict[str, Signal]:
+        """The same as the record of a turn holds them."""
+        return {name: Signal(round(value, 6), name in DOUBTS) for name, value in self.known().items()}
+
 
 SIGNALS: tuple[str, ...] = tuple(field.name for field in fields(GateSignals))
 DOUBTS = frozenset({"p_idk", "no_evidence", "no_entity", "provided_evidence"})
 """Signals that are higher for wrong answers; all others are higher for correct ones."""
 
+
+FOREIGN = "."
+"""Stands in the names of signals that other stages find (``Turn.found``), ``STAGE.NAME``: which there are, the preset decides."""
 
 CLASSES = ("wrong", "right")
 
@@ -73,7 +81,7 @@ class Gate(LinearHead):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        known_names(self.features, SIGNALS, "signals")
+        known_names([name for name in self.features if FOREIGN not in name], SIGNALS, "signals")
         if self.classes != CLASSES:
             raise ValueError(
                 f"the classes of a gate are {', '.join(CLASSES)} in this order, not {', '.join(self.classes)}"

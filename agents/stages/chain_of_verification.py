@@ -27,5 +27,6 @@ class VerificationChain(Stage):
                 continue
             chain = turn.chain = parse_chain(reply.text)
             found = [f"{it.question}: {'supported' if it.supported else 'unsupported'}" for it in chain.findings]
-            turn.note(cov_confidence=chain.confidence, reasoning=chain.reasoning, findings=found)
+            turn.found(checks={"chain of verification": chain.confidence})
+            turn.note(reasoning=chain.reasoning, findings=found)
             turn.note(finish_reason=reply.finish_reason)

@@ -15,7 +15,7 @@ class ChooseEntry(Stage):
     least_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
     templates = ("entry_choice",)
-    picture_notes = frozenset({"entity", "chosen"})
+    picture_notes = frozenset({"chosen"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chosen`` and, from it, ``entity`` and ``entity_score``."""
@@ -33,4 +33,5 @@ class ChooseEntry(Stage):
             if index is not None:
                 turn.choose(index)
             turn.note(reply=reply.text, error=reply.error)
-            turn.note(entity=turn.entity_name, chosen=index, by_model=named is not None)
+            turn.found(entity=turn.entity_name)
+            turn.note(chosen=index, by_model=named is not None)

@@ -18,7 +18,7 @@ from agents.methods.evidence_agreement import (
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, page_chunks
-from agents.texts.evidence_text import evidence_for_trace, passage_of
+from agents.texts.evidence_text import evidence_found, passage_of
 from agents.turn import Evidence, Turn
 
 Modality = Literal["image", "text", "table"]
@@ -97,12 +97,12 @@ class CoherenceStage(Stage):
         for pool, (items, _), ranking, rounds in zip(pools, chosen, kept, searched, strict=True):
             turn = pool.turn
             turn.coherent = tuple(item.chunk for item, _ in ranking)
+            turn.found(evidence=evidence_found(turn.coherent))
             turn.note(
                 searched_again=rounds,
                 pool={modality: sum(item.modality == modality for item in items) for modality in MODALITIES},
                 coherence=[None if score is None else round(float(score), 4) for _, score in ranking],
                 modalities=[item.modality for item, _ in ranking],
-                evidence=evidence_for_trace(turn.coherent),
             )
 
     def _repeat_retrieval(self, pools: Sequence[Pool], context: Context) -> list[int]:

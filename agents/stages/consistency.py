@@ -21,4 +21,5 @@ class Consistency(Stage):
             "consistency_judge", both, lambda one: {**one[0].values, "first": one[1].text, "second": one[2].text}
         ):
             turn.consistent = yes_or_no(reply.text) if reply.finish_reason != "error" else None
-            turn.note(judge=reply.text, error=reply.error, consistent=turn.consistent)
+            turn.found(checks={"own answer agrees": turn.consistent})
+            turn.note(judge=reply.text, error=reply.error)

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.methods.ranking import fuse
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import best_first, evidence_for_trace, modality_of, passage_of
+from agents.texts.evidence_text import best_first, evidence_found, modality_of, passage_of
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24
@@ -48,4 +48,5 @@ class DocumentsStage(Stage):
             turn.ranked = tuple(chunk for chunk, _ in fused)
             modalities = [modality_of(chunk) for chunk in turn.ranked]
             counts = {"text": modalities.count("text"), "image": modalities.count("image")}
-            turn.note(**counts, evidence=evidence_for_trace(turn.ranked))
+            turn.found(evidence=evidence_found(turn.ranked))
+            turn.note(**counts)

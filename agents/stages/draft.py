@@ -5,6 +5,7 @@ from typing import Any
 import sentencex
 from pydantic import Field
 
+from agents.asking.record import DRAFT
 from agents.methods.candidates import MOST_READ
 from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
@@ -85,4 +86,5 @@ class DraftStage(Stage):
             if reply.finish_reason != "error":
                 turn.draft = parse_draft(reply, self.options.most_steps)
             draft = turn.draft or Draft((), None, "")
-            turn.note(steps=list(draft.steps), object=draft.object_name, draft=draft.answer or None, error=reply.error)
+            turn.found(answers={DRAFT: draft.answer or None})
+            turn.note(steps=list(draft.steps), object=draft.object_name, error=reply.error)

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE
 from agents.methods.candidates import candidate_of
 from agents.models.base import ChatRequest
 from agents.stage import Context, Stage, StageOptions
@@ -38,7 +39,7 @@ class DualAnswer(Stage):
             errors = [reply.error for reply in (with_evidence, without) if reply.finish_reason == "error"]
             if errors:
                 turn.error = turn.error or f"dual_answer: {errors[0]}"
-            turn.note(from_evidence=_said(turn.candidate), without_evidence=_said(turn.parametric))
+            turn.found(answers={FROM_EVIDENCE: _said(turn.candidate), OWN_KNOWLEDGE: _said(turn.parametric)})
 
     def _pair(self, turn: Turn, context: Context) -> tuple[ChatRequest, ChatRequest]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from agents.asking.record import FROM_EVIDENCE
 from agents.methods.candidates import candidate_of
 from agents.stage import Context, Stage
 from agents.turn import Turn
@@ -24,4 +25,5 @@ class EntryAnswer(Stage):
 
         for turn, reply in context.ask_each("entry_answer", [turn for turn in turns if turn.chosen], values):
             turn.candidate = candidate_of(reply)
-            turn.note(retrieved=turn.candidate.text if turn.candidate else None, error=reply.error)
+            turn.found(answers={FROM_EVIDENCE: turn.candidate.text if turn.candidate else None})
+            turn.note(error=reply.error)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from agents.asking.record import CANDIDATE, Decision
 from agents.methods.citations import written
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.token_probabilities import token_probabilities
@@ -174,7 +175,7 @@ def doubt(
 class Finalise(Stage):
     """The preset's rules, the calibrated gate (``agents/methods/gate.py``), the length limit, or "I don't know".
 
-    The trace holds the candidate, whether it is given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
+    The record holds the candidate, whether it is given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
     """
 
     Options = FinaliseOptions
@@ -190,8 +191,11 @@ class Finalise(Stage):
         options = self.options
         gate = _gate(ROOT / options.gate) if options.gate is not None else None
         for turn in turns:
-            candidate, signals = turn.candidate, signals_of(turn, context.search.stands_in(turn.given))
-            probability = gate.probability(signals) if gate is not None and candidate is not None else None
+            candidate = turn.candidate
+            signals = signals_of(turn, context.search.stands_in(turn.given))
+            turn.found(signals=signals.found())
+            values = {name: signal.value for name, signal in turn.signals.items()} | signals.known()  # not rounded
+            probability = gate.probability(values) if gate is not None and candidate is not None else None
             forbidden = ruled_out(turn, options, context.stages, guarded=context.guarded)
             reason = forbidden
             if reason is None and candidate is not None:
@@ -199,16 +203,21 @@ class Finalise(Stage):
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None:
                 turn.answer = text or IDK
-            turn.note(
+            decision = Decision(
                 candidate=text or None,
-                signals={name: round(value, 6) for name, value in signals.known().items()},
+                given=reason is None,
+                reason=reason,
+                ruled_out=forbidden,
                 probability=probability
                 if probability is not None and isfinite(probability)
                 else None,  # NaN is no JSON
                 direct=turn.route == "direct",
                 egocentric=turn.egocentric,
-                ruled_out=forbidden,
-                decision="answered" if reason is None else f"abstained: {reason}",
+            )
+            turn.found(
+                decision=decision,
+                answers={CANDIDATE: decision.candidate},
+                checks={"gate": decision.probability},
             )
 
     def _given(self, turn: Turn, candidate: Candidate, context: Context) -> str:

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 
+from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
 from agents.methods.entry_replies import LETTERS, lettered, parse_four_steps, whole_lines
 from agents.methods.knowledge_conflict import prki
 from agents.methods.token_probabilities import token_probabilities
@@ -16,7 +17,6 @@ class FourStepsStage(Stage):
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
     templates = ("four_steps",)
     kind = "answers"
-    picture_notes = frozenset({"entity"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""
@@ -43,10 +43,8 @@ class FourStepsStage(Stage):
         answer = said.final or said.external or said.parametric
         if answer:
             turn.candidate = Candidate(answer, confidence, reply.logprobs)
-        turn.note(
-            parametric=said.parametric,
+        turn.found(
             entity=turn.chosen.title if turn.chosen else None,
-            retrieved=said.external,
-            reconciled=said.final,
-            prki=prki(said.parametric, said.external),
+            answers={OWN_KNOWLEDGE: said.parametric, FROM_EVIDENCE: said.external, RECONCILED: said.final},
         )
+        turn.note(prki=prki(said.parametric, said.external))

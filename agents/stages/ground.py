@@ -3,6 +3,8 @@ from dataclasses import astuple
 
 from pydantic import Field
 
+from agents.asking.record import BoxFound
+from agents.models.base import Detection
 from agents.models.vision.boxes import usable
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, with_image
@@ -30,7 +32,6 @@ class Ground(Stage):
     fills = ("regions",)
     model_roles = ("detector",)
     when_short = f"{_BOXES_WHEN_SHORT} box"
-    picture_notes = frozenset({"boxes"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``regions`` of the turns whose picture is to be searched."""
@@ -53,6 +54,9 @@ class Ground(Stage):
                     most=_BOXES_WHEN_SHORT if context.short else _MOST_BOXES,
                 )
             )
-            sides = [[round(side) for side in astuple(region.box)] for region in turn.regions]
-            regions = zip(sides, turn.regions, strict=True)
-            turn.note(boxes=[[*box, region.phrase, round(region.score, 3)] for box, region in regions])
+            turn.found(boxes=tuple(_found(region) for region in turn.regions))
+
+
+def _found(region: Detection) -> BoxFound:
+    left, top, right, bottom = (round(side) for side in astuple(region.box))
+    return BoxFound(left, top, right, bottom, region.phrase, round(region.score, 3))

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 from PIL import Image
 from pydantic import Field
 
+from agents.asking.record import PictureFound
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
 from agents.models.vision.boxes import crop, squares, suppress
@@ -34,7 +35,6 @@ class ImageSearch(Stage):
     options: Options
     fills = ("views", "image_hits", "entity", "entity_score")
     when_short = f"{_CROPS_WHEN_SHORT} crop"
-    picture_notes = frozenset({"hits", "entity"})
     least_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -62,8 +62,9 @@ class ImageSearch(Stage):
             if named is not None and named.score >= options.min_score:
                 turn.entity, turn.entity_score = named.entities[0], named.score
             named_hits = [(", ".join(entity.name for entity in hit.entities), hit) for hit in turn.image_hits]
-            hits = [{"name": name, "score": round(hit.score, 4), "url": hit.url} for name, hit in named_hits]
-            turn.note(hits=hits, entity=turn.entity_name, search_error=errors.get(id(turn)))
+            pictures = tuple(PictureFound(name, round(hit.score, 4), hit.url) for name, hit in named_hits)
+            turn.found(pictures=pictures, entity=turn.entity_name)
+            turn.note(search_error=errors.get(id(turn)))
 
     def _crops(self, turn: Turn, image: Image.Image, short: bool) -> Sequence[Detection]:
         """The boxes of the detector, and squares that show something else than a better crop does (non-maximum suppression)."""

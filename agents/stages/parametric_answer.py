@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 
+from agents.asking.record import OWN_KNOWLEDGE
 from agents.methods.candidates import candidate_of
 from agents.stage import Context, Stage
 from agents.turn import Turn
@@ -16,4 +17,5 @@ class ParametricAnswer(Stage):
         """Fill ``parametric``."""
         for turn, reply in context.ask_each("parametric_answer", turns, lambda turn: turn.values):
             turn.parametric = candidate_of(reply)
-            turn.note(parametric=turn.parametric.text if turn.parametric else None, error=reply.error)
+            turn.found(answers={OWN_KNOWLEDGE: turn.parametric.text if turn.parametric else None})
+            turn.note(error=reply.error)

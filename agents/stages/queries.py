@@ -60,7 +60,8 @@ class Queries(Stage):
         for turn in concerned if options.names is not None and not context.short else ():
             turn.queries = _unique([*turn.queries, ", ".join(self._recognised(turn))], options.most + 1)
         for turn in concerned:
-            turn.note(queries=list(turn.queries), hops=list(turn.hops))
+            turn.found(queries=turn.queries)
+            turn.note(hops=list(turn.hops))
 
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
         options = self.options

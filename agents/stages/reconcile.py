@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
 from agents.methods.candidates import candidate_of
 from agents.methods.knowledge_conflict import prki, says_something
 from agents.stage import Context, Stage
@@ -20,14 +21,16 @@ class Reconcile(Stage):
             own, retrieved = turn.parametric, turn.candidate
             said = {"parametric": own.text if own else None, "retrieved": retrieved.text if retrieved else None}
             differ = prki(said["parametric"], said["retrieved"])
-            turn.note(prki=differ, **said)
+            turn.found(answers={OWN_KNOWLEDGE: said["parametric"], FROM_EVIDENCE: said["retrieved"]})
+            turn.note(prki=differ)
             if differ and own is not None and retrieved is not None:
                 disagreeing.append((turn, own, retrieved))
             elif says_something(said["parametric"]) and not says_something(said["retrieved"]):
                 turn.candidate = own
         for (turn, _, retrieved), reply in context.ask_each("reconcile", disagreeing, _values):
             turn.candidate = candidate_of(reply) or retrieved
-            turn.note(reconciled=turn.candidate.text, error=reply.error)
+            turn.found(answers={RECONCILED: turn.candidate.text})
+            turn.note(error=reply.error)
 
 
 def _values(differing: tuple[Turn, Candidate, Candidate]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agents.methods.token_probabilities import said_yes
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import best_first, evidence_for_trace
+from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 4
@@ -36,7 +36,8 @@ class Relevance(Stage):
             judged = [chunk.scored(probability) for chunk, probability in said if probability is not None]
             if judged:
                 turn.ranked = self._kept(turn, judged)
-            turn.note(judged=len(judged), evidence=evidence_for_trace(turn.ranked or ()))
+            turn.found(evidence=evidence_found(turn.ranked or ()))
+            turn.note(judged=len(judged))
 
     def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
         options = self.options

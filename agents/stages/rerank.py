@@ -5,7 +5,7 @@ from pydantic import Field
 from agents.methods.ranking import best_scores, mad_threshold, scores_of
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import in_turn
-from agents.texts.evidence_text import best_first, evidence_for_trace
+from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24
@@ -50,7 +50,8 @@ class Rerank(Stage):
             # NaN reaches no threshold.
             best = best_first(chunk.scored(value) for chunk, value in scored if value >= threshold)
             turn.ranked = tuple(in_turn(turn, best)[: options.k])
-            turn.note(threshold=round(threshold, 4), evidence=evidence_for_trace(turn.ranked))
+            turn.found(evidence=evidence_found(turn.ranked))
+            turn.note(threshold=round(threshold, 4))
 
     def _threshold(self, scores: Sequence[float]) -> float:
         """The fixed threshold, or theta of CRUISE (eq. 5) over the scores of this turn."""

@@ -87,7 +87,7 @@ class SelectEntity(Stage):
 
     options: Options
     fills = ("entity", "entity_score", "entities")
-    picture_notes = frozenset({"entity", "entities"})
+    picture_notes = frozenset({"entities", "candidates"})
     least_seconds, wanted_seconds = 0.5, 1.0
 
     def prompts(self) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ class SelectEntity(Stage):
         for turn, choices in found:
             if options.several > 1 and about_several(turn.question):
                 turn.entities = of_all_objects(turn, choices, options.several)
+            turn.found(entity=turn.entity_name)
             turn.note(
-                entity=turn.entity_name,
                 entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
             )

@@ -6,7 +6,7 @@ from pydantic import Field
 from agents.methods.ranking import Score, ToScore, best_scores, scores_of
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import best_first, evidence_for_trace
+from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24
@@ -52,7 +52,8 @@ class TwoStageRerank(Stage):
             turn.ranked = tuple(
                 best_first(it.scored(value) for it, value in cumulative if value >= least)[: options.k2]
             )
-            turn.note(coarse_kept=len(scored), evidence=evidence_for_trace(turn.ranked))
+            turn.found(evidence=evidence_found(turn.ranked))
+            turn.note(coarse_kept=len(scored))
 
     @staticmethod
     def _coarse(context: Context) -> Score:

@@ -48,7 +48,8 @@ class Verify(Stage):
             by_model, reason = verdict(reply)
             p_yes = yes_probability(reply.opening)
             turn.verification = Verification(by_tokens, by_model, reason, p_yes)
-            turn.note(white_box=by_tokens, model=by_model, reason=reason, p_yes=p_yes)
+            turn.found(checks={"token probabilities": by_tokens, "verifier": by_model, "verifier's P(yes)": p_yes})
+            turn.note(reason=reason)
 
     def _white_box(self, candidate: Candidate) -> bool | None:
         """Whether g_white(s_min, s_mean) reaches tau_white; None for an answer that no model generated."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from agents.asking.record import EvidenceFound
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4
@@ -52,15 +53,11 @@ def best_first(chunks: Iterable[Evidence]) -> list[Evidence]:
     return sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
 
 
-def evidence_for_trace(chunks: Sequence[Evidence]) -> list[dict[str, object]]:
-    """Chunks as the trace shows them."""
-    return [
-        {
-            "text": chunk.text,
-            "source": chunk.source,
-            "title": chunk.title,
-            "url": chunk.url,
-            "score": None if chunk.score is None else round(chunk.score, 4),
-        }
+def evidence_found(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
+    """Chunks as the record of a turn holds them."""
+    return tuple(
+        EvidenceFound(
+            chunk.text, chunk.source, chunk.title, chunk.url, None if chunk.score is None else round(chunk.score, 4)
+        )
         for chunk in chunks
-    ]
+    )

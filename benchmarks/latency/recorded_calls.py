@@ -122,8 +122,8 @@ def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: Mod
         for stage in stages.stages:
             log.stage = stage.name
             [turn] = stages.run_stage(stage, [turn], stages.context)
-            if failed := turn.trace[-1]["skipped"]:  # figures without this stage are no figures
-                raise ModelError(f"stage {stage.name}: {failed}")
+            if not turn.records[-1].complete:  # figures without this stage are no figures
+                raise ModelError(f"stage {stage.name}: {turn.records[-1].reason}")
         yield log.take()
 
 

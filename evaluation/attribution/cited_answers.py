@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from agents.asking.record import TurnRecord
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
 from evaluation.files.responses import RESPONSES, read_responses
-from evaluation.files.run_log import read_run_log
-from evaluation.files.traces import TRACE, match_traces, read_traces, stages_of
+from evaluation.files.traces import TRACE, read_traces
 from evaluation.records import EvaluationError
 
 Which = Literal["generated", "checked"]
@@ -34,14 +34,15 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
     turns = read_responses(run / RESPONSES)
     if not (run / TRACE).is_file():
         raise EvaluationError(f"there is no trace {run / TRACE}")
-    matched = match_traces(turns, read_traces(run / TRACE), read_run_log(run))
+    records = read_traces(run / TRACE, needed=True)
     answers = []
     for turn in turns:
-        cite = _cited(matched[turn.key].record) if turn.key in matched else None
-        if cite is not None and (sentences := _sentences(cite, which)):
+        record = records.get(turn.key)
+        listed = record.noted("documents") if record is not None else None
+        if record is not None and isinstance(listed, list) and (sentences := _sentences(record, which)):
             documents = tuple(
                 Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
-                for item in cite["documents"]
+                for item in listed
             )
             forms = tuple((accept or {}).get(turn.interaction_id, ()))
             answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, documents, forms))
@@ -50,16 +51,9 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
     return CitedRun(tuple(answers), len(turns))
 
 
-def _cited(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the stage ``cite`` noted."""
-    found = (stage for stage in stages_of(record) if stage.get("stage") == "cite")
-    return next((stage for stage in found if stage.get("documents") is not None), None)
-
-
-def _sentences(cite: Mapping[str, Any], which: Which) -> tuple[Sentence, ...]:
+def _sentences(record: TurnRecord, which: Which) -> tuple[Sentence, ...]:
+    noted = record.noted("generated" if which == "generated" else "sentences") or ()
     sentences = (
-        Sentence(str(item["text"]), tuple(item["citations"]))
-        for item in cite["generated" if which == "generated" else "sentences"]
-        if which == "generated" or item["given"]
+        Sentence(str(item["text"]), tuple(item["citations"])) for item in noted if which == "generated" or item["given"]
     )
     return tuple(dict.fromkeys(sentences))

@@ -12,12 +12,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
+from agents.asking.record import StageRecord, TurnRecord
 from agents.files import write_whole
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, costs_of, latency, missing_pictures
-from evaluation.files.traces import StageView, TraceView, match_traces
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
+from evaluation.report.record_texts import notes_of, told
 from evaluation.report.run_plots import RiskCurve, StageTime, risk_curves, stage_times
 from evaluation.report.thumbnails import COLOURS, crops, data_url, thumbnail
 from evaluation.rules import OURS, Rules
@@ -44,14 +45,14 @@ class ReportPart:
 
     Attributes:
         photos: By session_id how to get the photo; sessions without one show none.
-        traces: The agent's traces, as ``traces.read_traces`` gives them.
+        traces: The records of turns, as ``traces.read_traces`` gives them.
         costs: Run log by turn.
     """
 
     name: str
     turns: Sequence[JudgedTurn]
     photos: Mapping[str, Photo]
-    traces: Sequence[TraceView] = ()
+    traces: Mapping[Key, TurnRecord] = field(default_factory=dict)
     costs: Mapping[Key, RunLogLine] = field(default_factory=dict)
     rules: Rules = OURS
 
@@ -61,16 +62,17 @@ class ReportPart:
         return scores_dictionary(self.turns, rules=self.rules)
 
     @cached_property
-    def matched(self) -> dict[Key, TraceView]:
-        """The trace of each turn that has one."""
-        return match_traces([judged.turn for judged in self.turns], self.traces, self.costs)
+    def matched(self) -> dict[Key, TurnRecord]:
+        """The record of each turn of this part that has one."""
+        keys = [judged.turn.key for judged in self.turns]
+        return {key: self.traces[key] for key in keys if key in self.traces}
 
     @cached_property
     def conflicts(self) -> dict[str, Scores]:
         """Scores of the turns whose sources of knowledge disagreed, and of those whose did not, as far as the traces tell."""
         traced = [(turn, trace) for turn in self.turns if (trace := self.matched.get(turn.turn.key)) is not None]
         found = {
-            label: [turn for turn, trace in traced if trace.conflicts.get(name) is value]
+            label: [turn for turn, trace in traced if trace.noted(name) is value]
             for (name, value), label in _CONFLICT_LABELS.items()
         }
         return {label: score(turns) for label, turns in found.items() if turns}
@@ -111,7 +113,7 @@ class ReportPart:
 class Span:
     """A stage on the timeline of its turn: where it begins and how wide it is, in percent of the time of all stages."""
 
-    stage: StageView
+    stage: StageRecord
     start: float
     width: float
 
@@ -124,18 +126,37 @@ class TurnView:
     seconds: float | None
     error: str | None
     note: str | None
-    trace: TraceView | None
+    trace: TurnRecord | None
 
     @property
     def timeline(self) -> list[Span]:
         """The stages one after the other."""
         stages = self.trace.stages if self.trace is not None else ()
-        total = sum(stage.seconds or 0.0 for stage in stages) or 1.0
-        starts = accumulate((stage.seconds or 0.0 for stage in stages), initial=0.0)
+        total = sum(stage.seconds for stage in stages) or 1.0
+        starts = accumulate((stage.seconds for stage in stages), initial=0.0)
         return [
-            Span(stage, round(100 * start / total, 2), round(100 * (stage.seconds or 0.0) / total, 2))
+            Span(stage, round(100 * start / total, 2), round(100 * stage.seconds / total, 2))
             for stage, start in zip(stages, starts, strict=False)
         ]
+
+    @property
+    def checks(self) -> dict[str, bool | float | str]:
+        """What verifiers said, and the decision."""
+        if self.trace is None:
+            return {}
+        return self.trace.checks | ({"decision": str(self.trace.decision)} if self.trace.decision else {})
+
+    @property
+    def other_answers(self) -> dict[str, str]:
+        """The answers that stages had beside the one that was given, each once."""
+        if self.trace is None:
+            return {}
+        seen, found = {_plain(self.trace.answer)}, {}
+        for basis, said in self.trace.answers.items():
+            if _plain(said) not in seen:
+                seen.add(_plain(said))
+                found[basis] = said
+        return found
 
 
 @dataclass(frozen=True)
@@ -185,7 +206,7 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "bar": _bar}
+    environment.filters |= {"percent": percent, "bar": _bar, "told": told, "notes": notes_of}
     write_whole(path, environment.get_template(template).render(**values))
     return path
 
@@ -237,6 +258,10 @@ def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
         return SessionView(session_id, None, [], turns)
     shown = [(data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in crops(image, boxes)]
     return SessionView(session_id, data_url(thumbnail(image, boxes)), shown, turns)
+
+
+def _plain(text: str) -> str:
+    return text.strip().rstrip(".").casefold()
 
 
 def _bar(scores: Scores) -> list[tuple[str, float, float]]:

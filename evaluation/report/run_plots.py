@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.files.traces import TraceView
+from agents.asking.record import TurnRecord
 from evaluation.records import JudgedTurn, Key, RunLogLine
 from evaluation.scores.scoring import risk_coverage
 
@@ -41,12 +41,12 @@ class StageTime:
     turns: int
 
 
-def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TraceView]) -> list[RiskCurve]:
+def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -> list[RiskCurve]:
     """A curve for each signal that the traces hold of the answers that were given; those end in the same point where all have it."""
     given = [
-        (turn.correct, {**final.signals, "probability": final.probability})
+        (turn.correct, {**{name: each.value for name, each in trace.signals.items()}, "probability": final.probability})
         for turn in turns
-        if not turn.miss and (trace := traces.get(turn.turn.key)) is not None and (final := trace.final) is not None
+        if not turn.miss and (trace := traces.get(turn.turn.key)) is not None and (final := trace.decision) is not None
     ]
     made = []
     for name, said in _SURE.items():
@@ -62,15 +62,15 @@ def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TraceView]) ->
     return made
 
 
-def stage_times(traces: Mapping[Key, TraceView], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:
+def stage_times(traces: Mapping[Key, TurnRecord], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:
     """Mean over the turns with a trace, in the order of the stages; a stage's seconds are those of its batch, which its turns share."""
     seconds: dict[str, float] = {}
     turns: dict[str, int] = {}
     for key, trace in traces.items():
         size = costs[key].batch_size if key in costs else 1
         for stage in trace.stages:
-            seconds[stage.name] = seconds.get(stage.name, 0.0) + (stage.seconds or 0.0) / size
-            turns[stage.name] = turns.get(stage.name, 0) + (stage.skipped is None)
+            seconds[stage.stage] = seconds.get(stage.stage, 0.0) + stage.seconds / size
+            turns[stage.stage] = turns.get(stage.stage, 0) + stage.complete
     total = sum(seconds.values())
     return [
         StageTime(name, spent / len(traces), 100 * spent / total if total else 0.0, turns[name])

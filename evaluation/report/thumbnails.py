@@ -9,7 +9,7 @@ from functools import cache
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from evaluation.files.traces import BoxView
+from agents.asking.record import BoxFound
 
 SIZE = 300
 """Longest side in pixels."""
@@ -27,7 +27,7 @@ def data_url(image: Image.Image) -> str:
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def thumbnail(image: Image.Image, boxes: Sequence[BoxView] = ()) -> Image.Image:
+def thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image:
     """The image at most 300 pixels wide and high, with its boxes (in pixels of the full image), numbered; a label is written once."""
     upright = ImageOps.exif_transpose(image)
     small = _rgb(upright).copy()
@@ -49,7 +49,7 @@ def thumbnail(image: Image.Image, boxes: Sequence[BoxView] = ()) -> Image.Image:
     return small
 
 
-def crops(image: Image.Image, boxes: Sequence[BoxView], most: int = 3) -> list[tuple[int, Image.Image]]:
+def crops(image: Image.Image, boxes: Sequence[BoxFound], most: int = 3) -> list[tuple[int, Image.Image]]:
     """The first regions cut out, at most 90 pixels wide and high, with their numbers from 0; those outside the image are left out."""
     upright = ImageOps.exif_transpose(image)
     found = []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from PIL import Image
 
@@ -46,6 +47,7 @@ class Reply:
         error: Why every answer is "I don't know" instead of what the agent said, or None.
         hits: Replies of chat models that a reply cache gave; None where there is no such cache.
         misses: Those that it did not hold.
+        records: What the agent tells of each turn (``agents.asking.record``), in the order of the slots; empty of one that keeps none.
     """
 
     answers: Sequence[object]
@@ -53,6 +55,19 @@ class Reply:
     error: str | None = None
     hits: int | None = None
     misses: int | None = None
+    records: Sequence[Mapping[str, Any]] = ()
+
+
+Listen = Callable[[Callable[[list[dict[str, Any]]], None]], object]
+"""Has an agent tell the records of each call to a function (``CragAgent.trace_to``)."""
+
+
+@runtime_checkable
+class Recording(Protocol):
+    """An agent that writes more than its answers and records (``training.recorded_agent``) into the folder of a run."""
+
+    def record_to(self, folder: Path, *, anew: bool) -> None:
+        """Write there from now on; ``anew``: without what it holds of an earlier run."""
 
 
 MakeCall = Callable[[Sequence[Slot]], Call]
@@ -70,10 +85,13 @@ class Answering(Protocol):
 
 
 class OneAgent:
-    """An agent of this process, asked batch after batch."""
+    """An agent of this process, asked batch after batch; ``listen`` has it tell its records."""
 
-    def __init__(self, agent: BaseAgent, replies: ReplyCounts | None = None) -> None:
+    def __init__(self, agent: BaseAgent, replies: ReplyCounts | None = None, listen: Listen | None = None) -> None:
         self._agent, self._replies = agent, replies
+        self._records: list[Mapping[str, Any]] = []
+        if listen is not None:
+            listen(self._records.extend)
 
     def get_batch_size(self) -> int:
         """See ``BaseAgent``."""
@@ -83,7 +101,12 @@ class OneAgent:
         """See ``Answering``."""
         for batch in batches:
             call = make(batch)
-            yield call, ask(self._agent, call, self._replies)
+            yield call, self.ask(call)
+
+    def ask(self, call: Call) -> Reply:
+        """The reply to a call with the records of its turns."""
+        self._records.clear()
+        return replace(ask(self._agent, call, self._replies), records=tuple(self._records))
 
 
 def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Reply:

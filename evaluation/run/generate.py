@@ -14,12 +14,13 @@ from tqdm import tqdm
 from agents.base_agent import BaseAgent, Message
 from agents.files import well_formed
 from evaluation.data.dataset_images import ImageSource
-from evaluation.files.responses import RESPONSES, JsonLinesWriter, repair, rewrite
+from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG
+from evaluation.files.traces import TRACE, append_records
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, answered
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, queue_schedule, schedule
-from evaluation.run.calls import Answering, Call, OneAgent, Reply, ReplyCounts
+from evaluation.run.calls import Answering, Call, Listen, OneAgent, Reply, ReplyCounts
 from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
 
@@ -55,6 +56,7 @@ def generate(
     warm_up: Callable[[], object] | None = None,
     replies: ReplyCounts | None = None,
     evidence: ProvidedEvidence | None = None,
+    listen: Listen | None = None,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
@@ -69,11 +71,12 @@ def generate(
             ended (``queue_schedule``).
         rules: In which order turns are asked.
         evidence: Searches for each turn and passes what it finds with the call; None: the agent searches.
+        listen: Has an agent of this process tell its records, which go to trace.jsonl.
 
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong.
     """
-    answering = OneAgent(agent, replies) if isinstance(agent, BaseAgent) else agent
+    answering = OneAgent(agent, replies, listen) if isinstance(agent, BaseAgent) else agent
     order = queue_schedule if rules.organiser_batches else schedule
     try:
         batches = order([len(session.turns) for session in sessions], answering.get_batch_size(), conversations)
@@ -84,16 +87,18 @@ def generate(
         for batch in batches
         for slot in batch
     }
-    responses, run_log = output_dir / RESPONSES, output_dir / RUN_LOG
+    responses, run_log, trace = output_dir / RESPONSES, output_dir / RUN_LOG, output_dir / TRACE
     if resume:
         answers = _earlier_answers(responses, {line.key: line.query for line in unanswered.values()})
         repair(run_log)
+        cut_tail(trace)
     else:
         answers = {}
         if responses.is_file() and responses.stat().st_size > 0:
             responses.replace(responses.with_name("response.previous.jsonl"))
             log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", responses)
         run_log.unlink(missing_ok=True)
+        trace.unlink(missing_ok=True)
 
     failures = 0
     interrupted = False
@@ -113,6 +118,7 @@ def generate(
                     out.write(line.to_dict())
                     answers[line.key] = line.agent_response
                     failures += cost.error is not None
+                append_records(trace, [line.key for line in lines], reply.records, number)
                 costs.sync()
                 out.sync()
                 bar.update(len(call.slots))

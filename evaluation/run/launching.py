@@ -17,7 +17,7 @@ from agents.launch import Launch, preset_names
 from agents.profiles import PRESETS, PROMPTS, ROOT, SettingsError
 from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
-from evaluation.run.calls import Answering, ReplyCounts
+from evaluation.run.calls import Answering, Listen, Recording, ReplyCounts
 from evaluation.run.options import PROVIDED, reply_cache
 from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries
 
@@ -38,7 +38,8 @@ class LaunchedAgent:
 
     Attributes:
         warm_up: Loads its models; does nothing when called again.
-        trace_to: Has it write its traces to a file from now on, or tell them to a listener (``CragAgent.trace_to``).
+        listen: Has it tell its records; None where it keeps none, or brings them with each reply.
+        recording: The agent once more, where it records more than that; else None.
         models: Role to name of the models that it has loaded.
         replies: Hits and misses so far of its reply cache; None where it has none.
         evidence: Searches in its place; None where it searches itself.
@@ -46,7 +47,8 @@ class LaunchedAgent:
 
     agent: BaseAgent | Answering
     warm_up: Callable[[], object] = lambda: None
-    trace_to: Callable[..., object] = lambda *_: None
+    listen: Listen | None = None
+    recording: Recording | None = None
     models: Callable[[], dict[str, str]] = dict
     replies: ReplyCounts | None = None
     evidence: ProvidedEvidence | None = None
@@ -72,7 +74,9 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
     warm_up = partial(agent.warm_up, blank_turn=False)
-    return LaunchedAgent(agent, warm_up, agent.trace_to, agent.models.names, counts, evidence)
+    recording = agent if isinstance(agent, Recording) else None
+    listen = partial(agent.trace_to, None)
+    return LaunchedAgent(agent, warm_up, listen, recording, agent.models.names, counts, evidence)
 
 
 def _provided(options: argparse.Namespace, pipeline: Any, **searches: bool) -> ProvidedEvidence:

@@ -6,7 +6,6 @@ Questions and answers pass through this process, which alone writes files. Ray i
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import math
 import os
@@ -19,12 +18,11 @@ from typing import Any
 
 from agents.base_agent import BaseAgent
 from agents.cluster import ANSWER_SECONDS, ClusterError, cluster
-from agents.files import doing, well_formed
 from agents.secrets import keep_out_of_logs
 from evaluation.commands import first_line
 from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot
-from evaluation.run.calls import Call, MakeCall, Reply, ask
+from evaluation.run.calls import Call, MakeCall, OneAgent, Reply
 from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare
 
 START_SECONDS = 600.0
@@ -86,22 +84,20 @@ class Replica:
         os.chdir(folder)  # paths of the command line hold here too
         keep_out_of_logs()
         self._options, self._build = options, build
-        self._traces: list[dict[str, Any]] = []
 
     def start(self) -> tuple[int, dict[str, Any]]:
         """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
         launch, about = prepare(self._options)
         self._launched = launched(self._options, launch, self._build)
-        self._launched.trace_to(None, self._traces.extend)
-        return self._launched.agent.get_batch_size(), about
-
-    def ask(self, call: Call) -> tuple[Reply, list[dict[str, Any]]]:
-        """The reply to a call, and the traces of its turns."""
         agent = self._launched.agent
         assert isinstance(agent, BaseAgent)
+        self._asked = OneAgent(agent, self._launched.replies, self._launched.listen)
+        return agent.get_batch_size(), about
+
+    def ask(self, call: Call) -> Reply:
+        """The reply to a call with the records of its turns."""
         self._launched.warm_up()
-        self._traces.clear()
-        return ask(agent, call, self._launched.replies), [*self._traces]
+        return self._asked.ask(call)
 
     def models(self) -> dict[str, str]:
         """Role to name of the models that have been loaded."""
@@ -122,7 +118,6 @@ class Replicas:
 
     def __init__(self, ray: Any, count: int, start: Callable[[], Any], about: Mapping[str, Any]) -> None:
         self._ray, self._start, self._about = ray, start, about
-        self._trace: Path | None = None
         self._replicas = [start() for _ in range(count)]
         starting = [replica.start.remote() for replica in self._replicas]
         try:
@@ -138,10 +133,6 @@ class Replicas:
     def get_batch_size(self) -> int:
         """Of each agent."""
         return self._batch_sizes[0]
-
-    def trace_to(self, path: Path) -> None:
-        """Write traces of all replicas to a file, calls counted as run_log.jsonl counts them."""
-        self._trace = path
 
     def models(self) -> dict[str, str]:
         """Role to name of the models that the replicas have loaded."""
@@ -164,7 +155,6 @@ class Replicas:
         under_way: dict[Any, tuple[int, Call | None]] = {}  # by Ray's reference; None: the replica is being started
         free = set(range(len(self._replicas)))
         deaths = [0] * len(self._replicas)
-        calls = 0
         while not work.finished:
             for number in sorted(free):
                 if slots := work.next_batch(number):
@@ -195,11 +185,8 @@ class Replicas:
                 self._started(found)
                 continue
             deaths[number] = 0
-            reply, traces = found
-            self._write(traces, calls)
-            calls += 1
             work.answered(number)
-            yield asked, reply
+            yield asked, found
 
     def close(self) -> None:
         """End the replicas as a process ends, which Ray's kill would not do: each removes its copies of indices."""
@@ -213,12 +200,6 @@ class Replicas:
                 f"a replica is made with {about}, not with {self._about}: every machine needs the same checkout and the same environment"
             )
         return batch_size
-
-    def _write(self, traces: Sequence[Mapping[str, Any]], call: int) -> None:
-        if self._trace is not None:
-            lines = (well_formed(json.dumps({**trace, "batch": call}, ensure_ascii=False)) + "\n" for trace in traces)
-            with doing(f"writing {self._trace}"), self._trace.open("a", encoding="utf-8") as file:
-                file.writelines(lines)
 
 
 @contextmanager
@@ -244,6 +225,6 @@ def replicated(
             place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
             start = partial(place.remote, options, build, str(Path.cwd()))
             with closing(Replicas(ray, options.replicas, start, about)) as replicas:
-                yield LaunchedAgent(replicas, trace_to=replicas.trace_to, models=replicas.models)
+                yield LaunchedAgent(replicas, models=replicas.models)
     except ClusterError as error:
         raise EvaluationError(str(error)) from error

@@ -12,7 +12,6 @@ from rich.console import Console
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.manifest import add_to_manifest, note_commit, read_manifest, write_manifest
 from evaluation.files.outputs import write_outputs
-from evaluation.files.responses import cut_tail
 from evaluation.files.run_log import missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
@@ -41,7 +40,7 @@ def answer_sessions(
     resume: bool = False,
     progress: bool = True,
 ) -> Generation:
-    """Let an agent answer the sessions of a data set into ``output_dir``, and write its traces there.
+    """Let an agent answer the sessions of a data set into ``output_dir``, where its records go too.
 
     ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added, and
     how many turns went without their picture. See ``generate`` and
@@ -51,11 +50,8 @@ def answer_sessions(
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
-    if resume:
-        cut_tail(output_dir / TRACE)
-    else:
-        (output_dir / TRACE).unlink(missing_ok=True)
-    launched.trace_to(output_dir / TRACE)
+    if launched.recording is not None:
+        launched.recording.record_to(output_dir, anew=not resume)
     truncator = load_truncator(tokenizer)
     console.print(
         f"answers are cut at {MAX_ANSWER_TOKENS} tokens, <|begin_of_text|> among them, by {truncator.name}",
@@ -77,6 +73,7 @@ def answer_sessions(
     made = generate(
         launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, warm_up=begin, replies=launched.replies, evidence=launched.evidence,
+        listen=launched.listen,
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})

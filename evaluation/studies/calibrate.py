@@ -103,7 +103,7 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     right = turns.right
     honest = held_out(turns, names, folds=options.folds, repeats=options.repeats)
-    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses)
+    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses, turns.doubts)
     each = (honest.at_half, honest.at_fitted, honest.at_both)
     at_half, at_fitted, at_both = (truthfulness(turns, points) for points in each)
     one = at_fitted.mean > at_half.mean

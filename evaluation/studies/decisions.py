@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from agents.methods.gate import SIGNALS
+from agents.asking.record import Decision as Told
+from agents.asking.record import Signal
+from agents.methods.gate import DOUBTS, FOREIGN, SIGNALS
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
-from evaluation.files.traces import TRACE, FinalView
+from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import is_miss, truthfulness_points
-from evaluation.studies.figures import traces_of
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -36,7 +37,7 @@ class Decision:
         points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer. Where the truth is
             "I don't know" any answer is wrong.
         free: Whether the gate decides; not where there is no candidate or a rule forbids it.
-        signals: What was known of the candidate, by the names of ``agents.methods.gate.GateSignals``.
+        signals: What was known of the candidate, by name: those of ``agents.methods.gate.GateSignals``, and what other stages found.
         direct: Answered without evidence, so that the white-box line does not apply.
         egocentric: About a photo of smart glasses, as the agent tells them.
     """
@@ -44,14 +45,17 @@ class Decision:
     session: str
     points: float
     free: bool
-    signals: Mapping[str, float]
+    signals: Mapping[str, Signal]
     direct: bool
     egocentric: bool = False
 
 
 @dataclass(frozen=True)
 class Turns:
-    """Decisions as columns of one length; ``session`` is its number, ``signals`` are NaN where nothing is known."""
+    """Decisions as columns of one length.
+
+    ``session`` is its number, ``signals`` are NaN where nothing is known, ``doubts`` names those that are higher for wrong answers.
+    """
 
     session: npt.NDArray[np.int64]
     points: FloatArray
@@ -59,6 +63,7 @@ class Turns:
     direct: BoolArray
     egocentric: BoolArray
     signals: dict[str, FloatArray]
+    doubts: frozenset[str] = DOUBTS
 
     @classmethod
     def of(cls, decisions: Sequence[Decision]) -> Turns:
@@ -69,8 +74,15 @@ class Turns:
             for name in ("free", "direct", "egocentric")
         )
         points = np.array([turn.points for turn in decisions], dtype=np.float64)
-        known = {name: np.array([turn.signals.get(name, np.nan) for turn in decisions], float) for name in SIGNALS}
-        return cls(session.astype(np.int64), points, free, direct, egocentric, known)
+        found = [turn.signals for turn in decisions]
+        others = sorted({name for signals in found for name in signals} - {*SIGNALS})
+        if unknown := [name for name in others if FOREIGN not in name]:
+            log.warning("no gate can use the signals %s: other stages' are called STAGE.NAME", ", ".join(unknown))
+        names = [*SIGNALS, *(name for name in others if FOREIGN in name)]
+        values = ([each[name].value if name in each else np.nan for each in found] for name in names)
+        known = {name: np.array(row, np.float64) for name, row in zip(names, values, strict=True)}
+        doubts = DOUBTS | {name for signals in found for name, signal in signals.items() if signal.doubt}
+        return cls(session.astype(np.int64), points, free, direct, egocentric, known, doubts)
 
     @property
     def right(self) -> BoolArray:
@@ -120,37 +132,38 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
     accept forms. Turns that the deadline cut short are left out: they say nothing of the method.
 
     Raises:
-        EvaluationError: The folder holds no judged run, or its traces hold no candidates.
+        EvaluationError: The folder holds no judged run, or its traces are of another version or hold no candidates.
         JudgeError: The judge is not available.
     """
     turns = read_turn_table(run)
-    matched = traces_of([judged.turn for judged in turns], [run])
-    traced = [(judged, trace) for judged in turns if (trace := matched.get(judged.turn.key)) is not None]
-    seen = [(judged, trace.final) for judged, trace in traced if trace.final is not None and not trace.cut_short]
-    cut_short = sum(trace.cut_short for _, trace in traced)
+    records = read_traces(run / TRACE, needed=True)
+    traced = [(judged, record) for judged in turns if (record := records.get(judged.turn.key)) is not None]
+    seen = [(judged, record, final) for judged, record in traced if (final := record.decision) and not record.cut_short]
+    cut_short = sum(record.cut_short for _, record in traced)
     if cut_short:
         why = "because the time was up before all stages had run; on a slow or busy machine run with"
         log.warning("%s: %d turns are left out, %s --set limits.seconds_per_turn=60", run, cut_short, why)
     if not seen:
         raise EvaluationError(
-            f"{run / TRACE} holds no candidate answers with their signals; make the run again with this version"
+            f"{run / TRACE} holds no candidate answers with their signals; make the run again with a preset that ends in finalise"
         )
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
-        for judged, final in seen
+        for judged, _, final in seen
         if judged.miss and _is_free(final)
     ]
     later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept)}
     decisions = []
-    for judged, final in seen:
+    for judged, record, final in seen:
         points, free = 0.0, _is_free(final)
         if free:
             points = truthfulness_points(later.get(judged.turn.key, judged))
         if free and is_miss(judged.turn.ground_truth):
             points = -1.0  # whatever the judge made of it
-        decisions.append(Decision(judged.turn.session_id, points, free, final.signals, final.direct, final.egocentric))
+        about = final.direct, final.egocentric
+        decisions.append(Decision(judged.turn.session_id, points, free, record.signals, *about))
     return decisions
 
 
-def _is_free(final: FinalView) -> bool:
+def _is_free(final: Told) -> bool:
     return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate)

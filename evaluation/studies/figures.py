@@ -10,9 +10,9 @@ from typing import Any
 
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
-from evaluation.files.traces import TRACE, TraceView, match_traces, read_traces
+from evaluation.files.traces import traces_in
 from evaluation.judge.plain_text import content, plain, tokens
-from evaluation.records import AnsweredTurn, JudgedTurn, Key
+from evaluation.records import AnsweredTurn, JudgedTurn
 from evaluation.rules import OURS, RULES
 from evaluation.scores.scoring import Interval, bootstrap_intervals, counted, score
 from evaluation.studies.variants import Variant
@@ -86,7 +86,7 @@ def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Fig
     """The figures of judged turns, with what answering cost where one of the folders has a run log of them."""
     answered = [judged.turn for judged in turns]
     costs = {key: line for folder in folders for key, line in read_run_log(folder).items()}
-    times, scores = latency(costs_of(answered, costs)), score(turns)
+    times, scores, traces = latency(costs_of(answered, costs)), score(turns), traces_in(folders)
     spent: dict[str, Any] = {}
     if times is not None:
         spent = {
@@ -104,7 +104,7 @@ def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Fig
         hallucination=scores.hallucination_rate,
         truthfulness=scores.truthfulness_score,
         conversation=scores.mean_multi_turn_conversation_score,
-        cut_short=sum(trace.cut_short for trace in traces_of(answered, folders).values()),
+        cut_short=sum(traces[turn.key].cut_short for turn in answered if turn.key in traces),
         intervals=bootstrap_intervals(turns),
         **spent,
     )
@@ -118,13 +118,3 @@ def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
     """
     turns = counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
     return figures_of(turns, [run]), turns
-
-
-def traces_of(turns: Sequence[AnsweredTurn], folders: Sequence[Path]) -> dict[Key, TraceView]:
-    """The trace of each turn that has one in a folder."""
-    found: dict[Key, TraceView] = {}
-    for folder in folders:
-        log = read_run_log(folder)
-        here = [turn for turn in turns if turn.key in log] if len(folders) > 1 else turns
-        found |= match_traces(here, read_traces(folder / TRACE), log)
-    return found

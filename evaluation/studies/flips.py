@@ -11,12 +11,12 @@ from typing import Any
 
 from rich.console import Console
 
+from agents.asking.record import TurnRecord
 from evaluation.commands import exit_status, output, parser_of
 from evaluation.files.folder_lock import writing_into
-from evaluation.files.traces import stages_of
+from evaluation.files.traces import traces_in
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
-from evaluation.studies.figures import traces_of
 from evaluation.studies.judged_entries import Entry, add_entry_options, read_entries
 from evaluation.studies.paired_tests import compare_runs, shared_turns
 from evaluation.studies.result_tables import ResultTable, cut, publish, with_interval
@@ -26,9 +26,8 @@ _NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
 _LONGEST = 80
 """Characters of a question or an answer on the terminal; the files hold all."""
 
-_NOT_COMPARED = frozenset({"stage", "seconds"})
-_WHETHER = frozenset({"skipped", "reduced"})
-"""Notes that quote how much time was left: only whether they are there is compared."""
+_NOT_COMPARED = frozenset({"stage", "seconds", "reason", "notes"})
+"""Reasons quote how much time was left; notes are compared one by one."""
 
 _DIGITS = 3
 """Decimals of scores that are compared: the last bits depend on what else was in the batch."""
@@ -61,11 +60,11 @@ def verdict(judged: JudgedTurn) -> str:
     return "unjudged" if judged.judge_failed else _NAMES[judged.verdict]
 
 
-def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference:
-    """The first stage of both lines of trace.jsonl with other notes; else the first that one trace alone has.
+def first_difference(one: TurnRecord, other: TurnRecord) -> Difference:
+    """The first stage of both records that found or noted something else; else the first that one record alone has.
 
     Runs of different presets have different stages in every turn, which says little of one turn: what both have is
-    compared first, in the order of the first trace. A stage that was skipped counts as one that noted nothing.
+    compared first, in the order of the first record. A stage that was skipped counts as one that noted nothing.
     """
     before, after = _stages(one), _stages(other)
     for name, notes in before.items():
@@ -74,20 +73,19 @@ def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> Differ
             return Difference(name, ", ".join(changed))
     for there, here, which in ((before, after, "first"), (after, before, "second")):
         for name, notes in there.items():
-            if name not in here and not notes.get("skipped"):
+            if name not in here and notes.get("status") in ("ran", "reduced"):
                 return Difference(name, f"in the {which} run alone")
     return Difference("(answer)", "all stages noted the same")
 
 
-def _stages(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _stages(record: TurnRecord) -> dict[str, dict[str, Any]]:
     return {
-        str(stage["stage"]): {
-            name: bool(value) if name in _WHETHER else _rounded(value)
-            for name, value in stage.items()
-            if name not in _NOT_COMPARED and value not in (None, [], "", {})
+        stage.stage: {
+            name: _rounded(value)
+            for name, value in {**asdict(stage), **stage.notes}.items()
+            if name not in _NOT_COMPARED and value not in (None, [], (), "", {})
         }
-        for stage in stages_of(record)
-        if "stage" in stage
+        for stage in record.stages
     }
 
 
@@ -104,12 +102,12 @@ def find_flips(one: Entry, other: Entry) -> list[Flip]:
     pairs = shared_turns(one.turns, other.turns)
     if not pairs:
         raise EvaluationError(f"{one.label} and {other.label} have no turn in common")
-    first, second = (traces_of([judged.turn for judged in entry.turns], entry.folders) for entry in (one, other))
+    first, second = (traces_in(entry.folders) for entry in (one, other))
     found = []
     for before, after in pairs:
         if verdict(before) != verdict(after):
             key = before.turn.key
-            traces = (first[key].record, second[key].record) if key in first and key in second else None
+            traces = (first[key], second[key]) if key in first and key in second else None
             found.append(Flip(before, after, first_difference(*traces) if traces is not None else None))
     return sorted(found, key=lambda flip: flip.points)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from agents.linear_head import rows_of
-from agents.methods.gate import CLASSES, DOUBTS, SIGNALS, Gate
+from agents.methods.gate import CLASSES, DOUBTS, Gate
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
@@ -89,7 +89,7 @@ def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
 def signal_auroc(turns: Turns, name: str) -> tuple[float, int]:
     """The same of one signal, in the direction in which it is meant."""
     values = turns.signals[name][turns.free]
-    return auroc(turns, -values if name in DOUBTS else values)
+    return auroc(turns, -values if name in turns.doubts else values)
 
 
 def best_threshold(probability: FloatArray, points: FloatArray) -> float:
@@ -145,11 +145,13 @@ def fit(
     folds: int,
     seed: int,
     of_glasses: BoolArray | None = None,
+    doubts: Collection[str] = DOUBTS,
 ) -> Fit:
     """The regression with the strength of the lowest held-out log loss, and the thresholds that are best on its held-out probabilities.
 
     Args:
         of_glasses: Which candidates are about photos of smart glasses, shape (free turns,); None: none is.
+        doubts: The signals that are higher for wrong candidates.
 
     Raises:
         EvaluationError: Right or wrong candidates stand in fewer than two sessions.
@@ -161,7 +163,7 @@ def fit(
         return found
 
     try:
-        tried = {strength: unseen(_model(strength, names)) for strength in STRENGTHS}
+        tried = {strength: unseen(_model(strength, names, doubts)) for strength in STRENGTHS}
     except ValueError as error:  # a part without which the others are all right or all wrong
         raise EvaluationError(_TOO_FEW) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
@@ -169,7 +171,7 @@ def fit(
     glasses = np.zeros_like(right) if of_glasses is None else of_glasses
     of_each = tuple(best_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
     threshold = best_threshold(tried[strength], points)
-    return Fit(_model(strength, names).fit(matrix, right), strength, threshold, (of_each[0], of_each[1]))
+    return Fit(_model(strength, names, doubts).fit(matrix, right), strength, threshold, (of_each[0], of_each[1]))
 
 
 def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
@@ -184,7 +186,9 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
     for repeat in range(repeats):
         once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
         for others, held in _splitter(right, groups, folds, repeat).split(matrix, right, groups):
-            fitted = fit(matrix[others], right[others], groups[others], names, folds, repeat, glasses[others])
+            fitted = fit(
+                matrix[others], right[others], groups[others], names, folds, repeat, glasses[others], turns.doubts
+            )
             once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
             threshold[held] = fitted.threshold
             of_each[held] = np.where(glasses[held], *fitted.of_each)
@@ -216,8 +220,8 @@ def gate_of(
 
 def decided_by(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
     """What a gate says of each free candidate, shape (free turns,)."""
-    rows = zip(*(turns.signals[name][turns.free] for name in SIGNALS), strict=True)
-    return np.array([probability(dict(zip(SIGNALS, map(float, row), strict=True))) for row in rows])
+    rows = zip(*(values[turns.free] for values in turns.signals.values()), strict=True)
+    return np.array([probability(dict(zip(turns.signals, map(float, row), strict=True))) for row in rows])
 
 
 def given_by(turns: Turns, gate: Gate) -> BoolArray:
@@ -274,9 +278,9 @@ def algorithm1_confidences(turns: Turns) -> dict[str, float]:
     return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, high) if grounded.any() else high}
 
 
-def _model(strength: float, names: Sequence[str]) -> Pipeline:
+def _model(strength: float, names: Sequence[str], doubts: Collection[str]) -> Pipeline:
     """Missing values get the mean, so that after standardising they say nothing."""
-    regression = SignedRegression(tuple(-1.0 if name in DOUBTS else 1.0 for name in names), strength)
+    regression = SignedRegression(tuple(-1.0 if name in doubts else 1.0 for name in names), strength)
     impute = SimpleImputer(keep_empty_features=True)
     return Pipeline([("impute", impute), ("scale", StandardScaler()), ("regress", regression)])
 

@@ -78,7 +78,7 @@ def run_all(turns: list[Turn], settings: Settings, pipeline: Any, chat: Scripted
 
 
 def notes(asked: Turn) -> dict[str, Any]:
-    return {key: value for stage in asked.trace for key, value in stage.items()}
+    return {key: value for record in asked.records for key, value in record.notes.items()}
 
 
 FIGURE_2 = (
@@ -208,7 +208,7 @@ def test_one_call_for_each_step(
     run_all(batch, load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
     assert chat.batches == [3] * calls
     assert [asked.answer for asked in batch] == [answer] * 3
-    assert notes(batch[0])["prki"] is prki
+    assert notes(batch[0]).get("prki") is prki
     assert batch[0].entity is batch[0].entries["ABC".index(said[1])].entity
 
 

@@ -102,7 +102,7 @@ def test_each_branch_ends_as_algorithm_1_says(
     turns, case = ran[0], CASES[question]
     assert turns[question].error is None
     assert turns[question].answer == case.answer
-    assert turns[question].trace[-1].get("branch") == case.branch
+    assert turns[question].records[-1].notes.get("branch") == case.branch
 
 
 def test_a_batch_costs_one_call_of_each_kind(
@@ -176,7 +176,7 @@ def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
     def kept(*scores: str) -> tuple[list[str], float]:
         asked = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
         run_stages([asked], context(published(), reranker=Fixed()), Rerank)
-        return [chunk.text for chunk in asked.ranked or ()], asked.trace[-1]["threshold"]
+        return [chunk.text for chunk in asked.ranked or ()], asked.records[-1].notes["threshold"]
 
     assert kept("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
     assert kept("0.9", "0.2", "0.1") == (["0.9", "0.2", "0.1"], pytest.approx(0.1))  # 0.2 - 1.5 * 0.1 = 0.05: tau
@@ -202,8 +202,8 @@ def test_a_check_that_had_no_time_or_failed_lets_nothing_stand() -> None:
     asked = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
     about = context(settings, seconds=0.5, chat=ScriptedChat(lambda _: "yes"))
     run_stages([asked], about, Consistency, VerificationChain, Finalise)
-    assert asked.trace[0]["skipped"]
-    assert asked.trace[2]["branch"] == "unsure"
+    assert (asked.records[0].status, asked.records[0].cause) == ("skipped", "time")
+    assert asked.records[2].notes["branch"] == "unsure"
     assert asked.answer == IDK
 
 

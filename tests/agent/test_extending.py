@@ -65,7 +65,7 @@ def test_the_stage_asks_once_and_only_about_long_answers(shorten: Any) -> None:
     assert long.answer == "330 m"
     assert short.answer.endswith("many")
     assert none.candidate is None and none.error is None
-    assert [entry["stage"] for entry in long.trace] == ["shorten", "finalise"]
+    assert [record.stage for record in long.records] == ["shorten", "finalise"]
 
 
 def test_its_settings_are_changed_like_any_other_and_it_can_be_left_out(shorten: Any, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_long_answer_stays_where_the_model_fails(shorten: Any) -> None:
     long = turn("How tall?", candidate=Candidate("so " * 12 + "tall", None))
     [long] = shorten([long], ScriptedChat(lambda _: ChatReply("", "error", error="out of memory")))
     assert long.candidate is not None and long.candidate.text.endswith("tall")
-    assert long.trace[0]["error"] == "out of memory"
+    assert long.records[0].notes["error"] == "out of memory"
 
 
 def test_the_table_of_stages_is_current(tmp_path: Path) -> None:

@@ -1,50 +1,57 @@
-"""What the last stage leaves in the trace, so that thresholds can be fitted."""
+"""What the last stage leaves in the record, so that thresholds can be fitted."""
 
 from __future__ import annotations
 
 from math import log
 
+from agents.asking.record import CANDIDATE, Decision, Signal, StageRecord
 from agents.settings import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions
 from agents.turn import IDK, Candidate, Evidence
 from tests.agent.scripted import context, run, turn
 
 
-def finalise(settings: FinaliseOptions, **fields: object) -> tuple[str, dict[str, object]]:
+def finalise(settings: FinaliseOptions, **fields: object) -> tuple[str, Decision, StageRecord]:
     asked = turn("Who?")
     for name, value in fields.items():
         setattr(asked, name, value)
     run(Finalise, [asked], context(settings_from({"stages": ("finalise",), "finalise": settings})))
     asked.close_stage("finalise", 0.0)
-    return asked.answer, asked.trace[0]
+    [record] = asked.records
+    assert record.decision is not None
+    return asked.answer, record.decision, record
 
 
-CANDIDATE = Candidate("Gustave Eiffel", 0.75, (log(0.5), log(1.0)), idk=0.3)
+HELD = Candidate("Gustave Eiffel", 0.75, (log(0.5), log(1.0)), idk=0.3)
 RANKED = (Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=0.6))
 
 
 def test_a_candidate_that_is_held_back_stands_in_the_trace_with_its_signals() -> None:
-    answer, noted = finalise(FinaliseOptions(most_idk=0.2), candidate=CANDIDATE, ranked=RANKED)
+    answer, decision, record = finalise(FinaliseOptions(most_idk=0.2), candidate=HELD, ranked=RANKED)
     assert answer == IDK
-    assert noted["candidate"] == "Gustave Eiffel"
-    assert noted["signals"] == {
+    assert decision.candidate == record.answers[CANDIDATE] == "Gustave Eiffel"
+    assert {name: signal.value for name, signal in record.signals.items()} == {
         "p_idk": 0.3, "least_probability": 0.5, "mean_probability": 0.75, "evidence_score": 0.6, "no_evidence": 0.0, "no_entity": 1.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
-    assert noted["probability"] is None  # there is no gate
-    assert noted["ruled_out"] is None  # doubt held it back, no rule
-    assert str(noted["decision"]).startswith("abstained: the reply would have been")
+    assert record.signals["p_idk"] == Signal(0.3, doubt=True) and not record.signals["mean_probability"].doubt
+    assert decision.probability is None and "gate" not in record.checks  # there is no gate
+    assert decision.ruled_out is None  # doubt held it back, no rule
+    assert not decision.given and str(decision).startswith("abstained: the reply would have been")
 
 
 def test_rules_are_told_apart_from_doubt() -> None:
-    answer, noted = finalise(FinaliseOptions(abstain_real_time=True, most_idk=0.1), candidate=CANDIDATE, real_time=True)
-    assert (answer, noted["ruled_out"]) == (IDK, "the question is about the present moment")
-    answer, noted = finalise(FinaliseOptions(), candidate=None)
-    assert (answer, noted["candidate"], noted["ruled_out"]) == (IDK, None, "no answer was found")
+    answer, decision, _ = finalise(
+        FinaliseOptions(abstain_real_time=True, most_idk=0.1), candidate=HELD, real_time=True
+    )
+    assert (answer, decision.ruled_out) == (IDK, "the question is about the present moment")
+    answer, decision, record = finalise(FinaliseOptions(), candidate=None)
+    assert (answer, decision.candidate, decision.ruled_out) == (IDK, None, "no answer was found")
+    assert CANDIDATE not in record.answers
 
 
 def test_an_answer_that_is_given_is_its_candidate() -> None:
-    answer, noted = finalise(FinaliseOptions(), candidate=CANDIDATE, route="direct")
-    assert answer == noted["candidate"] == "Gustave Eiffel"
-    assert noted["direct"] is True
-    assert noted["decision"] == "answered"
+    answer, decision, _ = finalise(FinaliseOptions(), candidate=HELD, route="direct")
+    assert answer == decision.candidate == "Gustave Eiffel"
+    assert decision.direct is True
+    assert decision.given and str(decision) == "answered"

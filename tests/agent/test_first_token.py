@@ -68,7 +68,7 @@ def test_the_verdict_keeps_its_probability() -> None:
     run(Verify, [asked], context(Settings(stages=("verify",)), chat=chat))
     assert (asked.verification.model, asked.verification.p_yes) == (False, pytest.approx(0.25))
     asked.close_stage("verify", 0.0)
-    assert asked.trace[0]["p_yes"] == pytest.approx(0.25)
+    assert asked.records[0].checks["verifier's P(yes)"] == pytest.approx(0.25)
 
 
 def test_tokens_with_the_same_text_are_added_up() -> None:

@@ -134,9 +134,9 @@ def test_provided_evidence_tells_no_cosines() -> None:
     parts = context(settings_from({"stages": ("select_entity",), "select_entity": {"by": "rules"}}))
     run_stages([asked], parts, ImageSearch, SelectEntity, Finalise)
     assert asked.entity_name == "Eiffel Tower"
-    signals = asked.trace[-1]["signals"]
-    assert signals["provided_evidence"] == 1.0
-    assert signals["no_entity"] == 0.0
+    signals = asked.records[-1].signals
+    assert signals["provided_evidence"].value == 1.0
+    assert signals["no_entity"].value == 0.0
     assert signals.keys().isdisjoint({"entity_score", "entity_margin", "entity_named"})
 
 
@@ -149,9 +149,11 @@ def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: fl
     run(Finalise, [asked, turn("Who?")], context(settings_from({"stages": ("finalise",), "finalise": settings})))
     asked.close_stage("finalise", 0.0)
     assert asked.answer == given
-    assert asked.trace[0]["probability"] == pytest.approx(GATE.probability({"p_idk": idk}))
-    assert asked.trace[0]["candidate"] == "330 m"
-    assert ("the gate" in asked.trace[0]["decision"]) == (given == IDK)
+    decision = asked.records[0].decision
+    assert decision is not None
+    assert decision.probability == asked.records[0].checks["gate"] == pytest.approx(GATE.probability({"p_idk": idk}))
+    assert decision.candidate == "330 m"
+    assert ("the gate" in str(decision)) == (given == IDK)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,8 @@ def test_photos_of_glasses_may_have_a_threshold_of_their_own(
     run(Finalise, [asked], context(settings_from({"stages": ("finalise",), "finalise": settings})))
     asked.close_stage("finalise", 0.0)
     assert asked.answer == given
-    assert asked.trace[0]["egocentric"] is (size == (960, 1280))
+    assert asked.records[0].decision is not None
+    assert asked.records[0].decision.egocentric is (size == (960, 1280))
 
 
 def test_a_probability_that_is_no_number_is_a_doubt(tmp_path: Path) -> None:
@@ -182,5 +185,6 @@ def test_a_probability_that_is_no_number_is_a_doubt(tmp_path: Path) -> None:
     run(Finalise, [asked], context(settings))
     asked.close_stage("finalise", 0.0)
     assert asked.answer == IDK
-    assert "nan" in asked.trace[-1]["decision"]
-    assert asked.trace[-1]["probability"] is None
+    decision = asked.records[-1].decision
+    assert decision is not None and "nan" in str(decision)
+    assert decision.probability is None

@@ -129,7 +129,8 @@ def test_pages_without_text_are_counted(tmp_path: Path) -> None:
     asked = turn("Who engineered it?", queries=("tower soup",))
     run(WebSearch, [asked], context(settings(), WithPages(tmp_path)))
     asked.close_stage("web_search", 0.0)
-    assert (asked.trace[0]["full_texts"], asked.trace[0]["without_text"]) == (1, 1)
+    notes = asked.records[0].notes
+    assert (notes["full_texts"], notes["without_text"]) == (1, 1)
 
 
 def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

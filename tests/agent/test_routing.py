@@ -231,8 +231,8 @@ def test_the_stage_fills_route_and_flags_by_rules() -> None:
     assert [(made.needs_external, made.real_time) for made in (read, priced, lost)] == [
         (False, False), (True, True), (True, False),
     ]  # fmt: skip
-    entry = read.trace[0]
-    assert entry["route"] == "direct" and tuple(entry["features"]) == FEATURE_NAMES
+    notes = read.records[0].notes
+    assert notes["route"] == "direct" and tuple(notes["features"]) == FEATURE_NAMES
 
 
 def test_the_stage_asks_a_small_model_once_for_all_turns() -> None:

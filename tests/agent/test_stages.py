@@ -440,11 +440,15 @@ def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:
     run_stages([broken], context(settings()), Rerank)  # the profile names no reranker
     assert broken.error is not None
     assert "reranker" in broken.error
-    assert "failed" in broken.trace[0]["skipped"]
+    [record] = broken.records
+    assert (record.status, record.cause) == ("failed", "error") and record.reason is not None
+    assert "reranker" in record.reason
     late = turn("a")
     run_stages([late], context(settings(), seconds=0.5, chat=ScriptedChat(lambda _: "x")), Answer)
     assert late.candidate is None
-    assert "0.5" in late.trace[0]["skipped"] or "0.4" in late.trace[0]["skipped"]
+    [record] = late.records
+    assert (record.status, record.cause) == ("skipped", "time") and record.reason is not None
+    assert "0.5" in record.reason or "0.4" in record.reason
 
 
 def test_the_reranker_sees_the_entity_that_the_picture_shows() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from agents.apps.answering import Answerer, Question
 from agents.apps.outcome import outcome_of
+from agents.asking.record import BoxFound, StageRecord, TurnRecord
+from agents.stage import Context, Stage
+from agents.turn import Turn
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
@@ -20,7 +24,7 @@ def test_an_outcome_has_entity_evidence_verdict_and_times() -> None:
     assert outcome.alike == (("Red Tower", 0.9),)
     assert outcome.verdict == "answered"
     assert outcome.checks is not None
-    assert outcome.checks["finalise.least_probability"] == pytest.approx(math.exp(-0.5), abs=1e-6)
+    assert outcome.checks["least_probability"] == pytest.approx(math.exp(-0.5), abs=1e-6)
     first = outcome.sources[0]
     assert (first.kind, first.title, first.url) == ("kg", "Red Tower", "https://i.example/Red Tower")
     assert "300 m" in first.text
@@ -50,6 +54,34 @@ def test_an_agent_without_a_trace_has_its_answers_alone() -> None:
 
 
 def test_boxes_become_crops() -> None:
-    stages = [{"stage": "ground", "seconds": 0.1, "skipped": None, "boxes": [[1, 2, 30, 40, "a cup", 0.9]]}]
-    crop = outcome_of("a", {"stages": stages}).crops[0]
+    boxes = (BoxFound(1, 2, 30, 40, "a cup", 0.9), BoxFound(5, 5, 1, 1), BoxFound(0, 0, math.nan, 9))
+    stage = StageRecord("ground", 0.1, boxes=(*boxes, BoxFound(0, 0, 1e300, 9), BoxFound(0, 0, math.inf, 9)))
+    [crop] = outcome_of("a", TurnRecord(stages=(stage,))).crops  # the others are no parts of a photo
     assert (crop.left, crop.top, crop.right, crop.bottom, crop.phrase) == (1, 2, 30, 40, "a cup")
+
+
+def test_a_stage_that_did_not_run_says_why_in_one_word() -> None:
+    """What terminal and page print behind "skipped:"."""
+    stages = (
+        StageRecord("a", 0.5, "reduced", "time", "1.00 s left, would like 2.00 s"),
+        StageRecord("b", 0.0, "skipped", "time", "no time left"),
+        StageRecord("c", 0.1, "failed", "error", "ValueError: no"),
+        StageRecord("d", 0.2, "hung", "time", "no end after 0.20 s, in agents.x:1"),
+    )
+    said = [time.skipped for time in outcome_of("a", TurnRecord(stages=stages)).times]
+    assert said == [None, "no time left", "failed: ValueError: no", "hung: no end after 0.20 s, in agents.x:1"]
+
+
+def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(Stage):
+        name = "odd"
+
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            for turn in turns:
+                turn.found(boxes=[BoxFound("left", 0, 1, 1)])  # type: ignore[arg-type]
+
+    agent = crag_agent()
+    agent.pipeline.stages.insert(0, Odd())
+    outcome = Answerer(agent).answer([Question("How tall is this?", PHOTO)])[0]
+    assert outcome == outcome_of("300 m", None)
+    assert "stages.0.boxes.0.left" in caplog.text

@@ -12,6 +12,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
+from agents.asking.record import StageRecord, TurnRecord
 from benchmarks.mavis_metrics import main, mauve
 from evaluation.attribution.cited_answers import read_cited
 from evaluation.attribution.mavis import (
@@ -30,6 +31,7 @@ from evaluation.attribution.mavis import (
 from evaluation.attribution.model_grader import ModelGrader
 from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.records import EvaluationError, JudgeError
+from tests.evaluation.worlds import write_records
 
 DOCUMENTS = (
     Document(1, "text", "Tower", "The tower is 330 m tall."),
@@ -178,27 +180,25 @@ def test_a_grader_without_key_or_server_says_what_to_do(monkeypatch: Any, httpse
 def write_run(folder: Path) -> Path:
     """A run of three turns: one cited, one that abstained, one whose only sentence was dropped."""
     folder.mkdir()
-    turns, traces = [], []
+    turns, records = [], []
     for place, query in enumerate(("How tall?", "Who?", "When?")):
         turns.append(
             {"session_id": f"s{place}", "interaction_id": f"i{place}", "query": query, "ground_truth": "It is 330 m tall.",
              "agent_response": "A"}
         )  # fmt: skip
         given = place == 0
-        cite = {
-            "stage": "cite",
+        cite: dict[str, Any] = {
             "documents": [
                 {"number": 1, "modality": "text", "title": "T", "text": "The tower is 330 m tall.", "url": ""}
             ],
             "generated": [{"text": "It is 330 m tall.", "citations": [1, 7]}],
             "sentences": [{"text": "It is 330 m tall.", "citations": [1] if given else [], "given": given}],
         }
-        stages = [] if place == 1 else [{"stage": "other"}, cite]
-        traces.append({"query": query, "answer": "A", "stages": stages})
+        stages = () if place == 1 else (StageRecord("other"), StageRecord("cite", notes=cite))
+        records.append(TurnRecord(query, query, "A", stages, session_id=f"s{place}", interaction_id=f"i{place}"))
     (folder / "response.jsonl").write_text("".join(json.dumps(item) + "\n" for item in turns), encoding="utf-8")
-    (folder / "trace.jsonl").write_text(
-        "".join(json.dumps(item) + "\n" for item in traces) + '{"torn', encoding="utf-8"
-    )
+    with write_records(folder / "trace.jsonl", records).open("a") as file:
+        file.write('{"torn')
     return folder
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from agents.methods.gate import Gate
+from agents.asking.record import Decision as Told
+from agents.asking.record import Signal, StageRecord, TurnRecord, read_record
+from agents.methods.gate import DOUBTS, Gate
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
@@ -36,7 +38,7 @@ from evaluation.studies.gate_fit import (
     usable,
     white_box_line,
 )
-from tests.evaluation.worlds import judged
+from tests.evaluation.worlds import judged, write_records
 
 
 def decision(
@@ -48,7 +50,8 @@ def decision(
     egocentric: bool = False,
     **signals: float,
 ) -> Decision:
-    return Decision(session, points, free, signals=signals, direct=direct, egocentric=egocentric)
+    known = {name: Signal(value, name in DOUBTS) for name, value in signals.items()}
+    return Decision(session, points, free, known, direct, egocentric)
 
 
 def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
@@ -273,9 +276,11 @@ def test_a_preset_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         with_values(tmp_path / "odd.toml", "gpu", {"finalise.gate": "x"}, "")
 
 
-def _write_run(folder: Path, preset: str = "best", split: str = "validation", note: bool = True) -> None:
+def _write_run(
+    folder: Path, preset: str = "best", split: str = "validation", note: bool = True, **more: Signal
+) -> None:
     """Twelve dialogs of two turns: right where P(yes) is high; the second candidate of each was held back, one of those is right."""
-    turns, lines, costs = [], [], []
+    turns, records, costs = [], [], []
     for number in range(12):
         first, second = judged("cm", f"s{number}")
         first = replace(
@@ -286,18 +291,17 @@ def _write_run(folder: Path, preset: str = "best", split: str = "validation", no
             [(first, "truth", 0.8), (replace(second, turn=held), "a red fox" if number else "the blue whale", 0.3)]
         ):
             turns.append(found)
-            final = {
-                "stage": "finalise", "candidate": candidate, "signals": {"p_yes": p_yes + number / 1000, "evidence_score": number % 3},
-                "direct": False, "ruled_out": None, "egocentric": number == 1,
-            }  # fmt: skip
+            signals = {"p_yes": Signal(p_yes + number / 1000), "evidence_score": Signal(number % 3), **more}
+            decision = Told(candidate, found is first, egocentric=number == 1) if note else None
+            final = StageRecord("finalise", signals=signals, decision=decision)
             key = {"session_id": found.turn.session_id, "interaction_id": found.turn.interaction_id}
-            line = {"batch": number, "turn": position, "query": found.turn.query, "answer": found.turn.agent_response}
-            lines.append({**line, "stages": [final if note else {"stage": "finalise"}]})
+            said = {"query": found.turn.query, "answer": found.turn.agent_response}
+            records.append(TurnRecord(**said, stages=(final,), batch=number, turn=position, **key))
             place = {"batch": number, "turn": position, "batch_size": 2}
             costs.append({**key, **place, "seconds": 1.0, "batch_seconds": 2.0, "error": None, "image_note": None})
     folder.mkdir(parents=True)
     write_outputs(folder, turns, {"judge": "rule"})
-    (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_records(folder / "trace.jsonl", records)
     (folder / "run_log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in costs))
     dataset = f"crag-mm-multi-turn-public@v0.1.2/{split}"
     (folder / "run.json").write_text(json.dumps({"preset": preset, "profile": "embedded", "dataset": dataset}))
@@ -308,15 +312,23 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     decisions = read_decisions(tmp_path / "run", RuleJudge())
     assert len(decisions) == 24
     assert [made.points for made in decisions[:4]] == [1, 1, 1, -1]
-    assert decisions[0].signals == {"p_yes": 0.8, "evidence_score": 0.0}
+    assert decisions[0].signals == {"p_yes": Signal(0.8), "evidence_score": Signal(0.0)}
     assert [made.egocentric for made in decisions[:6]] == [False, False, True, True, False, False]
     assert run_folders([tmp_path]) == [tmp_path / "run"]
     trace = tmp_path / "run" / "trace.jsonl"
-    late = {"stage": "rerank", "seconds": 0.0, "skipped": "0.00 s left, needs 1.0 s"}
-    first, *others = [json.loads(line) for line in trace.read_text().splitlines()]
-    first["stages"].insert(0, late)
-    trace.write_text("".join(json.dumps(line) + "\n" for line in [first, *others]))
-    assert len(read_decisions(tmp_path / "run", RuleJudge())) == 23  # the deadline cut that turn short
+    first, second, third, *others = map(read_record, trace.read_text().splitlines())
+    late = StageRecord("rerank", 0.0, "skipped", "time", "0.00 s left and 2.00 s kept for later stages, needs 1.00 s")
+    short = StageRecord("rerank", 0.5, "reduced", "time", "1.50 s left, would like 2.00 s")
+    first, second, third = (
+        replace(record, stages=(stage, *record.stages))
+        for record, stage in zip(
+            (first, second, third), (late, short, replace(late, status="failed", cause="error")), strict=True
+        )
+    )
+    write_records(trace, [first, second, third, *others])
+    assert (
+        len(read_decisions(tmp_path / "run", RuleJudge())) == 23
+    )  # the deadline cut the first turn short, and no other
     assert read_figures(tmp_path / "run")[0].cut_short == 1
     with pytest.raises(EvaluationError, match="holds no judged run"):
         run_folders([tmp_path / "run" / "deeper"])
@@ -428,12 +440,14 @@ def test_a_gate_that_is_worth_nothing_is_not_written(tmp_path: Path, presets: Pa
     """Most candidates are right, whatever the signals say."""
     _write_run(tmp_path / "run")
     trace = tmp_path / "run" / "trace.jsonl"
-    lines = [json.loads(line) for line in trace.read_text().splitlines()]
-    for number, line in enumerate(lines):
-        line["stages"][0]["candidate"] = (
-            "the blue whale" if number % 2 and number not in (3, 7, 11, 15, 19) else "truth"
-        )
-    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    records = []
+    for number, record in enumerate(map(read_record, trace.read_text().splitlines())):
+        said = "the blue whale" if number % 2 and number not in (3, 7, 11, 15, 19) else "truth"
+        [stage] = record.stages
+        assert stage.decision is not None
+        held = replace(stage, decision=replace(stage.decision, candidate=said))
+        records.append(replace(record, stages=(held,)))
+    write_records(trace, records)
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
     assert not (presets / "gates").exists()
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from agents.asking.record import PictureFound, StageRecord, TurnRecord
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE
@@ -18,70 +18,68 @@ from evaluation.records import EvaluationError, JudgedTurn, RunLogLine
 from evaluation.studies import flips
 from evaluation.studies.flips import find_flips, first_difference
 from evaluation.studies.judged_entries import Entry
-from tests.evaluation.worlds import judged
-
-Stage = Mapping[str, Any]
+from tests.evaluation.worlds import judged, write_records
 
 
-def trace(*stages: Stage) -> dict[str, Any]:
-    return {"stages": [{"seconds": number, "skipped": None, **stage} for number, stage in enumerate(stages, 1)]}
+def trace(*stages: StageRecord) -> TurnRecord:
+    return TurnRecord(stages=tuple(replace(stage, seconds=stage.seconds or n) for n, stage in enumerate(stages, 1)))
 
 
-SEARCH = {"stage": "image_search", "hits": [{"name": "yak", "score": 0.51234}]}
-ANSWER = {"stage": "answer", "reply": "540 kg"}
+def search(score: float) -> StageRecord:
+    return StageRecord("image_search", pictures=(PictureFound("yak", score),))
+
+
+SEARCH = search(0.51234)
+ANSWER = StageRecord("answer", notes={"reply": "540 kg"})
+OTHER = replace(ANSWER, notes={"reply": "5"})
+ROUTE = StageRecord("route", notes={"route": "rag"})
+MISSED = StageRecord("verify", status="skipped", cause="time", reason="no time")
 
 
 @pytest.mark.parametrize(
     ("one", "other", "stage", "what"),
     [
-        ([SEARCH, ANSWER], [{**SEARCH, "seconds": 9}, ANSWER], "(answer)", "all stages noted the same"),
-        ([SEARCH, ANSWER], [SEARCH, {**ANSWER, "reply": "5", "finish": "stop"}], "answer", "finish, reply"),
-        ([SEARCH], [{**SEARCH, "hits": [{"name": "yak", "score": 0.51239}]}], "(answer)", "all stages noted the same"),
-        ([SEARCH], [{**SEARCH, "hits": [{"name": "yak", "score": 0.52}]}], "image_search", "hits"),
+        ([SEARCH, ANSWER], [replace(SEARCH, seconds=9), ANSWER], "(answer)", "all stages noted the same"),
+        ([SEARCH, ANSWER], [SEARCH, replace(OTHER, notes={"reply": "5", "finish": "stop"})], "answer", "finish, reply"),
+        ([SEARCH, ANSWER], [SEARCH, replace(ANSWER, answers={"draft": "5"}, checks={"ok": True})], "answer", "answers, checks"),
+        ([SEARCH], [search(0.51239)], "(answer)", "all stages noted the same"),
+        ([SEARCH], [search(0.52)], "image_search", "pictures"),
         # the first stage both have comes before one that the first trace alone has
-        ([{"stage": "route", "route": "rag"}, SEARCH, ANSWER], [SEARCH, {**ANSWER, "reply": "5"}], "answer", "reply"),
-        ([{"stage": "route", "route": "rag"}, ANSWER], [ANSWER], "route", "in the first run alone"),
-        ([ANSWER], [ANSWER, {"stage": "verify"}], "verify", "in the second run alone"),
-        ([ANSWER], [ANSWER, {"stage": "verify", "skipped": "no time"}], "(answer)", "all stages noted the same"),
+        ([ROUTE, SEARCH, ANSWER], [SEARCH, OTHER], "answer", "reply"),
+        ([ROUTE, ANSWER], [ANSWER], "route", "in the first run alone"),
+        ([ANSWER], [ANSWER, StageRecord("verify")], "verify", "in the second run alone"),
+        ([ANSWER], [ANSWER, MISSED], "(answer)", "all stages noted the same"),
         # how much time was left is no difference, whether there was enough is
-        ([{**ANSWER, "skipped": "1.2 s left"}], [{**ANSWER, "skipped": "0.8 s left"}], "(answer)", "all stages noted the same"),
-        ([{**ANSWER, "reduced": "1.2 s left"}], [ANSWER], "answer", "reduced"),
+        ([MISSED], [replace(MISSED, reason="0.8 s left")], "(answer)", "all stages noted the same"),
+        ([replace(ANSWER, status="reduced", cause="time", reason="1.2 s left")], [ANSWER], "answer", "cause, status"),
+        ([replace(ANSWER, status="failed", cause="error", reason="no")], [ANSWER], "answer", "cause, status"),
         ([], [], "(answer)", "all stages noted the same"),
     ],
 )  # fmt: skip
 def test_the_first_difference_of_two_traces(
-    one: Sequence[Stage], other: Sequence[Stage], stage: str, what: str
+    one: Sequence[StageRecord], other: Sequence[StageRecord], stage: str, what: str
 ) -> None:
     assert asdict(first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": what}
 
 
-def test_traces_of_another_make_do_no_harm() -> None:
-    assert first_difference({"stages": "none"}, {}).stage == "(answer)"
-    assert first_difference({"stages": [None, {"seconds": 1}]}, {"stages": [ANSWER]}).stage == "answer"
-
-
-def run_folder(folder: Path, turns: Sequence[JudgedTurn], traces: Sequence[Mapping[str, Any]]) -> Path:
+def run_folder(folder: Path, turns: Sequence[JudgedTurn], traces: Sequence[TurnRecord]) -> Path:
     """A finished run: answers, verdicts, run log and traces."""
     write_outputs(folder, turns, {"judge": "by hand"})
     lines = [RunLogLine(*turn.turn.key, 0, n, len(turns), 1.0, 2.0, None, None) for n, turn in enumerate(turns)]
-    files = {
-        "response.jsonl": [turn.turn.to_dict() for turn in turns],
-        RUN_LOG: [asdict(line) for line in lines],
-        TRACE: [
-            {"query": turn.turn.query, "answer": turn.turn.agent_response, "batch": 0, "turn": number, **record}
-            for number, (turn, record) in enumerate(zip(turns, traces, strict=False))
-        ],
-    }
+    files = {"response.jsonl": [turn.turn.to_dict() for turn in turns], RUN_LOG: [asdict(line) for line in lines]}
     for name, records in files.items():
         (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    keys = (turn.turn.key for turn in turns)
+    kept = zip(keys, traces, strict=False)
+    write_records(folder / TRACE, [replace(record, session_id=s, interaction_id=i) for (s, i), record in kept])
     return folder
 
 
 def test_flips_are_counted_and_traced(tmp_path: Path) -> None:
     before = [*judged("cm", "a"), *judged("h", "b"), *judged("m", "c"), *judged("c", "d")]
     after = [*judged("hm", "a"), *judged("c", "b"), *judged("c", "c"), *judged("c", "d")]
-    same, other = trace(SEARCH, ANSWER), trace(SEARCH, {**ANSWER, "reply": "5"})
-    entity = trace({**SEARCH, "hits": []}, {**ANSWER, "reply": "5"})
+    same, other = trace(SEARCH, ANSWER), trace(SEARCH, OTHER)
+    entity = trace(replace(SEARCH, pictures=()), OTHER)
     one = run_folder(tmp_path / "one", before, [same] * 4)  # the last turn has no trace
     two = run_folder(tmp_path / "two", after, [other, other, entity, other])
     with (tmp_path / "said.txt").open("w+") as file:

@@ -18,7 +18,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
 from evaluation.files.outputs import ALL_TURNS, SCORES  # noqa: E402
 from evaluation.files.responses import RESPONSES, read_responses  # noqa: E402
 from evaluation.files.run_log import read_run_log  # noqa: E402
-from evaluation.files.traces import TRACE, match_traces, read_traces  # noqa: E402
+from evaluation.files.traces import TRACE, read_traces  # noqa: E402
 from evaluation.run import replicas  # noqa: E402
 from evaluation.run.command import main  # noqa: E402
 from tests.evaluation.replica_agents import ASKED, FATAL, build, build_nothing  # noqa: E402
@@ -100,7 +100,7 @@ def test_two_replicas_of_which_one_is_killed_answer_as_one_process(
     assert {session for session, processes in homes.items() if len(processes) > 1} <= moved
 
     turns, costs = read_responses(tmp_path / RESPONSES), read_run_log(tmp_path)
-    traces = match_traces(turns, read_traces(tmp_path / TRACE), costs)
+    traces = read_traces(tmp_path / TRACE)
     assert len(traces) == len(costs) == len(turns)
     for turn in turns:
         cost, trace = costs[turn.key], traces[turn.key]

@@ -11,9 +11,22 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from evaluation.files.traces import BoxView, match_traces, read_traces, to_view
+from agents.asking.record import (
+    CANDIDATE,
+    DRAFT,
+    FROM_EVIDENCE,
+    OWN_KNOWLEDGE,
+    BoxFound,
+    Decision,
+    EvidenceFound,
+    PictureFound,
+    Signal,
+    StageRecord,
+    TurnRecord,
+)
 from evaluation.records import JudgedTurn, RunLogLine
 from evaluation.report.html_report import ReportPart, TurnView, write_report
+from evaluation.report.record_texts import notes_of, told
 from evaluation.report.run_plots import risk_curves, stage_times
 from evaluation.report.thumbnails import crops, thumbnail
 from tests.evaluation.worlds import judged, picture
@@ -24,62 +37,35 @@ def _cost(turn: JudgedTurn, batch: int, place: int, note: str | None = None) -> 
     return key, RunLogLine(*key, batch, place, 2, 1.25, 2.5, None, note)
 
 
-def _trace(batch: int, place: int, query: str, answer: str = "answer", **stage: Any) -> dict[str, Any]:
-    return {
-        "batch": batch,
-        "turn": place,
-        "query": query,
-        "answer": answer,
-        "stages": [{"stage": "x", "seconds": 0.5, **stage}],
-    }
-
-
-def test_a_trace_is_read_whatever_of_it_is_there() -> None:
-    view = to_view(
-        {
-            "query": "q",
-            "stages": [
-                {"stage": "ground", "seconds": 0.2, "boxes": [[0, 0, 10, 10, "cup", 0.9], [1, 2], [5, 5, 1, 1], "x", [0, 0, None, 3]]},
-                {"stage": "image_search", "entity": "Cup", "hits": [{"name": "Cup", "score": 0.91}, {"name": "Mug"}]},
-                {"stage": "rerank", "evidence": [{"text": "A cup.", "score": 0.5}, "plain", {"title": "no text"}, 7]},
-                {"stage": "verify", "skipped": "no time", "odd": {"a": [1]}},
-                "not a stage",
-                {},
-            ],
-        }
+def _record(turn: JudgedTurn, *stages: StageRecord, **more: Any) -> TurnRecord:
+    """The record of a turn."""
+    about = turn.turn
+    return TurnRecord(
+        about.query, about.query, more.pop("answer", about.agent_response), stages,
+        session_id=about.session_id, interaction_id=about.interaction_id, **more,
     )  # fmt: skip
-    assert view.entity == "Cup"
-    assert view.boxes == (BoxView(0, 0, 10, 10, "cup"),)
-    assert [item.text for item in view.evidence] == ["A cup.", "plain"]
-    assert view.stages[1].notes["hits"] == "Cup 0.91, Mug"
-    assert view.stages[3].skipped == "no time"
-    for record in ({}, {"stages": None}, {"stages": 3, "batch": "x", "query": 5, "error": []}):
-        assert to_view(record).stages == ()
 
 
-def test_broken_trace_lines_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "trace.jsonl"
-    assert read_traces(path) == []
-    path.write_bytes(b'{"query": "a"}\n\n[1]\n{"query": "b"}\n{"query": "c\xff')
-    assert [trace.query for trace in read_traces(path)] == ["a", "b"]
+def _by_key(*records: TurnRecord) -> dict[tuple[str, str], TurnRecord]:
+    return {record.key: record for record in records}
 
 
-def test_the_same_question_about_two_photos_is_told_apart_by_the_order_of_asking() -> None:
-    first, second = judged("c", "one"), judged("h", "two")
-    turns = [turn.turn for turn in (*first, *second)]
-    costs = dict([_cost(first[0], 0, 1), _cost(second[0], 3, 0)])
-    traces = [to_view(_trace(3, 0, "q0?", entity="B")), to_view(_trace(0, 1, "q0?", entity="A"))]
-    found = match_traces(turns, traces, costs)
-    assert [found[turn.session_id, turn.interaction_id].entity for turn in turns] == ["A", "B"]
-
-
-def test_a_turn_asked_again_after_a_kill_has_the_later_trace() -> None:
-    turn = judged("c")[0]
-    traces = [to_view(_trace(2, 0, "q0?", "lost")), to_view(_trace(0, 0, "q0?", "answer and more, cut off since"))]
-    key, cost = _cost(turn, 0, 0)
-    assert match_traces([turn.turn], traces, {key: cost})[key].answer.startswith("answer")
-    assert match_traces([turn.turn], traces, {})[key].answer.startswith("answer")
-    assert match_traces([turn.turn], [to_view(_trace(0, 0, "other?"))], {}) == {}
+def test_what_stages_found_is_read_whatever_they_are_called() -> None:
+    """A later stage knows better; what does not run tells nothing."""
+    record = TurnRecord(
+        stages=(
+            StageRecord("a", boxes=(BoxFound(0, 0, 10, 10, "cup", 0.9), BoxFound(5, 5, 1, 1), BoxFound(0, 0, 1e300, 3))),
+            StageRecord("b", entity="Mug", pictures=(PictureFound("Cup", 0.91), PictureFound("Mug", 0.5)), queries=("mug",)),
+            StageRecord("c", entity="Cup", evidence=(EvidenceFound("A cup.", score=0.5),), answers={DRAFT: "A mug."}),
+            StageRecord("d", 0.0, "skipped", "time", "no time", notes={"odd": {"a": [1]}}),
+        )
+    )  # fmt: skip
+    assert record.entity == "Cup"
+    assert record.boxes == (BoxFound(0, 0, 10, 10, "cup", 0.9),)
+    assert [item.text for item in record.evidence] == ["A cup."]
+    assert (record.queries, record.answers, record.noted("odd")) == (("mug",), {"draft": "A mug."}, {"a": [1]})
+    assert notes_of(record.stages[1])["pictures"] == "Cup 0.91, Mug 0.50"
+    assert notes_of(record.stages[3]) == {"odd": '{"a": [1]}'}
 
 
 class _Page(HTMLParser):
@@ -105,14 +91,11 @@ def page(tmp_path: Path) -> str:
         **{**turns[0].turn.to_dict(), "query": "<script>alert(1)</script>?", "domain": 'a"b'}
     )
     turns[0] = JudgedTurn(evil, exact=False, miss=False, correct=True)
-    trace = _trace(
-        0, 0, evil.query, evidence=[{"text": "<img src=x onerror=y>", "url": "javascript:alert(1)", "title": "T"}],
-        boxes=[[10, 10, 400, 300, "cup", 0.8]],
-    )  # fmt: skip
+    evidence = (EvidenceFound("<img src=x onerror=y>", url="javascript:alert(1)", title="T"),)
+    stage = StageRecord("<b>x</b>", 0.5, boxes=(BoxFound(10, 10, 400, 300, "cup", 0.8),), evidence=evidence)
     costs = dict([_cost(turns[0], 0, 0), _cost(turns[2], 0, 1, "two has no picture")])
-    part = ReportPart(
-        "demo", turns, {"one": lambda: picture(size=(1200, 900)), "two": lambda: None}, [to_view(trace)], costs
-    )
+    traces = _by_key(_record(turns[0], stage, answer="answer"))
+    part = ReportPart("demo", turns, {"one": lambda: picture(size=(1200, 900)), "two": lambda: None}, traces, costs)
     return write_report(tmp_path / "out" / "report.html", [part], {"preset": "best", "judge": "rule"}).read_text()
 
 
@@ -127,7 +110,7 @@ def test_the_report_loads_nothing_from_elsewhere(page: str) -> None:
 def test_text_of_the_run_is_shown_and_never_run(page: str) -> None:
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;?" in page
-    assert "&lt;img src=x onerror=y&gt;" in page
+    assert "&lt;img src=x onerror=y&gt;" in page and "&lt;b&gt;x&lt;/b&gt;" in page
     assert "javascript:" not in page
     assert len(_Page(page).of("article", "turn")) == 3
 
@@ -154,7 +137,7 @@ def test_photos_are_small(page: str) -> None:
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "LA", "CMYK", "I;16", "1", "F"])
 def test_every_mode_of_image_can_be_shown(mode: str) -> None:
     image = Image.new(mode, (800, 400))
-    boxes = [BoxView(-50, -50, 900, 500, "all"), BoxView(790, 390, 791, 391), BoxView(2000, 2000, 2100, 2100)]
+    boxes = [BoxFound(-50, -50, 900, 500, "all"), BoxFound(790, 390, 791, 391), BoxFound(2000, 2000, 2100, 2100)]
     assert thumbnail(image, boxes).size == (300, 150)
     assert [number for number, _ in crops(image, boxes)] == [0, 1]
 
@@ -168,10 +151,7 @@ def test_an_empty_run_has_a_report_too(tmp_path: Path) -> None:
 def test_disagreeing_sources_are_counted_with_their_scores(tmp_path: Path) -> None:
     turns = judged("chmc", "one")
     notes = [{"prki": True, "vtki": False}, {"prki": False}, {"prki": None, "vtki": True}, {"prki": "yes"}]
-    traces = [
-        to_view(_trace(0, place, turn.turn.query, turn.turn.agent_response, **note))
-        for place, (turn, note) in enumerate(zip(turns, notes, strict=True))
-    ]
+    traces = _by_key(*(_record(turn, StageRecord("x", notes=note)) for turn, note in zip(turns, notes, strict=True)))
     part = ReportPart("demo", turns, {}, traces, dict(_cost(turn, 0, place) for place, turn in enumerate(turns)))
     counts = {label: (found.total, found.correct) for label, found in part.conflicts.items()}
     assert counts == {
@@ -188,13 +168,14 @@ def test_two_hundred_turns_with_real_photos_stay_below_five_megabytes(tmp_path: 
     """Measured on ten, each with more than a turn of a preset has: six boxes, three crops, eight chunks, twelve long notes."""
     scenes = sorted((Path(__file__).parents[2] / "mini_crag_mm" / "scenes").glob("*.webp"))[::28][:10]
     turns = [turn for n in range(10) for turn in judged("h", f"s{n}")]
-    chunk = {"text": "word " * 120, "title": "t" * 20, "url": "https://u.example/", "score": 0.5}
-    stages = [
-        {"stage": "ground", "seconds": 1.0, "boxes": [[90 * n, 50 * n, 90 * n + 400, 50 * n + 300, "cup"] for n in range(6)]},
-        {"stage": "rerank", "seconds": 1.0, "evidence": [chunk] * 8},
-        *({"stage": f"stage {n}", "seconds": 0.5, "reply": "word " * 40} for n in range(12)),
-    ]  # fmt: skip
-    traces = [to_view({"query": turn.turn.query, "answer": "answer", "stages": stages}) for turn in turns]
+    chunk = EvidenceFound("word " * 120, "web", "t" * 20, "https://u.example/", 0.5)
+    boxes = tuple(BoxFound(90 * n, 50 * n, 90 * n + 400, 50 * n + 300, "cup") for n in range(6))
+    stages = (
+        StageRecord("ground", 1.0, boxes=boxes),
+        StageRecord("rerank", 1.0, evidence=(chunk,) * 8),
+        *(StageRecord(f"stage {n}", 0.5, notes={"reply": "word " * 40}) for n in range(12)),
+    )
+    traces = _by_key(*(_record(turn, *stages, answer="answer") for turn in turns))
     photos = {f"s{n}": (lambda path=path: Image.open(path)) for n, path in enumerate(scenes)}
 
     def size(part: ReportPart) -> int:
@@ -204,39 +185,41 @@ def test_two_hundred_turns_with_real_photos_stay_below_five_megabytes(tmp_path: 
     assert 10_000 < (written - empty) / 10 < (5_000_000 - empty) / 200
 
 
-def test_answers_and_checks_of_a_trace_are_shown_once(tmp_path: Path) -> None:
-    view = to_view(
-        {
-            "query": "q0?", "answer": "I don't know",
-            "stages": [
-                {"stage": "dual_answer", "from_evidence": "A dog.", "without_evidence": "I don't know."},
-                {"stage": "consistency", "consistent": False},
-                {"stage": "verify", "model": None, "p_yes": 0.256},
-                {"stage": "image_search", "model": "clip"},
-                {"stage": "finalise", "candidate": "a dog", "decision": "abstained: gate", "probability": 0.41, "signals": {}},
-            ],
-        }
-    )  # fmt: skip
-    assert view.other_answers == {
-        "from evidence": "A dog."
-    }  # the candidate is the same, the own answer is what was given
-    assert view.checks == {
-        "own answer agrees": "no", "verifier's P(yes)": "0.26", "gate": "0.41", "decision": "abstained: gate",
+def test_answers_and_checks_of_a_record_are_shown_once() -> None:
+    turn = judged("m")[0]
+    answers = {FROM_EVIDENCE: "A dog.", OWN_KNOWLEDGE: "I don't know."}
+    final = Decision("a dog", given=False, reason="gate", probability=0.41)
+    stages = (
+        StageRecord("dual_answer", answers=answers),
+        StageRecord("consistency", checks={"own answer agrees": False}),
+        StageRecord("verify", checks={"verifier's P(yes)": 0.256}),
+        StageRecord("image_search", notes={"model": "clip"}),
+        StageRecord("finalise", answers={CANDIDATE: "a dog"}, checks={"gate": 0.41}, decision=final),
+    )
+    view = TurnView(turn, None, None, None, _record(turn, *stages, answer="I don't know"))
+    # the candidate is the same, the own answer is what was given
+    assert view.other_answers == {"from evidence": "A dog."}
+    assert {name: told(said) for name, said in view.checks.items()} == {
+        "own answer agrees": "no", "verifier's P(yes)": "0.256", "gate": "0.41", "decision": "abstained: gate",
     }  # fmt: skip
-    assert view.final is not None and view.final.probability == 0.41
+    assert view.trace is not None and view.trace.decision == final
 
 
 def test_the_timeline_puts_stages_one_after_the_other() -> None:
-    stages = [{"stage": "a", "seconds": 1.0}, {"stage": "b", "skipped": "no time"}, {"stage": "c", "seconds": 3.0}]
-    view = TurnView(judged("c")[0], None, None, None, to_view({"stages": stages}))
+    stages = (
+        StageRecord("a", 1.0),
+        StageRecord("b", status="skipped", cause="time", reason="no time"),
+        StageRecord("c", 3.0),
+    )
+    view = TurnView(judged("c")[0], None, None, None, TurnRecord(stages=stages))
     assert [(span.start, span.width) for span in view.timeline] == [(0.0, 25.0), (25.0, 0.0), (25.0, 75.0)]
     assert TurnView(judged("c")[0], None, None, None, None).timeline == []
 
 
 def test_time_by_stage_is_shared_by_the_turns_of_a_call() -> None:
     keys = [("s", "0"), ("s", "1"), ("t", "0")]
-    both = to_view({"stages": [{"stage": "a", "seconds": 4.0}, {"stage": "b", "seconds": 2.0}]})
-    alone = to_view({"stages": [{"stage": "a", "seconds": 5.0}, {"stage": "b", "skipped": "no time"}]})
+    both = TurnRecord(stages=(StageRecord("a", 4.0), StageRecord("b", 2.0)))
+    alone = TurnRecord(stages=(StageRecord("a", 5.0), StageRecord("b", 0.0, "skipped", "time", "no time")))
     costs = {key: RunLogLine(*key, 0, 0, size, 1.0, 1.0, None, None) for key, size in zip(keys, (2, 2, 1), strict=True)}
     a, b = stage_times(dict(zip(keys, (both, both, alone), strict=True)), costs)
     assert (a.seconds, a.turns) == (pytest.approx((2 + 2 + 5) / 3), 3)
@@ -247,8 +230,11 @@ def test_time_by_stage_is_shared_by_the_turns_of_a_call() -> None:
 def test_risk_rises_with_coverage_of_all_turns() -> None:
     """Ten turns, of which five are answered: the surest two right, then two wrong ones, then a right one."""
     turns = [judged(verdict, f"s{n}")[0] for n, verdict in enumerate("cchhcmmmmm")]
-    final = [{"stage": "finalise", "candidate": "x", "signals": {"p_idk": n / 10}} for n in range(10)]
-    traces = {turn.turn.key: to_view({"stages": [stage]}) for turn, stage in zip(turns, final, strict=True)}
+    final = [
+        StageRecord("finalise", signals={"p_idk": Signal(n / 10, doubt=True)}, decision=Decision("x", given=True))
+        for n in range(10)
+    ]
+    traces = _by_key(*(_record(turn, stage) for turn, stage in zip(turns, final, strict=True)))
     (curve,) = risk_curves(turns, traces)
     assert curve.points == ((10, 0), (20, 0), (30, 33.33), (40, 50), (50, 40))
     assert risk_curves(turns[1:], traces) == []  # four answers are no curve

@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from evaluation.files.traces import to_view
+from agents.asking.record import (
+    FROM_EVIDENCE,
+    OWN_KNOWLEDGE,
+    BoxFound,
+    Decision,
+    EvidenceFound,
+    Signal,
+    StageRecord,
+    TurnRecord,
+)
 from evaluation.records import RunLogLine
 from evaluation.report.html_report import ReportPart, write_report
 from tests.evaluation.worlds import judged, picture
@@ -43,24 +52,25 @@ _FRAME = """<body><iframe src="page.html" style="width:%dpx;height:900px;border:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A report of six questions with everything that it can show, and a long word."""
-    turns, traces, costs = [], [], {}
+    turns, traces, costs = [], {}, {}
     for number, verdict in enumerate("cchhmm"):
         turn = judged(verdict, f"s{number}", domain=DOMAINS[number % 3], ego=number % 2 == 0)[0]
         said = replace(
             turn.turn, query=f"Question {number}?", agent_response=f"answer {number} " + "x" * 90 * (number == 2)
         )
         turns.append(replace(turn, turn=said))
-        stages = [
-            {"stage": "ground", "seconds": 1.0, "boxes": [[0, 0, 500, 500, "cup"], [300, 200, 800, 700, "cup"]]},
-            {"stage": "dual_answer", "seconds": 3.0, "from_evidence": said.agent_response, "without_evidence": "another thing",
-             "evidence": [{"text": "Evidence. " * 30, "title": "T", "url": "https://pages.example/" + "y" * 80, "score": 0.5}]},
-            {"stage": "verify", "seconds": 0.5, "model": True, "p_yes": 0.75, "reason": "z" * 200},
-            {"stage": "finalise", "seconds": 0.0, "candidate": said.agent_response, "decision": "answered",
-             "signals": {"p_yes": 0.9 - number / 10, "mean_probability": 0.5 + number / 20}, "probability": 0.7},
-        ]  # fmt: skip
-        traces.append(
-            to_view({"batch": 0, "turn": number, "query": said.query, "answer": said.agent_response, "stages": stages})
-        )
+        chunk = EvidenceFound("Evidence. " * 30, "web", "T", "https://pages.example/" + "y" * 80, 0.5)
+        signals = {"p_yes": Signal(0.9 - number / 10), "mean_probability": Signal(0.5 + number / 20)}
+        answers = {FROM_EVIDENCE: said.agent_response, OWN_KNOWLEDGE: "another thing"}
+        stages = (
+            StageRecord("ground", 1.0, boxes=(BoxFound(0, 0, 500, 500, "cup"), BoxFound(300, 200, 800, 700, "cup"))),
+            StageRecord("dual_answer", 3.0, answers=answers, evidence=(chunk,)),
+            StageRecord("verify", 0.5, checks={"verifier": True, "verifier's P(yes)": 0.75}, notes={"reason": "z" * 200}),
+            StageRecord("finalise", 0.0, checks={"gate": 0.7}, signals=signals,
+                        decision=Decision(said.agent_response, given=True, probability=0.7)),
+        )  # fmt: skip
+        record = TurnRecord(said.query, said.query, said.agent_response, stages, turn=number)
+        traces[said.key] = replace(record, session_id=said.session_id, interaction_id=said.interaction_id)
         costs[said.key] = RunLogLine(*said.key, 0, number, 6, 1.0, 6.0, None, None)
     turns[5] = replace(turns[5], miss=False)  # five answers: enough for curves
     photos = {f"s{number}": (lambda: picture(size=(1200, 900))) for number in range(6)}

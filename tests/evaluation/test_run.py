@@ -10,15 +10,17 @@ import pandas as pd
 import pytest
 
 import local_evaluation
+from agents.asking.record import TurnRecord
 from agents.crag_agent import CragAgent
 from agents.launch import Launch
 from agents.models.base import ChatMessage, ChatRequest
 from agents.models.chat.reply_cache import CachedReplies, ReplyStore
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
+from evaluation.files.responses import read_responses
 from evaluation.run.options import build_parser, conversations, parse, reply_cache
 from tests.agent.scripted import ScriptedChat
-from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset
+from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset, write_records
 
 ORGANISER = [
     "session_id", "interaction_id", "turn_idx", "is_ego", "image_quality", "query_category", "domain", "dynamism", "query",
@@ -165,8 +167,11 @@ def test_a_tokenizer_that_is_not_the_evaluators_is_told_everywhere(
 
 def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _main(world, "--mode", "generate") == 0
-    trace = {"batch": 0, "turn": 0, "query": "What is number 0?", "error": "answer: no weights [file]", "stages": []}
-    (world / "out" / "trace.jsonl").write_text(json.dumps(trace) + "\n")
+    first = read_responses(world / "out" / "response.jsonl")[0]
+    failed = TurnRecord(
+        first.query, error="answer: no weights [file]", session_id=first.session_id, interaction_id=first.interaction_id
+    )
+    write_records(world / "out" / "trace.jsonl", [failed])
     assert _main(world, "--mode", "evaluate") == 0
     assert "1 turns met an error inside the agent, such as: answer: no weights [file]" in capsys.readouterr().out
     assert "answer: no weights [file]" in (world / "out" / "report.html").read_text()

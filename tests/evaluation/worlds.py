@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
 from PIL import Image
 
+from agents.asking.record import TurnRecord
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.model_set import ModelSet
@@ -65,6 +67,12 @@ class OneColour:
         if session.session_id in self.without:
             return LoadedImage(None, f"session {session.session_id}: no picture")
         return LoadedImage(picture())
+
+
+def write_records(path: Path, records: Iterable[TurnRecord]) -> Path:
+    """A trace.jsonl of these records."""
+    path.write_text("".join(json.dumps(record.as_json()) + "\n" for record in records), encoding="utf-8")
+    return path
 
 
 Script = Callable[[str, Sequence[Message]], str]

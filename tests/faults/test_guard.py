@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from agents.asking.record import TurnRecord
 from agents.deadline import Deadline
 from agents.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.models.base import ModelError
@@ -115,6 +116,62 @@ def test_what_was_measured_counts_more_than_what_was_declared() -> None:
     assert planned(known, 5.0).way == "short"
 
 
+def cut_short(asked: Turn) -> bool:
+    """What evaluation and calibration ask of a record."""
+    return TurnRecord(stages=tuple(asked.records)).cut_short
+
+
+def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
+    """The stages of ``best`` on the machine with the least time, for deadlines from none left to more than enough."""
+    settings, clock = load_settings("best", "embedded"), Clock()
+    said: list[str] = []
+    ran_whole = []
+    for tenths in range(-10, 200, 5):
+        stages = [Timed(stage.name, stage.kind) for stage in stages_of(settings)]
+        for made, stage in zip(stages, stages_of(settings), strict=True):
+            made.least_seconds, made.wanted_seconds = stage.least_seconds, stage.wanted_seconds  # type: ignore[misc]
+        [asked] = pipeline_with(settings.limits, clock, *stages).run([turn("a")], Deadline(tenths / 10, clock))
+        missed = [record for record in asked.records if not record.complete]
+        assert [record.stage for record in asked.records if record.complete] == [
+            each.name for each in stages if each.ran
+        ]
+        assert {(record.status, record.cause) for record in missed} <= {("skipped", "time")}
+        assert cut_short(asked) is bool(missed)
+        said += [str(record.reason) for record in missed]
+        ran_whole.append(not missed)
+    assert len(said) > 30 and any(ran_whole)
+    for words in ("no time left", " s left, needs ", " s kept for later stages, needs "):
+        assert any(words in reason for reason in said), words
+
+
+def test_a_stage_that_failed_says_something_of_the_method_and_is_not_cut_short() -> None:
+    class Broken(Stage):
+        name = "broken"
+
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            for asked in turns:
+                asked.note(seen="it")
+            raise ValueError("1.00 s left, needs 2.00 s")
+
+    clock = Clock()
+    done = pipeline_with(Limits(), clock, Broken()).run([turn("a"), turn("b")], Deadline(9.0, clock))
+    for asked in done:  # each was tried alone too
+        [record] = asked.records
+        assert (record.status, record.cause, record.reason) == (
+            "failed",
+            "error",
+            "ValueError: 1.00 s left, needs 2.00 s",
+        )
+        assert record.notes == {"seen": "it"} and not cut_short(asked)
+        assert asked.error == "broken: ValueError: 1.00 s left, needs 2.00 s"
+
+
+def ended(asked: Turn) -> tuple[str, str | None]:
+    """How the only stage of a pipeline ended, and why so."""
+    [record] = asked.records
+    return record.status, record.cause
+
+
 def test_a_stage_once_too_slow_is_tried_whole_again() -> None:
     clock = Clock()
     slow = Timed("ground", "ordinary", clock, 20.0)
@@ -123,7 +180,7 @@ def test_a_stage_once_too_slow_is_tried_whole_again() -> None:
     for _ in range(12):
         [asked] = pipeline.run([turn("a")], Deadline(9.0, clock))
         slow.seconds = 0.1  # a model was loaded the first time
-        ways.append("short" if "reduced" in asked.trace[0] or asked.trace[0]["skipped"] else "whole")
+        ways.append("whole" if asked.records[0].status == "ran" else "short")
     assert ways[0] == "whole"
     assert ways[1] == "short"
     assert ways[-1] == "whole"
@@ -136,7 +193,7 @@ def test_what_runs_without_a_limit_teaches_nothing() -> None:
     pipeline = pipeline_with(Limits(), clock, slow)
     pipeline.run([turn("a")])
     [asked] = pipeline.run([turn("a")], Deadline(9.0, clock))
-    assert "reduced" not in asked.trace[0] and not asked.trace[0]["skipped"]
+    assert (asked.records[0].status, asked.records[0].cause) == ("ran", None)
 
 
 def test_a_stage_that_hung_is_known_to_take_at_least_that_long() -> None:
@@ -272,15 +329,18 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     pipeline = pipeline_with(limits, time.monotonic, Late())
     given = Turn("a", Image.new("RGB", (8, 8)))
     [asked] = pipeline.run([given], Deadline(0.08))
-    assert "hung" in asked.trace[0]["skipped"]
+    assert ended(asked) == ("hung", "time")
     [again] = pipeline.run([turn("b")], Deadline(0.08))
-    assert "still hangs" in again.trace[0]["skipped"]
+    assert ended(again) == ("skipped", "hanging")
+    assert cut_short(asked) and cut_short(again)
     release.set()
     [[thread]] = pipeline.hung.values()
     thread.join(5.0)
     assert asked.answer != "late"
     [careful] = pipeline.run([turn("c")], Deadline(0.08))
-    assert "would like" in careful.trace[0]["reduced"]  # it took all of its time before
+    assert ended(careful) == ("reduced", "time") and "would like" in str(
+        careful.records[0].reason
+    )  # it took all of its time before
     [back] = pipeline.run([turn("d")])
     assert back.answer == "late"  # the stage is back once its thread has ended
 
@@ -340,12 +400,11 @@ def test_a_stage_that_hung_outside_of_engines_runs_again_in_the_next_call() -> N
     pipeline, ask, stage = reading_pipeline(plan.released, plan, seconds=10.0)
     try:
         hung = ask("bad page")
-        assert "in agents.search.gateway" in hung.trace[0]["skipped"]
+        assert ended(hung) == ("hung", "time") and "in agents.search.gateway" in str(hung.records[0].reason)
         good = ask("good page")
-        assert (good.answer, good.trace[0]["skipped"]) == ("read", None)
-        assert "reduced" not in good.trace[0]  # what a page took says nothing of the next
-        assert "hung" in ask("bad page").trace[0]["skipped"]
-        assert "still hangs" in ask("good page").trace[0]["skipped"]  # twice: it is the stage
+        assert (good.answer, ended(good)) == ("read", ("ran", None))  # what a page took says nothing of the next
+        assert ended(ask("bad page")) == ("hung", "time")
+        assert ended(ask("good page")) == ("skipped", "hanging")  # twice: it is the stage
     finally:
         plan.released.set()
     threads = [thread for threads in pipeline.hung.values() for thread in threads]
@@ -360,7 +419,7 @@ def test_on_the_real_clock_it_runs_again_too() -> None:
     release = threading.Event()
     _, ask, _ = reading_pipeline(release, seconds=0.5)
     try:
-        assert "hung" in ask("bad page").trace[0]["skipped"]
+        assert ended(ask("bad page")) == ("hung", "time")
         assert ask("good page").answer == "read"
     finally:
         release.set()

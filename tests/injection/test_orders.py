@@ -63,7 +63,9 @@ def finalised(candidate: str, chunk: str, **settings: Any) -> tuple[str, Any]:
     asked.route = settings.pop("route", "rag")
     run(Finalise, [asked], context(settings_from({"stages": ("finalise",), **settings})))
     asked.close_stage("finalise", 0.0)
-    return asked.answer, asked.trace[0]["ruled_out"]
+    decision = asked.records[0].decision
+    assert decision is not None
+    return asked.answer, decision.ruled_out
 
 
 def test_the_last_stage_holds_it_back_and_says_why() -> None:

@@ -214,7 +214,7 @@ def test_an_error_is_scrubbed_before_it_is_cut() -> None:
     asked = turn("What?")
     parts = context(load_settings("vlm_only", "gpu"))
     Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=[Loud()]).run([asked])
-    holds_no_secret(repr(asked.trace) + str(asked.error))
+    holds_no_secret(repr(asked.records) + str(asked.error))
 
 
 def test_traces_are_scrubbed_before_they_are_cut(tmp_path: Path) -> None:

@@ -170,7 +170,8 @@ def _silent(record: dict[str, Any]) -> bool:
     return record["answer"] == IDK and not (
         record["error"]
         or any(
-            stage.get("skipped") or str(stage.get("decision", "")).startswith("abstained") for stage in record["stages"]
+            stage["status"] not in ("ran", "reduced") or (stage.get("decision") or {}).get("given") is False
+            for stage in record["stages"]
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,8 @@ class DoublingPipeline(ScriptedPipeline):
 ANSWERING = ("image_search", "evidence", "answer", "finalise")
 
 
-def record_run(
-    data: Path, out: Path, say: Say = knowing, stages: tuple[str, ...] = ANSWERING, *, doubles: bool = False
-) -> Path:
-    """Answer and judge the validation split; returns the folder of the run."""
+def recorded_agent(say: Say = knowing, stages: tuple[str, ...] = ANSWERING, *, doubles: bool = False) -> RecordedAgent:
+    """An agent over the scripted parts, which records nothing yet."""
     recorder = Recorder()
     models = ModelSet(
         Profile(name="scripted", models={}),
@@ -83,15 +82,22 @@ def record_run(
     entities = {
         size: (name, {"finished": year, "height": f"{height}"}) for name, (size, year, height) in THINGS.items()
     }
-    agent = RecordedAgent(
+    return RecordedAgent(
         DoublingPipeline(entities, {}) if doubles else ScriptedPipeline(entities, {}),
         recorder=recorder,
         settings=settings_from({"stages": stages}),
         models=models,
     )
+
+
+def recorded_run(
+    data: Path, out: Path, say: Say = knowing, stages: tuple[str, ...] = ANSWERING, *, doubles: bool = False
+) -> Path:
+    """Answer and judge the validation split; returns the folder of the run."""
+    agent = recorded_agent(say, stages, doubles=doubles)
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")
     console = Console(file=io.StringIO())
-    launched = LaunchedAgent(agent, trace_to=agent.trace_to)
+    launched = LaunchedAgent(agent, listen=partial(agent.trace_to, None), recording=agent)
     made = answer_sessions(launched, dataset, out, console, about={"preset": "test"}, progress=False)
     judge_answers(made.turns, Judging(RuleJudge()), out, console, dataset)
     return out

@@ -4,6 +4,8 @@ import copy
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from PIL import Image
@@ -12,14 +14,19 @@ from agents.models.base import ChatMessage, ChatReply, ChatRequest
 from agents.models.pixels import pixels_digest
 from agents.models.registry import ModelRegistry
 from agents.turn import Turn
+from evaluation.run.launching import launched
+from evaluation.run.options import parse
 from tests.agent.scripted import ScriptedChat
 from tests.models.tiny_checkpoints import save_llama
-from tests.training.recorded import record_run, save_data
-from training import collect, record
+from tests.training.recorded import recorded_agent, recorded_run, save_data
+from training import collect, record_run
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, is_held_out, read_examples
 from training.collect import holds_answer
 from training.command_line import ABOUT
 from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
+
+if TYPE_CHECKING:
+    from agents.launch import Launch
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record_run(data, tmp_path_factory.mktemp("runs") / "run")
+    return recorded_run(data, tmp_path_factory.mktemp("runs") / "run")
 
 
 def collected(out: Path) -> list[Example]:
@@ -168,6 +175,20 @@ def test_requests_are_placed_by_their_questions_and_their_order(
     assert turns_of(found, turns(*batch)) == places
 
 
+def test_the_run_of_a_command_line_tells_the_agent_where_to_record(tmp_path: Path) -> None:
+    """Requests go beside the answers of each data set; a resumed run keeps those that it has."""
+    agent = recorded_agent()
+    launch = cast("Launch", SimpleNamespace(pipeline=lambda **_: None))
+    made = launched(parse(["--cache", str(tmp_path)]), launch, lambda *_, **__: agent)
+    assert made.agent is made.recording is agent
+    (tmp_path / RECORD).write_text("{}\n")
+    agent.record_to(tmp_path, anew=False)
+    assert (tmp_path / RECORD).read_text() == "{}\n"
+    agent.record_to(tmp_path, anew=True)
+    agent.batch_generate_response(["How tall is this?"], [Image.new("RGB", (64, 48))], [[]])
+    assert [json.loads(line)["kind"] for line in (tmp_path / RECORD).read_text().splitlines()] == ["chat", "turn"]
+
+
 def test_nothing_is_recorded_outside_of_a_call(tmp_path: Path) -> None:
     recorder = Recorder()
     recorder.record_to(tmp_path)
@@ -229,5 +250,5 @@ def test_a_chunk_holds_the_answer_when_it_has_its_figures_and_words(
 
 def test_the_command_takes_the_flags_of_local_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as stopped:
-        record.main(["--help"])
+        record_run.main(["--help"])
     assert stopped.value.code == 0

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from agents.models.base import ChatRequest
-from tests.training.recorded import record_run, save_data
+from tests.training.recorded import recorded_run, save_data
 from tests.training.tiny_data import SAVE, example
 from training import core_data, core_train
 from training.chat_examples import HELD_OUT, TRAIN, read_examples
@@ -92,7 +92,7 @@ def split_mind(request: ChatRequest) -> str:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("core")
-    run = record_run(save_data(folder / "data"), folder / "run", split_mind, STAGES, doubles=True)
+    run = recorded_run(save_data(folder / "data"), folder / "run", split_mind, STAGES, doubles=True)
     out = folder / "out"
     assert (
         core_data.main(

@@ -2,13 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from agents.asking.record import DRAFT, StageRecord, TurnRecord
 from agents.methods.routing import TrainedRouter, trace_features
 from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
+from tests.evaluation.worlds import write_records
+from training.chat_examples import TrainingDataError
 from training.search_router import DraftedTurn, drafted_turns, labels_of, main, train
 
 SIGN = ("What does the sign say?", "simple-knowledge", 'The sign says "STOP".', "The sign says STOP.")
@@ -20,15 +22,16 @@ NAMED = ("Which animal is this?", "simple-recognition", "This is a lion.", "It i
 
 def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, split: str = "validation") -> Path:
     """The trace of a run; its answers and its manifest stand beside it."""
-    traces, answers = [], []
+    records, answers = [], []
     for number in range(times):
         for place, (query, category, said, truth) in enumerate(kinds):
             draft = Draft(("The exact name of the object is a thing.",), "thing", said)
-            stages: list[dict[str, Any]] = [
-                {"stage": "draft", "draft": said, "steps": list(draft.steps)},
-                {"stage": "route", "features": trace_features(query, draft, None).model_dump()},
-            ]
-            traces.append({"query": query, "answer": "ignored", "stages": stages})
+            stages = (
+                StageRecord("draft", answers={DRAFT: said}, notes={"steps": list(draft.steps)}),
+                StageRecord("route", notes={"features": trace_features(query, draft, None).model_dump()}),
+            )
+            whose = {"session_id": f"s{number}", "interaction_id": f"s{number}-{place}"}
+            records.append(TurnRecord(query, query, "ignored", stages, **whose))
             answers.append(
                 {
                     "session_id": f"s{number}", "interaction_id": f"s{number}-{place}", "query": query, "ground_truth": truth,
@@ -36,11 +39,10 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, 
                 }
             )  # fmt: skip
     folder.mkdir(exist_ok=True)
-    for name, records in (("trace", traces), ("response", answers)):
-        text = "".join(json.dumps(record) + "\n" for record in records)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    text = "".join(json.dumps(answer) + "\n" for answer in answers)
+    (folder / "response.jsonl").write_text(text, encoding="utf-8")
     (folder / "run.json").write_text(json.dumps({"dataset": f"mini@v0.1.2/{split}"}), encoding="utf-8")
-    return folder / "trace.jsonl"
+    return write_records(folder / "trace.jsonl", records)
 
 
 def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> list[DraftedTurn]:
@@ -88,20 +90,27 @@ def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
     assert [turn.answered.interaction_id for turn in turns] == ["s0-1", "s0-2"]
 
 
+def test_a_trace_of_another_run_gives_nothing(tmp_path: Path) -> None:
+    trace = write_run(tmp_path, [SIGN, CAR], times=1)
+    trace.write_text(trace.read_text(encoding="utf-8").replace('"s0"', '"another"'), encoding="utf-8")
+    with pytest.raises(TrainingDataError, match="stages draft and route"):
+        drafted_turns(tmp_path)
+
+
+def _record(*stages: StageRecord) -> str:
+    return json.dumps(TurnRecord(SIGN[0], stages=stages, session_id="s0", interaction_id="s0-0").as_json())
+
+
 @pytest.mark.parametrize(
     ("trace", "message"),
     [
-        ("{", "line 1: JSONDecodeError"),
-        ("[]", "no traces of turns: line 1"),
-        ('{"query": "What else?", "stages": []}', "must come from one run"),
+        ("{", "holds no record that can be read: it is no JSON (JSONDecodeError)"),
+        ("[]", "holds no record that can be read: it is no JSON object"),
+        ('{"query": "What does the sign say?", "stages": []}', "it has version 1 of the record, this program reads 2"),
+        (_record(StageRecord("draft", answers={DRAFT: "x"})), "stages draft and route"),
         (
-            '{"query": "What does the sign say?", "stages": [{"stage": "draft", "draft": "x"}]}',
-            "stages draft and route",
-        ),
-        (
-            '{"query": "What does the sign say?", "stages": [{"stage": "draft", "draft": "x"}, '
-            '{"stage": "route", "features": {"mood": 1}}]}',
-            "line 1: mood: Extra inputs are not permitted",
+            _record(StageRecord("draft", answers={DRAFT: "x"}), StageRecord("route", notes={"features": {"mood": 1}})),
+            "trace.jsonl, interaction s0-0: mood: Extra inputs are not permitted",
         ),
     ],
 )

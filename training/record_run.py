@@ -1,6 +1,6 @@
 """Answers a split as local_evaluation.py does and records every chat request, so that ``training.collect`` can make training data of it.
 
-    python -m training.record --dataset-type single-turn --split validation --preset best --profile gpu --output-dir results/record
+    python -m training.record_run --dataset-type single-turn --split validation --preset best --profile gpu --output-dir results/record
 
 Takes the flags of local_evaluation.py. Beside the run's own files it writes ``chat.jsonl`` and ``chat_images/`` into the folder of
 each data set.

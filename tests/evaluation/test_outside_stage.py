@@ -1,0 +1,154 @@
+"""What a stage from outside of this project finds shows in page, server and report, and a gate may be fitted on it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from agents.apps.answering import Answerer, Question
+from agents.apps.details import details
+from agents.apps.serving.protocol import document
+from agents.crag_agent import CragAgent
+from agents.methods.gate import Gate
+from agents.model_set import ModelSet
+from agents.models.base import ChatRequest
+from agents.profiles import Profile
+from agents.settings import load_settings
+from agents.turn import IDK
+from evaluation.data.dataset_images import LoadedImage
+from evaluation.files.outputs import write_outputs
+from evaluation.files.traces import TRACE, read_traces
+from evaluation.judge.judging import judge_turns
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import AnsweredTurn, Session
+from evaluation.report.html_report import ReportPart, write_report
+from evaluation.run.generate import generate
+from evaluation.studies.decisions import Turns, read_decisions
+from evaluation.studies.gate_fit import fit, gate_of, signal_auroc, usable
+from tests.agent.scripted import ScriptedChat
+from tests.evaluation.worlds import PLAIN, sessions
+
+MODULE = '''
+"""How bright the photo is, and where: a stage of somebody else's."""
+
+from collections.abc import Sequence
+
+from agents.asking.record import BoxFound, EvidenceFound, Signal
+from agents.stage import Context, Stage
+from agents.turn import Turn
+
+
+class Sharpness(Stage):
+    """Tells a signal, a box and a check."""
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        for turn in turns:
+            bright = turn.image.convert("L").getpixel((0, 0)) / 255
+            turn.found(
+                signals={"outside.sharpness": Signal(bright), "outside.blur": Signal(1 - bright, doubt=True)},
+                boxes=[BoxFound(4, 4, 40, 30, "brightest part")],
+                checks={"in focus": bright > 0.5},
+                evidence=[EvidenceFound("Words on the sign.", "image")],
+            )
+            turn.note(lens="50 mm")
+'''
+PHOTO = Image.new("RGB", (64, 48), "white")
+
+
+def write_stage(folder: Path, code: str) -> None:
+    """The stage and a preset that names it; a module keeps its name for as long as the process lives."""
+    module = f"outside_{folder.name}"
+    (folder / f"{module}.py").write_text(code, encoding="utf-8")
+    (folder / "own.toml").write_text(f'stages = ["{module}:Sharpness", "answer", "finalise"]\n', encoding="utf-8")
+
+
+@pytest.fixture
+def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the stage and a preset that names it, both outside of the repository."""
+    write_stage(tmp_path, MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def knows_even_ones(request: ChatRequest) -> str:
+    """The truth of ``sessions`` where the number is even."""
+    number = int(request.messages[-1].content.rsplit(" of ", 1)[1].split("?")[0])
+    return f"truth {number} 0" if number % 2 == 0 else "something else"
+
+
+def agent_of(presets: Path, *overrides: str) -> CragAgent:
+    models = ModelSet(
+        Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(knows_even_ones)}
+    )
+    return CragAgent(settings=load_settings("own", "embedded", presets, overrides=list(overrides)), models=models)
+
+
+class BrightWhereEven:
+    """Photos of sessions with an even number are bright, others dark; each a little otherwise."""
+
+    def image(self, session: Session) -> LoadedImage:
+        number = int(session.session_id[1:])
+        shade = (0 if number % 2 else 235) + number
+        return LoadedImage(Image.new("RGB", (64, 48), (shade, shade, shade)))
+
+
+def answered(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
+    folder.mkdir()
+    listen = partial(agent.trace_to, None)
+    asked = sessions([1] * 16)
+    return generate(agent, asked, BrightWhereEven(), PLAIN, folder, progress=False, listen=listen).turns
+
+
+def test_page_and_server_show_it(presets: Path) -> None:
+    [outcome] = Answerer(agent_of(presets)).answer([Question("question 0 of 2?", PHOTO)])
+    shown = details(outcome, PHOTO)
+    for wanted in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
+        assert wanted in shown
+    said = document("id", 0, "model", outcome)["crag"]
+    assert said["checks"]["outside.sharpness"] == 1.0 and said["checks"]["in focus"] is True
+    assert said["crops"] == ({"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"},)
+    assert said["sources"][0]["text"] == "Words on the sign."
+
+
+def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
+    folder = presets / "run"
+    turns = answered(agent_of(presets), folder)
+    judged = judge_turns(turns, RuleJudge())
+    assert [turn.correct for turn in judged] == [True, False] * 8
+    write_outputs(folder, judged, {"judge": "rule"})
+    photos = {turn.session_id: lambda: PHOTO for turn in turns}
+    part = ReportPart("demo", judged, photos, read_traces(folder / TRACE))
+    report = write_report(presets / "report.html", [part], {}).read_text()
+    for wanted in ("outside.sharpness", "in focus: yes", "in focus: no", "Words on the sign.", "50 mm"):
+        assert wanted in report
+    assert report.count('class="crops"') == 16
+
+    known = Turns.of(read_decisions(folder, RuleJudge()))
+    names = ["outside.blur", "outside.sharpness"]
+    assert [name for name in usable(known) if "." in name] == names
+    assert "outside.blur" in known.doubts and "outside.sharpness" not in known.doubts
+    assert [signal_auroc(known, name) for name in names] == [(1.0, 16)] * 2
+    fitted = fit(known.matrix(names), known.right, known.groups, names, 3, 0, doubts=known.doubts)
+    blur, sharpness = fitted.model["regress"].coef_[0]
+    assert blur < 0 < sharpness
+    gate_of(fitted, names, 0.5, {}).save(presets / "gate.json")
+    assert Gate.load(presets / "gate.json").features == tuple(names)
+
+    again = answered(agent_of(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
+    assert [turn.agent_response for turn in again] == [
+        f"truth {number} 0" if number % 2 == 0 else IDK for number in range(16)
+    ]
+
+
+def test_a_signal_without_a_dot_is_shown_and_not_fitted(presets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A gate refuses names that it does not know, which may be slips; a dot says that it is another stage's."""
+    write_stage(presets, MODULE.replace("outside.blur", "blur"))
+    folder = presets / "run"
+    turns = answered(agent_of(presets), folder)
+    write_outputs(folder, judge_turns(turns, RuleJudge()), {"judge": "rule"})
+    known = Turns.of(read_decisions(folder, RuleJudge()))
+    assert "outside.sharpness" in known.signals and "blur" not in known.signals
+    assert "no gate can use the signals blur" in caplog.text
