@@ -109,7 +109,7 @@ def test_page_and_server_show_it(presets: Path) -> None:
         assert wanted in shown
     said = document("id", 0, "model", outcome)["crag"]
     assert said["checks"]["outside.sharpness"] == 1.0 and said["checks"]["in focus"] is True
-    assert said["crops"] == ({"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"},)
+    assert [*said["crops"]] == [{"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"}]
     assert said["sources"][0]["text"] == "Words on the sign."
 
 
