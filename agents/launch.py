@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.named import canonical, name_of
 from agents.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, load_profile, names
 from agents.settings import Settings, load_settings
 
@@ -36,7 +37,7 @@ def profile_names() -> list[str]:
 class Launch:
     """A preset under a profile, as it is run."""
 
-    preset: str  # name of the preset
+    preset: str  # name of the preset, or the path of its file
     profile: Profile  # the models by role, with what the profile says for this preset
     settings: Settings  # the preset's settings under the profile, changes of the command line included
     cache: Path = DEFAULT_CACHE  # folder of indices, pictures, pages and converted weights
@@ -52,11 +53,15 @@ class Launch:
         chat_model: str | None = None,  # weights or model in place of those of the profile's chat model
         cache: Path = DEFAULT_CACHE,
     ) -> Launch:
-        """Read a preset and a profile by name; SettingsError where they, a stage to leave out or a setting are unknown or malformed."""
+        """Read a preset and a profile, each a name or the path of a TOML file.
+
+        SettingsError where they, a stage to leave out or a setting are unknown or malformed.
+        """
         chosen = load_profile(profile)
         settings = load_settings(preset, chosen, overrides=overrides).without(without)
-        profiled = chosen.under(preset)
-        return cls(preset, profiled if chat_model is None else profiled.with_chat_model(chat_model), settings, cache)
+        profiled = chosen.under(name_of(preset))
+        ready = profiled if chat_model is None else profiled.with_chat_model(chat_model)
+        return cls(canonical(preset), ready, settings, cache)
 
     @classmethod
     def from_environment(cls) -> Launch:

@@ -1,12 +1,12 @@
 """Profiles: which models fill the roles, and how long they may take; a TOML file in ``profiles/`` each.
 
-``extends = "embedded"`` takes the models and the search of another profile; a ``[models.ROLE]`` replaces that role's. With
+``extends = "embedded"`` takes the models and the search of another profile, by its name or the path of its file, relative to this one; a
+``[models.ROLE]`` replaces that role's. With
 ``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say under its name, ``[profiles.NAME]``.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from agents.files import first_fault, one_line, read_toml, shortened, told
+from agents.files import first_fault, one_line, read_toml, told
+from agents.named import find_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "presets"
@@ -139,11 +140,13 @@ def names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def load_profile(name: str, folder: Path = PROFILES) -> Profile:
-    """A profile by name; SettingsError where there is no such profile, or it is malformed."""
-    table = read_table(folder, name, "profile")
+def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
+    """A profile by name, or by the path of its file; SettingsError where there is no such profile, or it is malformed."""
+    path = find_file(reference, "profile", folder, SettingsError)
+    name, table = path.stem, read_table(path, "profile")
     if (base := table.pop("extends", None)) is not None:
-        table = _extended(table, read_table(folder, base, "profile"), base, name)
+        other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
+        table = _extended(table, read_table(other, "profile"), other.stem, name)
     try:
         return Profile.model_validate({"name": name, "overlays": (name,), **table})
     except ValidationError as error:
@@ -169,13 +172,11 @@ def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, na
     return made
 
 
-def read_table(folder: Path, name: str, what: str) -> dict[str, Any]:
-    """The tables of a preset or profile; SettingsError where there is no such file, or it cannot be read or is not valid TOML."""
+def read_table(path: Path, what: str) -> dict[str, Any]:
+    """The tables of a preset or profile; SettingsError where its file cannot be read or is not valid TOML."""
     try:
-        return read_toml(folder / f"{name}.toml")
+        return read_toml(path)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
-            raise SettingsError(f"there is no {what} {shortened(name)!r}; known: {', '.join(names(folder))}") from error
         raise SettingsError(f"{what} {told(error)}") from error
     except ValueError as error:
         raise SettingsError(f"{what} {one_line(error)}") from error

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from agents.apps.answering import CannotStartError, add_options, start
 from agents.apps.http_server import add_http_options, run
+from agents.named import name_of
 from agents.secrets import keep_out_of_logs, remember
 
 KEY_VARIABLE = "CRAG_API_KEY"
@@ -34,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         questions=options.questions,
         http_pictures=options.allow_http_images,
     )
-    server = Server(answerer, model=f"crag-mm-{options.preset}", key=key, limits=limits)
-    print(f"http://{options.host}:{options.port}/v1 answers as crag-mm-{options.preset}", file=sys.stderr)
+    server = Server(answerer, model=f"crag-mm-{name_of(options.preset)}", key=key, limits=limits)
+    print(f"http://{options.host}:{options.port}/v1 answers as crag-mm-{name_of(options.preset)}", file=sys.stderr)
     run(server.app, options)
     return 0
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
+from agents.named import find_file, is_path
 from agents.profiles import (
     PRESETS,
     PROFILES,
@@ -112,19 +113,22 @@ def load_settings(
     profiles: Path = PROFILES,
     overrides: Sequence[str] = (),
 ) -> Settings:
-    """The settings of a preset under a profile, or its name; where ``profiles`` has none of that name it only names the preset's overlay.
+    """The settings of a preset under a profile; where ``profiles`` has none of the name given it only names the preset's overlay.
+
+    Presets and profiles are named, or given by the path of their file.
 
     ``overrides`` are ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML; what is no TOML is taken as
     text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value. SettingsError where there is no such preset, or it,
     the profile or an override is malformed or names what does not exist.
     """
-    table = read_table(folder, preset, "preset")
+    path = find_file(preset, "preset", folder, SettingsError)
+    table, preset = read_table(path, "preset"), path.stem
     under = table.pop("profiles", {})
     if not isinstance(under, Mapping) or not all(isinstance(overlay, Mapping) for overlay in under.values()):
         raise SettingsError(
             f"preset {preset!r} is malformed: profiles holds a table for each profile, and nothing else"
         )
-    if isinstance(profile, str) and profile in names(profiles):
+    if isinstance(profile, str) and (is_path(profile) or profile in names(profiles)):
         profile = load_profile(profile, profiles)
     limits, overlays = (
         (profile.limits, profile.overlays or (profile.name,)) if isinstance(profile, Profile) else ({}, (profile,))

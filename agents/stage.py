@@ -1,11 +1,9 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
 import dataclasses
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -17,6 +15,7 @@ from agents.deadline import NO_DEADLINE, Deadline
 from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.vision.montage import montage
+from agents.named import ImportPath, import_module, imported, look_up
 from agents.profiles import Limits, SettingsError, Table
 from agents.prompts import Prompt, PromptLibrary
 from agents.search.gateway import SearchGateway
@@ -165,30 +164,15 @@ def stage_names() -> list[str]:
 @cache
 def stage_class(reference: str) -> type[Stage]:
     """The class of a stage: a module of ``agents/stages``, or ``package.module:ClassName``; SettingsError where there is none."""
-    path, _, name = reference.partition(":")
-    if not name:
-        if reference not in stage_names():
-            raise SettingsError(f"there is no stage {reference!r}{_suggestion(reference)}")
-        path = f"agents.stages.{reference}"
-    try:
-        module = importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name is None or not path.startswith(error.name):
-            raise  # the stage is there, but not a library that it needs
-        raise SettingsError(f"there is no stage {reference!r}: no module {path!r} can be imported") from error
-    found = [
+    place = look_up(reference, "stage", SettingsError, known=stage_names(), attribute="ClassName")
+    if isinstance(place, ImportPath):
+        found: type[Stage] = imported(place, reference, "stage", SettingsError, Stage)
+        return found
+    path = f"agents.stages.{place}"
+    module = import_module(path, reference, "stage", SettingsError)
+    [own] = [
         value
-        for key, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path and name in ("", key)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path
     ]
-    if len(found) != 1:
-        raise SettingsError(
-            f"stage {reference!r}: {path} defines {len(found)} stages{f' named {name}' if name else ''}, not one"
-        )
-    return found[0]
-
-
-def _suggestion(name: str) -> str:
-    near = get_close_matches(name, stage_names(), 1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{meant}; known: {', '.join(stage_names())}; or write package.module:ClassName"
+    return own

@@ -22,6 +22,7 @@ import numpy as np
 
 from agents.launch import Launch, preset_names
 from agents.models.pixels import to_rgb
+from agents.named import name_of
 from agents.preflight.memory import memory_of
 from agents.profiles import PROMPTS
 from agents.turn import Turn
@@ -89,7 +90,7 @@ def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequenc
 def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
     """The records of a preset, made where there are none of its present settings."""
     prompts = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PROMPTS.rglob("*.j2")))).hexdigest()[:8]
-    name = f"{launch.preset}-{launch.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
+    name = f"{name_of(launch.preset)}-{launch.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
     path = options.records / name
     if not path.is_file():
         mini = PreparedSet(options.split, options.cache)

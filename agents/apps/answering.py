@@ -98,8 +98,16 @@ def read_photo(path: Path) -> Image.Image:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that choose an agent, the same for every application."""
-    parser.add_argument("--preset", default="best", help="the method: %(choices)s", choices=preset_names())
-    parser.add_argument("--profile", default="embedded", help="the machine: %(choices)s", choices=profile_names())
+    parser.add_argument(
+        "--preset",
+        default="best",
+        help=f"the method: {', '.join(preset_names())}, or the path of a .toml file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--profile",
+        default="embedded",
+        help=f"the machine: {', '.join(profile_names())}, or the path of a .toml file (default: %(default)s)",
+    )
     parser.add_argument("--split", default="validation", help="whose indices are searched (default: %(default)s)")
     parser.add_argument(
         "--cache", type=Path, default=DEFAULT_CACHE, help="indices and converted weights (default: .cache)"

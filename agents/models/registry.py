@@ -1,20 +1,21 @@
 """Builds models from plain settings: every kind that a specification may name, and how each is made.
 
+A kind is one of ``KINDS``, or ``package.module:name`` of a class or function that is not part of this project.
+
 A specification is a table of a settings file, e.g. ``{kind = "composed", text = {kind = "llama-cpp"}, recogniser =
 {kind = "efficientnet-lite2"}, ocr = {kind = "rapidocr"}}``. Sub-models that are specified alike are loaded once.
 """
 
-import importlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from agents.models.base import ChatModel, ModelError
 from agents.models.chat.composed_vision import Describe
 from agents.models.chat.reply_cache import CachedReplies, ReplyStore
+from agents.named import import_path, imported, look_up
 
 Spec = Mapping[str, Any]
 
@@ -120,12 +121,11 @@ def _is_spec(value: Any) -> bool:
 
 def _factory(kind: object) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
     """What makes a model of a kind, and its parameters."""
-    place = KINDS.get(kind) if isinstance(kind, str) else None
-    if place is None:
-        raise ModelError(f"Unknown model kind {kind!r}; known kinds: {', '.join(sorted(KINDS))}.")
-    module, _, name = place.partition(":")
+    found = look_up(kind, "model kind", ModelError, known=KINDS, attribute="ClassName")
+    place = import_path(KINDS.get(str(found), str(found)))
+    assert place is not None
+    factory: Callable[..., Any] = imported(place, str(kind), "model kind", ModelError)
     try:
-        factory: Callable[..., Any] = attrgetter(name)(importlib.import_module(module))
-    except ImportError as error:
-        raise ModelError(f"Model kind {kind!r} needs a library that is not installed: {error}") from error
-    return factory, list(inspect.signature(factory).parameters.values())
+        return factory, list(inspect.signature(factory).parameters.values())
+    except (TypeError, ValueError) as error:  # nothing that can be called, or a class of C without a signature
+        raise ModelError(f"model kind {kind!r} is no class or function with named parameters: {error}") from error

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from tqdm import tqdm
 
 from agents.files import well_formed
+from agents.named import ImportPath, import_path, imported
 from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
@@ -133,8 +134,8 @@ def choose_judge(
 
     Args:
         eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "None" for
-            the rule judge or for none at all, as the rules have it; None for the model of the rules where OPENAI_API_KEY is set
-            and the rule judge elsewhere.
+            the rule judge or for none at all, as the rules have it; ``package.module:Class`` for a ``Judge`` of one's own, built without
+            arguments; None for the model of the rules where OPENAI_API_KEY is set and the rule judge elsewhere.
         style: The form of its reply; that of the organiser's words, else of the rules, where None.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
@@ -142,24 +143,48 @@ def choose_judge(
         local: Makes the judges called ``local``; None where there are none.
 
     Raises:
-        JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; or the
-            checkout holds no judge.
+        JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; the
+            checkout holds no judge; or a judge of one's own cannot be imported or is none.
     """
     if eval_model is None:
         eval_model = rules.judge_model if os.environ.get("OPENAI_API_KEY") else "rule"
-    if eval_model.lower() == "none" and not rules.rule_judge:
-        return NoJudge()
-    if eval_model.lower() in {"none", "rule", ""}:
-        return RuleJudge()
     name, _, profile = eval_model.partition(":")
-    if name == LOCAL:
-        if local is None:
-            raise JudgeError(
-                f"--eval-model {eval_model} is for local_evaluation.py and evaluation.studies; judge there"
-            )
-        return local(profile or LOCAL_PROFILE, cache)
+    without_server: dict[str, Callable[[], Judge]] = {
+        "": RuleJudge,
+        "rule": RuleJudge,
+        "none": RuleJudge if rules.rule_judge else NoJudge,
+        LOCAL: lambda: _local_judge(local, profile or LOCAL_PROFILE, cache),
+    }
+    if (make := without_server.get(name if name == LOCAL else eval_model.lower())) is not None:
+        return make()
+    if (place := _class_of_judge(eval_model)) is not None:
+        return _own_judge(place)
     from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
 
     spending = Spending(price or price_of(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
     return OpenAIJudge(eval_model, style=style, cache=cache / "judge", organiser=organiser, spending=spending)
+
+
+def _local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:
+    if local is None:
+        raise JudgeError(f"--eval-model {LOCAL} is for local_evaluation.py and evaluation.studies; judge there")
+    return local(profile, cache)
+
+
+def _class_of_judge(eval_model: str) -> ImportPath | None:
+    """``package.module:Class``. Its last word begins with a capital, as classes do: ``llama3:instruct`` is a model of a server."""
+    place = import_path(eval_model)
+    return place if place is not None and place.attribute.rpartition(".")[2][0].isupper() else None
+
+
+def _own_judge(place: ImportPath) -> Judge:
+    made = imported(place, str(place), "judge", JudgeError)
+    try:
+        judge = made()
+    except TypeError as error:  # no class, or one with parameters
+        raise JudgeError(f"judge '{place}' cannot be built without arguments: {error}") from error
+    if not isinstance(judge, Judge):
+        lacks = [name for name in ("name", "parallel", "judge") if not hasattr(judge, name)]
+        raise JudgeError(f"judge '{place}' is no evaluation.judge.judging.Judge; it lacks: {', '.join(lacks)}")
+    return judge

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.launch import Launch, preset_names
+from agents.named import ImportPath, canonical, imported, look_up
 from agents.profiles import PRESETS, PROMPTS, ROOT, SettingsError
 from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
@@ -30,6 +32,9 @@ __all__ = [
 
 BuildAgent = Callable[..., BaseAgent]
 """Takes what ``CragAgent.from_launch`` takes."""
+
+NOT_OURS = "built as the organiser builds it: no preset is applied, and of the profile the search alone"
+"""Said of an agent that is not derived from ``CragAgent``, in run.json under ``built``."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,37 @@ class LaunchedAgent:
     evidence: ProvidedEvidence | None = None
 
 
+def agent_class(reference: str) -> type[BaseAgent]:
+    """The class that ``--agent`` names.
+
+    Raises:
+        EvaluationError: It cannot be imported, is no ``BaseAgent``, or cannot be built with what it would get.
+    """
+    place = look_up(reference, "agent", EvaluationError, attribute="ClassName")
+    assert isinstance(place, ImportPath)
+    agent: type[BaseAgent] = imported(place, reference, "agent", EvaluationError, BaseAgent)
+    if inspect.isabstract(agent):
+        missing = ", ".join(sorted(agent.__abstractmethods__))
+        raise EvaluationError(f"agent {reference!r} cannot be built: it does not define {missing}")
+    passed = ["settings", "models", "prompts"] if issubclass(agent, CragAgent) else []
+    try:
+        inspect.signature(agent).bind(**dict.fromkeys(["search_pipeline", *passed]))
+    except TypeError as error:
+        raise EvaluationError(
+            f"agent {reference!r} cannot be built: its __init__ gets {', '.join(['search_pipeline', *passed])}, and has {error}"
+        ) from error
+    return agent
+
+
+def _builder(agent: type[BaseAgent]) -> BuildAgent:
+    if issubclass(agent, CragAgent):
+        return agent.from_launch
+    # Its parameters are those of the starter kit's agents, which ``BaseAgent`` leaves to each
+    return lambda _, search_pipeline, **__: agent(search_pipeline=search_pipeline)
+
+
 def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
-    """The agent of a command line; ``build`` takes the place of ``CragAgent.from_launch``.
+    """The agent of a command line; ``build`` takes the place of the one that ``--agent`` names.
 
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
@@ -69,7 +103,7 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
         pipeline = launch.pipeline(split=options.split, web=web, images=images)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
-        agent = (build or CragAgent.from_launch)(launch, searched, replies=replies)
+        agent = (build or _builder(agent_class(options.agent)))(launch, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
@@ -91,21 +125,37 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
         Preset and profile as they run; what the run is made with, for run.json and the report.
 
     Raises:
-        EvaluationError: The preset, the profile, a stage to leave out or a setting is unknown.
+        EvaluationError: The agent, the preset, the profile, a stage to leave out or a setting is unknown; or a change of the preset or its
+            models is asked for with an agent that has none.
     """
+    agent = agent_class(options.agent)
+    ours = issubclass(agent, CragAgent)
+    if not ours:
+        changed = {
+            "--without": options.without,
+            "--set": options.set,
+            "--model-name": options.model_name,
+            "--reply-cache": options.reply_cache,
+        }
+        if asked := [flag for flag, value in changed.items() if value]:
+            raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
     with _as_evaluation_errors():
         changes = {"without": options.without, "overrides": options.set, "chat_model": options.model_name}
         launch = Launch.read(options.preset, options.profile, **changes, cache=options.cache)
-    return launch, {
-        "preset": options.preset,
-        "profile": options.profile,
+    made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
+        "settings": launch.digest,
+        **({"model_name": options.model_name} if options.model_name else {}),
+    }
+    return launch, {
+        "agent": f"{agent.__module__}:{agent.__qualname__}",
+        **({"preset": launch.preset} if ours else {"built": NOT_OURS}),
+        "profile": canonical(options.profile),
+        **(made if ours else {}),
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
         "calls": options.calls,
-        "settings": launch.digest,
-        **({"model_name": options.model_name} if options.model_name else {}),
     }
 
 
@@ -125,7 +175,7 @@ class LocalModel:
         with _as_evaluation_errors():
             # Any preset does: what is read of it here is the profile's batch size.
             self._launch = Launch.read("vlm_only", profile, cache=cache)
-        self.profile = profile
+        self.profile = self._launch.profile.name
         self.prompt = hashlib.sha256((PROMPTS / f"{_JUDGE_PROMPT}.j2").read_bytes()).hexdigest()[:12]
         self.batch = self._launch.settings.limits.batch_size
 
@@ -165,7 +215,8 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
     Raises:
         EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
     """
-    return LocalJudge(LocalModel(profile, cache), load_cut(profile))
+    model = LocalModel(profile, cache)
+    return LocalJudge(model, load_cut(model.profile))
 
 
 def settings_table(preset: str, profile: str) -> dict[str, Any]:

@@ -99,7 +99,10 @@ def add_run_options(what: Group, who: Group, judge: Group, *, limit_of: str = "t
     add("--num-conversations", type=conversations, default=Conversations(), metavar="N[,M]",
         help="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all")
     add = who.add_argument
-    add("--profile", default="embedded", help="models and time limits, a file in profiles/")
+    add("--profile", default="embedded", help="models and time limits: a file in profiles/ by its name, or any .toml file by its path")
+    add("--agent", default="agents.user_config:UserAgent", metavar="MODULE:CLASS",
+        help="class of the agent. One derived from CragAgent runs --preset under --profile; any other BaseAgent is built as the "
+             "organiser builds it, with the search of --profile alone")
     add("--set", action="append", default=[], metavar="KEY=VALUE",
         help="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated")
     add("--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)")
@@ -121,7 +124,8 @@ def add_run_options(what: Group, who: Group, judge: Group, *, limit_of: str = "t
     add("--eval-model", metavar="MODEL",
         help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
              '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
-             '"None": the rule judge, or by the rules of a release exact answers alone; not given: gpt-4o-mini '
+             '"None": the rule judge, or by the rules of a release exact answers alone; "package.module:Class": a judge of your own '
+             "(docs/extending.md); not given: gpt-4o-mini "
              "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "
              "replied at all for 300 s is given up")
     add_judge_options(judge, limit_of=limit_of)
@@ -149,7 +153,7 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--dataset-type", choices=["single-turn", "multi-turn", "both"], default="single-turn",
                       help="which data set; both: one after the other, each in a folder of its own in --output-dir")
     add = agent.add_argument
-    add("--preset", default="best", help="preset of the agent, a file in presets/")
+    add("--preset", default="best", help="preset of the agent: a file in presets/ by its name, or any .toml file by its path")
     add("--model-name", metavar="ID_OR_PATH",
         help="weights, or model of a server, in place of those of the profile's chat model")
     add(

@@ -212,7 +212,7 @@ def replicated(
 
     Args:
         about: What the run is made with (``launching.prepare``); every replica has to be made with the same.
-        build: Builds an agent instead of ``CragAgent.from_launch``; its module can be imported on every machine.
+        build: Builds an agent instead of the class that ``--agent`` names; its module can be imported on every machine.
 
     Raises:
         EvaluationError: Ray is not installed, there is no cluster, it has too few GPUs, or the replicas cannot be started.

@@ -18,6 +18,7 @@ from tomlkit.exceptions import TOMLKitError
 from agents.files import read_toml, write_whole
 from agents.linear_head import HeadError
 from agents.methods.gate import Gate
+from agents.named import canonical, find_file, name_of
 from evaluation.commands import exit_status, output, parser_of
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json
@@ -137,7 +138,7 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     if max(at_half.mean, at_fitted.mean, at_both.mean) <= rows["every candidate is given"].mean:
         console.print("no gate is written: on sessions it has not seen it is no better than giving every candidate")
         return
-    path = PRESETS / "gates" / f"{options.preset}_{material.profile}.json"
+    path = _gate_file(options, material)
     gate.save(path)
     console.print(f"written: {path}", markup=False, soft_wrap=True)
     _into_preset(options, material, {"finalise.gate": f"presets/gates/{path.name}"}, console)
@@ -147,7 +148,7 @@ def _measure(options: argparse.Namespace, console: Console) -> None:
     """What a gate that was fitted elsewhere is worth on a run; nothing is fitted."""
     material = _material(options.measure, options, fitting=False)
     turns = material.turns
-    gate = Gate.load(options.gate or PRESETS / "gates" / f"{options.preset}_{material.profile}.json")
+    gate = Gate.load(options.gate or _gate_file(options, material))
     said, own = decided_by(turns, gate.probability), gate.threshold_egocentric
     thresholds = f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
     rows = {
@@ -160,6 +161,10 @@ def _measure(options: argparse.Namespace, console: Console) -> None:
     _show(console, material, rows, areas)
     place = options.measure[0] / "gate_measured"
     _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
+
+
+def _gate_file(options: argparse.Namespace, material: Material) -> Path:
+    return PRESETS / "gates" / f"{name_of(options.preset)}_{name_of(material.profile)}.json"
 
 
 _RULES = {"white_box": white_box_line, "algorithm1": algorithm1_confidences}
@@ -184,7 +189,7 @@ def _material(places: Sequence[Path], options: argparse.Namespace, *, fitting: b
     runs = run_folders(places)
     made = [read_manifest(run) for run in runs]
     for run, about in zip(runs, made, strict=True):
-        if about.get("preset") != options.preset:
+        if about.get("preset") != canonical(options.preset):
             raise EvaluationError(f"{run} was made with preset {about.get('preset')!r}, not {options.preset!r}")
         if fitting and _split(about) != FITTED_SPLIT:
             raise EvaluationError(
@@ -284,11 +289,11 @@ def _write(
 def _into_preset(
     options: argparse.Namespace, material: Material, values: Mapping[str, float | str], console: Console
 ) -> None:
-    path = PRESETS / f"{options.preset}.toml"
-    about = material.about
+    path = find_file(options.preset, "preset", PRESETS, EvaluationError)
+    about, profile = material.about, name_of(material.profile)
     comment = f"fitted on {about['turns']} turns of {about['sessions']} sessions of {about['split']} (evaluation.studies.calibrate)"
-    write_whole(path, with_values(path, material.profile, values, comment))
-    console.print(f"written: {path}, [profiles.{material.profile}]", markup=False, soft_wrap=True)
+    write_whole(path, with_values(path, profile, values, comment))
+    console.print(f"written: {path}, [profiles.{profile}]", markup=False, soft_wrap=True)
 
 
 def with_values(path: Path, profile: str, values: Mapping[str, float | str], comment: str) -> str:
@@ -338,7 +343,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--runs", type=Path, nargs="+", metavar="DIR", help=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot")
     add("--measure", type=Path, nargs="+", metavar="DIR", help="judged runs of any split to measure a fitted gate on")
     add = parser.add_argument
-    add("--preset", required=True, metavar="NAME", help="preset the runs were made with")
+    add("--preset", required=True, metavar="NAME", help="preset the runs were made with, or the path of its file")
     add("--fit", choices=("gate", *_RULES), default="gate",
         help="what is fitted: the gate (default), the line of QA-Dragon's white-box verifier, or the confidences of CRUISE's Algorithm 1")
     add("--gate", type=Path, metavar="FILE", help="with --measure: the gate (default: presets/gates/NAME_PROFILE.json)")

@@ -153,7 +153,12 @@ def _parser() -> argparse.ArgumentParser:
     about = "Fit the judge that needs no server, a profile's own chat model, to answers labelled by hand."
     parser = parser_of("evaluation.studies.judge_fit", about, _HOW)
     add = parser.add_argument
-    add("--profile", default="embedded", metavar="NAME", help="whose chat model (default: embedded)")
+    add(
+        "--profile",
+        default="embedded",
+        metavar="NAME",
+        help="whose chat model; a name or the path of a .toml file (default: embedded)",
+    )
     add("--labels", type=Path, required=True, metavar="FILE", help="answers with labels, JSON lines")
     add("--cache", type=Path, default=Path(".cache"), help="folder of the models and of their replies")
     add("--out", type=Path, default=CUTS, metavar="DIR", help="folder of the cuts (default: where judges look)")

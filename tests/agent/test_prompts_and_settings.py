@@ -172,7 +172,7 @@ def test_a_cpu_has_more_time_than_the_challenge_gives() -> None:
         ("stages = [", "not valid TOML"),
         ('stages = ["rerankk"]', "no stage 'rerankk'; did you mean 'rerank'"),
         ('stages = ["no.such.module:Stage"]', "no stage 'no.such.module:Stage'"),
-        ('stages = ["agents.turn:Turn"]', "agents.turn defines 0 stages named Turn"),
+        ('stages = ["agents.turn:Turn"]', "stage 'agents.turn:Turn' is no class derived from agents.stage.Stage"),
         ("stages = []\nunknown_key = 1", "no setting 'unknown_key'"),
         ('stages = ["rerank"]\n[rerank]\nmost = 1', "no setting 'rerank.most'; known in rerank: k, "),
         ('stages = ["rerank"]\n[rerank]\nk = 0', "rerank.k: input should be greater"),

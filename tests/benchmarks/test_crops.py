@@ -43,5 +43,5 @@ def test_without_boxes_the_whole_picture_is_all_there_is() -> None:
 
 def test_a_wrong_specification_is_an_error_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--detector", '{"kind": "none such"}']) == 2
-    assert "Unknown model kind 'none such'" in capsys.readouterr().err
+    assert "there is no model kind 'none such'" in capsys.readouterr().err
     assert main(["--detector", "{"]) == 2

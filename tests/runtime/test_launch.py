@@ -26,9 +26,9 @@ def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch
     read: Counter[str | tuple[str, str]] = Counter()
     original, library = profiles.read_table, PromptLibrary.__init__
 
-    def counted(folder: Path, name: str, what: str) -> dict[str, Any]:
-        read[what, name] += 1
-        return original(folder, name, what)
+    def counted(path: Path, what: str) -> dict[str, Any]:
+        read[what, path.stem] += 1
+        return original(path, what)
 
     def made(self: PromptLibrary, *arguments: Any, **options: Any) -> None:
         read["prompts"] += 1

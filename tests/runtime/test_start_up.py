@@ -52,7 +52,7 @@ def test_a_model_that_cannot_be_loaded_is_named_and_costs_no_other() -> None:
     done = CragAgent(None, settings=settings, models=models).warm_up()
     assert done.in_time
     assert [step.name for step in done.failures] == ["load detector"]
-    assert "Unknown model kind 'nothing'" in str(done.failures[0].error)
+    assert "there is no model kind 'nothing'" in str(done.failures[0].error)
     assert {"load reranker", "blank turn: answer"} <= {step.name for step in done.steps}
 
 
