@@ -65,6 +65,15 @@ class Context:
             requests = [dataclasses.replace(each, max_tokens=self.shorten(each.max_tokens)) for each in requests]
         return list(self.models.chat(prompt.settings.model).chat(requests, deadline or self.deadline))
 
+    def ask_all(self, asked: Sequence[tuple[Prompt, ChatRequest]]) -> list[ChatReply]:
+        """The replies to requests of several prompts, each by the model of its own prompt's role; one batched call for each role."""
+        found: dict[int, ChatReply] = {}
+        for role in dict.fromkeys(prompt.settings.model for prompt, _ in asked):
+            places = [place for place, (prompt, _) in enumerate(asked) if prompt.settings.model == role]
+            replies = self.ask(asked[places[0]][0], [asked[place][1] for place in places])
+            found.update(zip(places, replies, strict=True))
+        return [found[place] for place in range(len(asked))]
+
     def ask_each(
         self,
         name: str,

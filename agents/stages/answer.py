@@ -40,9 +40,9 @@ class Answer(Stage):
                 turn.candidate = candidate_of_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)
         asked = [turn for turn in turns if turn.candidate is None]
-        requests = [(with_evidence if turn.shown else without).request(**turn.values) for turn in asked]
-        replies = context.ask(with_evidence, requests)
-        for turn, reply in zip(asked, replies, strict=True):
+        prompts = [with_evidence if turn.shown else without for turn in asked]
+        requests = [(prompt, prompt.request(**turn.values)) for turn, prompt in zip(asked, prompts, strict=True)]
+        for turn, reply in zip(asked, context.ask_all(requests), strict=True):
             if reply.finish_reason == "error":
                 turn.error = f"answer: {reply.error}"
             else:

@@ -10,8 +10,10 @@ from agents.methods.candidates import candidate_of
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings import Settings, settings_from
+from agents.stage import Stage
 from agents.stages.answer import Answer
 from agents.stages.draft import parse_draft
+from agents.stages.dual_answer import DualAnswer
 from agents.stages.evidence import EvidenceStage
 from agents.stages.finalise import Finalise
 from agents.stages.ground import Ground
@@ -356,6 +358,19 @@ def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
     assert [item.candidate.text for item in batch if item.candidate] == ["with", "without", "seen"]
     assert batch[2].candidate is not None
     assert batch[2].candidate.confidence == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("stage", [Answer, DualAnswer])
+def test_each_prompt_is_read_by_the_model_of_its_own_role(stage: type[Stage]) -> None:
+    """The one that is asked without evidence was sent to the model of the other one."""
+    large, small = ScriptedChat(lambda _: "from the large"), ScriptedChat(lambda _: "from the small")
+    parts = context(settings(), chat=large, small_chat=small)
+    plain = parts.prompts["answer_without_evidence"]
+    plain.settings = plain.settings.model_copy(update={"model": "small_chat"})
+    known, unknown = turn("How tall?", evidence=(Evidence("It is 330 m tall.", "web", "t"),)), turn("Who?")
+    run(stage, [known, unknown], parts)
+    assert [each.candidate.text for each in (known, unknown) if each.candidate] == ["from the large", "from the small"]
+    assert (len(large.batches), len(small.batches)) == (1, 1)  # one call for each role
 
 
 def test_a_draft_that_search_verifies_is_the_answer_and_the_verifier_reads_its_reasoning() -> None:
