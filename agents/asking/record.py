@@ -6,13 +6,14 @@ of anybody's. Notes are what is left: a stage's own, shown as they are.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+
+from agents.files import first_fault, one_line, parse_json, shortened
 
 VERSION = 2
 """Of the record. Version 1, of before 0.2, had neither number nor status: what a stage found stood among its notes."""
@@ -306,20 +307,16 @@ def read_record(line: Mapping[str, Any] | str) -> TurnRecord:
         RecordError: It is none, or one of another version.
     """
     try:
-        content = json.loads(line) if isinstance(line, str) else line
-        if not isinstance(content, Mapping):
-            raise RecordError("it is no JSON object")
-        version = content.get("version", 1)
-        if version != VERSION:
-            raise RecordError(
-                f"it has version {version} of the record, this program reads {VERSION}; make the run again"
-            )
+        content = parse_json(line) if isinstance(line, str) else line
+    except ValueError as error:
+        raise RecordError(f"it is no JSON ({one_line(error)})") from error
+    if not isinstance(content, Mapping):
+        raise RecordError("it is no JSON object")
+    version = content.get("version", 1)
+    if version != VERSION:
+        said = shortened(str(version))
+        raise RecordError(f"it has version {said} of the record, this program reads {VERSION}; make the run again")
+    try:
         return _RECORD.validate_python(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RecordError(f"{place}: {first['msg']}") from error
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, RecordError):
-            raise
-        raise RecordError(f"it is no JSON ({type(error).__name__})") from error
+        raise RecordError(first_fault(error)) from error

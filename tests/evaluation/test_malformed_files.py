@@ -14,6 +14,7 @@ import pytest
 
 from agents import launch, prompts, settings
 from agents.apps.answering import CannotStartError, add_options, start
+from agents.asking.record import BoxFound, Decision, EvidenceFound, Signal, StageRecord, TurnRecord
 from agents.crag_agent import CragAgent
 from agents.files import is_of_files, told
 from agents.launch import Launch
@@ -101,17 +102,28 @@ PLACES: dict[str, Callable[[Path], object]] = {
 
 
 def _trace(record: dict[str, Any], place: int) -> dict[str, Any]:
-    signals = {"p_idk": 0.1 * place, "p_yes": 0.9, "entity_score": 0.5 + 0.05 * place, "agreement": None}
-    return {
-        "batch": place // 2, "turn": place % 2, "query": record["query"], "question": record["query"],
-        "answer": record["agent_response"], "error": None, "seconds": 0.1,
-        "stages": [
-            {"stage": "ground", "seconds": 0.1, "boxes": [[1, 2, 30, 40, "tower", 0.5]], "entity": "Tower"},
-            {"stage": "evidence", "seconds": 0.2, "evidence": [{"text": "High.", "title": "T", "score": 0.5}]},
-            {"stage": "finalise", "seconds": 0.01, "candidate": f"It is {place}", "signals": signals,
-             "probability": 0.4, "direct": False, "ruled_out": None},
-        ],
-    }  # fmt: skip
+    values = {"p_idk": 0.1 * place, "p_yes": 0.9, "entity_score": 0.5 + 0.05 * place}
+    made = TurnRecord(
+        query=record["query"],
+        question=record["query"],
+        answer=record["agent_response"],
+        stages=(
+            StageRecord("ground", 0.1, boxes=(BoxFound(1, 2, 30, 40, "tower"),), entity="Tower"),
+            StageRecord("evidence", 0.2, evidence=(EvidenceFound("High.", title="T", score=0.5),)),
+            StageRecord(
+                "finalise",
+                0.01,
+                signals={name: Signal(value) for name, value in values.items()},
+                decision=Decision(f"It is {place}", given=True, probability=0.4),
+            ),
+        ),
+        seconds=0.1,
+        batch=place // 2,
+        turn=place % 2,
+        session_id=record["session_id"],
+        interaction_id=record["interaction_id"],
+    )
+    return made.as_json()
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from agents.asking.record import VERSION
 from agents.files import parse_json, well_formed, write_whole
 from agents.trace import TraceWriter
 from agents.turn import Turn
@@ -67,10 +68,13 @@ def test_saved_answers_are_judged_written_and_read_again(lines: list[dict[str, s
                     "seconds": 0.1,
                     "evidence": [{"text": record["query"], "title": record["domain"]}],
                 }
-                traces.write({"query": record["query"], "answer": record["agent_response"], "stages": [stage]})
+                keys = {name: record[name] for name in ("session_id", "interaction_id", "query")}
+                traces.write({**keys, "version": VERSION, "answer": record["agent_response"], "stages": [stage]})
         turns = read_responses(folder / RESPONSES)
         assert [turn.query for turn in turns] == [_whole(record["query"]) for record in records]
-        assert [trace.query for trace in read_traces(folder / TRACE)] == [turn.query for turn in turns]
+        assert {key: trace.query for key, trace in read_traces(folder / TRACE).items()} == {
+            turn.key: turn.query for turn in turns
+        }
         assert set(read_run_log(folder)) == {turn.key for turn in turns}
         judged = judge_turns(turns, RuleJudge())
         write_outputs(folder, judged, {"judge": "rule", "preset": records[0]["query"]})
@@ -111,6 +115,7 @@ def test_logs_and_traces_are_written_with_them(tmp_path: Path) -> None:
         log.write({"error": "ValueError: \ud800"})
     assert read_lines(tmp_path / RUN_LOG) == [{"error": "ValueError: \ufffd"}]
     TraceWriter(tmp_path / TRACE).write([Turn("How \ud800 high?", None)], 1.0)
-    assert read_traces(tmp_path / TRACE)[0].query == "How \ufffd high?"
+    [record] = read_traces(tmp_path / TRACE).values()
+    assert record.query == "How \ufffd high?"
     write_whole(tmp_path / "page.html", "\udfff")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == "\ufffd"
