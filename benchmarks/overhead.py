@@ -3,8 +3,8 @@
     python -m benchmarks.overhead --presets best direct_rag cruise
 
 Each batch of the mini set goes through the agent twice. The first time the embedded profile's models and search answer (a stand-in for
-chat), the second time they answer at once what they said before: what the second call takes is the agent's own. The fastest
-of ``--repeats`` calls counts.
+chat), the second time they answer at once what they said before: what the second call takes is the agent's own, its record
+of each turn among it. The fastest of ``--repeats`` calls counts.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequenc
 
     # A plain function: of the organiser's pipeline itself the agent would use the parts.
     agent = CragAgent.from_launch(launch, lambda query, k: search(query, k=k), models=ModelsBy(model))
+    agent.trace_to(None, lambda _: None)  # as every evaluation and application does
     queries = [each.turn.query for each in batch]
     taken = []
     for _ in range(repeats + 1):

@@ -154,9 +154,9 @@ PICTURE_FIELDS = frozenset(
 )
 """Fields of ``StageRecord`` that are left out of traces that are to hold no pictures."""
 
-_LISTED = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
-_NAMED = {"answers": str, "checks": bool | int | float | str, "signals": Signal}
-_SINGLE = {"entity": str, "decision": Decision}
+_LISTED: Mapping[str, Any] = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
+_NAMED: Mapping[str, Any] = {"answers": str, "checks": bool | int | float | str, "signals": Signal}
+_SINGLE: Mapping[str, Any] = {"entity": str, "decision": Decision}
 
 FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
 """Fields of ``StageRecord`` that a stage fills (``Turn.found``)."""
