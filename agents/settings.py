@@ -65,8 +65,8 @@ class TraceSettings(Table):
     )
     images: bool = Field(
         True,
-        description="what may describe the picture: text read in it, boxes, entities, pictures like it, replies and evidence, which may "
-        "name them; without it question and answer remain, names of stages, numbers and reasons",
+        description="what may describe the picture: text read in it, boxes, pictures that were found, entities, and replies "
+        "and evidence, which may name them; without it question and answer remain, names of stages, numbers and reasons",
     )
 
 
