@@ -9,9 +9,12 @@ from typing import Any
 
 from agents.asking.record import PICTURE_FIELDS, StageRecord, TurnRecord
 from agents.files import well_formed
-from agents.secrets import scrubbed
+from agents.secrets import scrubber
 from agents.settings import TraceSettings
 from agents.turn import Turn
+
+Clean = Callable[[str], str]
+"""Takes keys out of a text."""
 
 Listener = Callable[[list[dict[str, Any]]], None]
 """What is told of each batch: the record of each turn, in order, as its line of the file holds it."""
@@ -51,7 +54,8 @@ class TraceWriter:
         self._batch += 1
         lines: list[str] = []
         try:
-            lines = [self._line(turn, batch, index, seconds) for index, turn in enumerate(turns)]
+            clean = scrubber()
+            lines = [self._line(turn, batch, index, seconds, clean) for index, turn in enumerate(turns)]
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write("".join(line + "\n" for line in lines))
@@ -60,7 +64,7 @@ class TraceWriter:
         if self._listen is not None:
             self._listen([json.loads(line) for line in lines])
 
-    def _line(self, turn: Turn, batch: int, index: int, seconds: float) -> str:
+    def _line(self, turn: Turn, batch: int, index: int, seconds: float, clean: Clean) -> str:
         told = self._settings.queries
         record = TurnRecord(
             query=turn.query if told else "",
@@ -72,7 +76,7 @@ class TraceWriter:
             batch=batch,
             turn=index,
         )
-        return well_formed(scrubbed(json.dumps(_short(record.as_json()), ensure_ascii=False, default=_other)))
+        return well_formed(clean(json.dumps(_short(record.as_json(), clean), ensure_ascii=False)))
 
     def _stage(self, record: StageRecord) -> StageRecord:
         """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
@@ -121,17 +125,13 @@ def _numbers(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else None
 
 
-def _other(value: object) -> str:
-    return scrubbed(str(value))[:_LONGEST]
-
-
-def _short(value: Any) -> Any:
-    """The record with its texts cut."""
-    if isinstance(value, str):
-        value = scrubbed(value)  # before it is cut: the first half of a key is one too
-        return value if len(value) <= _LONGEST else value[:_LONGEST] + "…"
+def _short(value: Any, clean: Clean) -> Any:
+    """The record with its texts cut; whatever is no JSON becomes a text."""
+    if isinstance(value, bool | int | float | None):
+        return value
     if isinstance(value, Mapping):
-        return {str(key): _short(inner) for key, inner in value.items()}
+        return {str(key): _short(inner, clean) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_short(inner) for inner in value]
-    return value
+        return [_short(inner, clean) for inner in value]
+    text = clean(str(value))  # before it is cut: the first half of a key is one too
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
