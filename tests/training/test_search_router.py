@@ -104,7 +104,7 @@ def _record(*stages: StageRecord) -> str:
 @pytest.mark.parametrize(
     ("trace", "message"),
     [
-        ("{", "holds no record that can be read: it is no JSON (JSONDecodeError)"),
+        ("{", "holds no record that can be read: it is no JSON (Expecting property name"),
         ("[]", "holds no record that can be read: it is no JSON object"),
         ('{"query": "What does the sign say?", "stages": []}', "it has version 1 of the record, this program reads 2"),
         (_record(StageRecord("draft", answers={DRAFT: "x"})), "stages draft and route"),
