@@ -87,7 +87,7 @@ $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m agents.web \
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m apps.web \
 		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
 
 ##@ Check
@@ -134,7 +134,7 @@ constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be res
 			&& echo "$$file: ok" || exit 1; done
 
 preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
-	$(RUN) -m agents.preflight --preset $(PRESET)
+	$(RUN) -m apps.preflight --preset $(PRESET)
 
 ##@ Maintain
 lock: requirements/cpu.in ## Write requirements-cpu.txt from requirements/cpu.in

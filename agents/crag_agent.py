@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agents.base_agent import BaseAgent, Message
-from agents.deadline import NO_DEADLINE, Clock, Deadline
-from agents.launch import Launch
-from agents.profiles import PROMPTS
-from agents.secrets import keep_out_of_logs
-from agents.settings import Settings
+from agents.runtime.deadline import NO_DEADLINE, Clock, Deadline
+from agents.runtime.secrets import keep_out_of_logs
+from agents.settings.presets import Settings
+from agents.settings.profiles import PROMPTS
+from agents.settings.run_config import Launch
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from agents.model_set import ModelSet
-    from agents.models.chat.reply_cache import ReplyStore
-    from agents.prompts import PromptLibrary
+    from agents.asking.prompts import PromptLibrary
+    from agents.asking.reply_cache import ReplyStore
+    from agents.asking.trace import Listener
+    from agents.runtime.model_set import ModelSet
     from agents.runtime.start_up import StartUp
-    from agents.trace import Listener
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_TOKENS = 2  # of each reply
@@ -53,11 +53,11 @@ class CragAgent(BaseAgent):
         clock: Clock = time.monotonic,
         **evaluator: Any,  # noqa: ARG002 - ``model_name``, ``is_multi_turn`` of later evaluators; the preset decides both
     ) -> None:
-        from agents.guard import DialogTimes
+        from agents.asking.prompts import PromptLibrary
         from agents.pipeline import Pipeline
-        from agents.prompts import PromptLibrary
+        from agents.runtime.guard import DialogTimes
+        from agents.runtime.subprocess_worker import SubprocessWorker
         from agents.search.gateway import SearchGateway
-        from agents.subprocess_worker import SubprocessWorker
         from agents.texts.page_reader import PageReader
         from agents.texts.retrieved import cleaned_page, safe_page, safe_picture
 
@@ -109,7 +109,7 @@ class CragAgent(BaseAgent):
 
     def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
         """Write traces to another file from now on, calls counted from 0 again; ``listen`` is told of each batch before it is answered."""
-        from agents.trace import TraceWriter
+        from agents.asking.trace import TraceWriter
 
         wanted = path is not None or listen is not None
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
@@ -134,7 +134,7 @@ class CragAgent(BaseAgent):
         """The stages of a blank turn with the seconds that each took."""
         from PIL import Image
 
-        from agents.opening import open_turn
+        from agents.intake import open_turn
 
         turns = [open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
         turns = self.pipeline.run(turns, NO_DEADLINE, shorten=lambda _: _WARM_UP_TOKENS)
@@ -156,7 +156,7 @@ class CragAgent(BaseAgent):
         ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with; ``domains`` takes the
         place of the stage ``domain``.
         """
-        from agents.opening import add_given, asked, open_turns
+        from agents.intake import add_given, asked, open_turns
 
         queries = asked(queries)
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
@@ -172,9 +172,9 @@ class CragAgent(BaseAgent):
 
     def _opened(self, image: Any, call: Deadline) -> Image.Image:
         """A picture decoded; TimeoutError where it takes more than half of a turn's time, EscapedError and ValueError as for ``opened``."""
+        from agents.intake import KEPT_PIXELS, MOST_PIXELS, opened
         from agents.models.picture_files import decoded_in
-        from agents.opening import KEPT_PIXELS, MOST_PIXELS, opened
-        from agents.worker import HungError
+        from agents.runtime.worker import HungError
 
         seconds = _OPENING_SHARE * self.settings.limits.seconds_per_turn
         elsewhere = partial(

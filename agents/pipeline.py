@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from agents.asking.prompts import PromptLibrary
 from agents.asking.record import Cause, Status
-from agents.deadline import NO_DEADLINE, Clock, Deadline
-from agents.guard import MAX_MARGIN, Estimates, plan
-from agents.model_set import ModelSet
 from agents.models.base import ModelError
-from agents.prompts import PromptLibrary
+from agents.runtime.deadline import NO_DEADLINE, Clock, Deadline
+from agents.runtime.guard import MAX_MARGIN, Estimates, plan
+from agents.runtime.model_set import ModelSet
+from agents.runtime.secrets import scrubbed
+from agents.runtime.worker import HungError, Worker, where
 from agents.search.gateway import SearchGateway
-from agents.secrets import scrubbed
-from agents.settings import Settings
+from agents.settings.presets import Settings
 from agents.stage import Context, Stage, stage_class
 from agents.turn import Turn
-from agents.worker import HungError, Worker, where
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _NO_ENGINE = (
     "agents.search.gateway.",
     "agents.search.hits.",
     "agents.search.web_cache.",
-    "agents.subprocess_worker.",
+    "agents.runtime.subprocess_worker.",
 )
 """Modules that no model's adapter calls, and that call none: a thread whose innermost function of ours is in one of them is in no engine.
 Everywhere else it may be, and engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""

@@ -11,14 +11,14 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from PIL import Image
 from pydantic import Field
 
-from agents.deadline import NO_DEADLINE, Deadline
-from agents.model_set import ModelSet
+from agents.asking.prompts import Prompt, PromptLibrary
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.vision.montage import montage
-from agents.named import ImportPath, import_module, imported, look_up
-from agents.profiles import Limits, SettingsError, Table
-from agents.prompts import Prompt, PromptLibrary
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.model_set import ModelSet
 from agents.search.gateway import SearchGateway
+from agents.settings.named import ImportPath, import_module, imported, look_up
+from agents.settings.profiles import Limits, SettingsError, Table
 from agents.texts.evidence_text import within_tokens
 from agents.turn import Evidence, Turn
 
@@ -120,7 +120,7 @@ class Stage(ABC):
     kind: ClassVar[Kind] = "ordinary"
     # It is skipped when less time than this is left for a batch; 0 for one that is never skipped
     least_seconds: float = 0.0
-    # With less it does less. Both count until its own times are known (``agents.guard.Estimates``)
+    # With less it does less. Both count until its own times are known (``agents.runtime.guard.Estimates``)
     wanted_seconds: float = 0.0
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
     # Prompts that it may ask chat models with, where its options do not change them (``prompts``)

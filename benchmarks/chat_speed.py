@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.launch import Launch
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.settings.run_config import Launch
 from agents.texts.evidence_text import CHARACTERS_PER_TOKEN
 from benchmarks.common import parser_of, run
 from evaluation.commands import output

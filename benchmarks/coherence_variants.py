@@ -24,10 +24,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from agents.launch import Launch
 from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
-from agents.settings import Settings
+from agents.settings.presets import Settings
+from agents.settings.run_config import Launch
 from agents.turn import Turn
 from benchmarks.common import parser_of, run, through
 from evaluation.commands import output

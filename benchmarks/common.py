@@ -10,13 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agents.launch import DEFAULT_CACHE
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
 from agents.pipeline import Pipeline
-from agents.profiles import SettingsError
 from agents.search.hits import SearchError
-from agents.settings import Settings
+from agents.settings.presets import Settings
+from agents.settings.profiles import SettingsError
+from agents.settings.run_config import DEFAULT_CACHE
 from agents.turn import Turn
 from evaluation import commands
 from evaluation.records import EvaluationError

@@ -22,8 +22,8 @@ from PIL import Image, ImageDraw, ImageFont
 from rich.progress import track
 from scipy.stats import binomtest
 
-from agents.launch import Launch
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.settings.run_config import Launch
 from agents.texts.text import one_line
 from benchmarks.common import parser_of, run, table_of, through
 from evaluation.commands import output
@@ -112,7 +112,7 @@ def read_corpus(options: argparse.Namespace) -> tuple[list[Asked], list[Order]]:
 
 def laid_out(asked: Asked, order: Order | None, *, first: bool, guarded: bool) -> Turn:
     """The turn as it comes to the answering stage; an order in the evidence stands in its first or in its last chunk."""
-    from agents.opening import open_turn
+    from agents.intake import open_turn
     from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
     from agents.texts.retrieved import cleaned_page, safe_page, safe_picture
 
@@ -161,7 +161,7 @@ def measured(options: argparse.Namespace) -> Iterator[Result]:
     """Each question without an order, then each order on one of the questions in turn."""
     launch = Launch.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
     questions, orders = read_corpus(options)
-    from agents.models.chat.reply_cache import ReplyStore
+    from agents.asking.reply_cache import ReplyStore
     from agents.search.gateway import SearchGateway
 
     step = max(1, len(orders) // (options.num_orders or len(orders)))

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.launch import Launch, preset_names
 from agents.models.pixels import to_rgb
-from agents.named import name_of
-from agents.preflight.memory import memory_of
-from agents.profiles import PROMPTS
+from agents.settings.named import name_of
+from agents.settings.profiles import PROMPTS
+from agents.settings.run_config import Launch, preset_names
 from agents.turn import Turn
+from apps.preflight.memory import memory_of
 from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call

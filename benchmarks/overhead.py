@@ -19,8 +19,8 @@ from itertools import islice
 from typing import Any
 
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
-from agents.model_set import ModelSet
+from agents.runtime.model_set import ModelSet
+from agents.settings.run_config import Launch
 from agents.texts import retrieved, wikitext
 from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.meter import SIZES, ModelsBy

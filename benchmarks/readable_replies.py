@@ -20,12 +20,12 @@ from typing import Any
 
 from rich.console import Console
 
+from agents.asking.prompts import Prompt
 from agents.crag_agent import CragAgent
-from agents.deadline import Deadline
-from agents.launch import Launch, preset_names
 from agents.models.base import ChatReply, ChatRequest
-from agents.profiles import PROMPTS
-from agents.prompts import Prompt
+from agents.runtime.deadline import Deadline
+from agents.settings.profiles import PROMPTS
+from agents.settings.run_config import Launch, preset_names
 from agents.stage import Context
 from agents.texts.refusals import refuses
 from benchmarks.common import parser_of, run, table_of
@@ -197,7 +197,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     """Ask the first single-turn questions and read every reply; raises one of ``common.FAILURES`` where something is missing."""
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search(options.profile)
-    from agents.models.chat.reply_cache import ReplyStore
+    from agents.asking.reply_cache import ReplyStore
 
     replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     launch = Launch.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.server_soak --seconds 600 --clients 50
 
-The server of ``agents.serve`` runs in a process of its own on loopback, around an agent without a model that takes a tenth of a second a
+The server of ``apps.serve`` runs in a process of its own on loopback, around an agent without a model that takes a tenth of a second a
 call; so it is the server that is measured. Every client asks about a photo, waits for the answer (every other one in a stream) and a
 moment more; those who leave close the connection within that tenth. Status 1 where an answer is wrong or missing, a place is
 lost, or memory grows.
@@ -33,10 +33,10 @@ import psutil
 import uvicorn
 from PIL import Image
 
-from agents.apps.answering import Answerer
-from agents.apps.http_server import configured, guarded
-from agents.apps.serving.app import Server, ServerLimits
 from agents.base_agent import BaseAgent
+from apps.answering import Answerer
+from apps.http_server import configured, guarded
+from apps.serving.app import Server, ServerLimits
 from benchmarks.common import table_of
 from evaluation.commands import exit_status, output, parser_of
 

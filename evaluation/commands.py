@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from agents.files import is_of_files, told, well_formed
-from agents.secrets import keep_out_of_logs
+from agents.runtime.files import is_of_files, told, well_formed
+from agents.runtime.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 
 _WIDE = 240  # characters

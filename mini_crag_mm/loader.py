@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from PIL import Image
 
-from agents.files import write_whole
-from agents.launch import DEFAULT_CACHE, Launch
+from agents.runtime.files import write_whole
+from agents.settings.run_config import DEFAULT_CACHE, Launch
 from mini_crag_mm.content_models import Content, Split, load_content
 
 if TYPE_CHECKING:

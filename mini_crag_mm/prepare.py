@@ -16,10 +16,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from agents.files import write_whole
-from agents.launch import DEFAULT_CACHE
 from agents.models import vision
+from agents.runtime.files import write_whole
 from agents.search.web_cache import cache_name
+from agents.settings.run_config import DEFAULT_CACHE
 from evaluation.commands import parser_of
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import SET, WebPage, index_image, read_kg, read_pages, write_lines

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agents.asking.prompts import Prompt
+from agents.intake import tidy
 from agents.methods.candidates import candidate_of
 from agents.models.base import ChatReply
-from agents.opening import tidy
-from agents.prompts import Prompt
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table

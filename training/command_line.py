@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
-from agents.launch import DEFAULT_CACHE
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
-from agents.profiles import SettingsError
+from agents.settings.profiles import SettingsError
+from agents.settings.run_config import DEFAULT_CACHE
 from evaluation import commands
 from evaluation.files.manifest import write_json
 from evaluation.records import DEFAULT_REVISION, EvaluationError

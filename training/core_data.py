@@ -15,10 +15,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Literal
 
+from agents.asking.prompts import Prompt
 from agents.methods.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
-from agents.profiles import PROMPTS
-from agents.prompts import Prompt
+from agents.settings.profiles import PROMPTS
 from evaluation.judge.judging import Judge
 from evaluation.records import Key
 from training.chat_examples import Example, TrainingDataError, messages_of

@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 from transformers import Trainer, TrainingArguments
 
-from agents.linear_head import LinearHead, rows_of
+from agents.methods.linear_head import LinearHead, rows_of
 from agents.models.encoders.blip2 import Blip2QFormer, joint_tokens, text_token
 from training.chat_examples import TrainingDataError, is_held_out
 from training.command_line import parser_of, run_command

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from agents.linear_head import Floats, LinearHead, rows_of
+from agents.methods.linear_head import Floats, LinearHead, rows_of
 from training.chat_examples import TrainingDataError
 
 _MOST_ITERATIONS = 5000

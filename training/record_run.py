@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from agents.base_agent import BaseAgent
-from agents.launch import Launch
+from agents.settings.run_config import Launch
 from evaluation.run import command
 
 

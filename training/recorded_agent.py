@@ -17,12 +17,12 @@ from typing import Any
 from PIL import Image
 
 from agents.crag_agent import CragAgent
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.pixels import pixels_digest, to_rgb
 from agents.models.registry import ModelRegistry, Spec
-from agents.secrets import scrubbed
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.secrets import scrubbed
 from agents.stage import Context, Stage
 from agents.turn import Turn
 

@@ -20,8 +20,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from agents.asking.record import DRAFT
-from agents.files import first_fault
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route
+from agents.runtime.files import first_fault
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from agents.asking.record import Signal
-from agents.linear_head import LinearHead, known_names
+from agents.methods.linear_head import LinearHead, known_names
 
 
 @dataclass(frozen=True)

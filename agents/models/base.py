@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
-from agents.files import well_formed
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.files import well_formed
 
 FloatArray = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length", "abort", "error"]

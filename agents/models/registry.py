@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agents.asking.reply_cache import CachedReplies, ReplyStore
 from agents.models.base import ChatModel, ModelError
 from agents.models.chat.composed_vision import Describe
-from agents.models.chat.reply_cache import CachedReplies, ReplyStore
-from agents.named import import_path, imported, look_up
+from agents.settings.named import import_path, imported, look_up
 
 Spec = Mapping[str, Any]
 

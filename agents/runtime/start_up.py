@@ -18,7 +18,7 @@ from PIL import Image
 from agents.models.base import MultimodalPair
 
 if TYPE_CHECKING:
-    from agents.model_set import ModelSet
+    from agents.runtime.model_set import ModelSet
 
 LIMIT_SECONDS = 600.0  # the evaluator gives an agent 10 minutes to be built (CRAG-MM rules)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from agents.cluster import ClusterError, Each, cluster, in_turn, spread
-from agents.files import doing, is_of_files, told, well_formed
+from agents.runtime.cluster import ClusterError, Each, cluster, in_turn, spread
+from agents.runtime.files import doing, is_of_files, told, well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.folders import default_cache

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.pixels import to_rgb
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.subprocess_worker import SubprocessWorker
 from agents.search.folders import default_cache, organiser_pages
 from agents.search.given import GivenContext
 from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit, image_results, web_results
 from agents.search.searchers import ImageParts, PlainSearch, WebParts, reason
 from agents.search.web_cache import PageCache, PictureCache
-from agents.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
-from agents.files import write_whole
 from agents.models.picture_files import picture_of
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.files import write_whole
+from agents.runtime.subprocess_worker import SubprocessWorker
 from agents.search.fetching import Allowed, Fetched, FetchError, fetch, is_public, offline, over_http, side_by_side
-from agents.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 _UNREADABLE = (OSError, ValueError, LookupError, SyntaxError)

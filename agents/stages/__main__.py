@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agents.profiles import PRESETS, ROOT, names
-from agents.settings import load_settings
+from agents.settings.presets import load_settings
+from agents.settings.profiles import PRESETS, ROOT, names
 from agents.stage import Stage, stage_class, stage_names
 
 PAGE = ROOT / "docs" / "architecture.md"

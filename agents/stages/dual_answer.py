@@ -3,10 +3,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agents.asking.prompts import Prompt
 from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE
 from agents.methods.candidates import candidate_of
 from agents.models.base import ChatRequest
-from agents.prompts import Prompt
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
 

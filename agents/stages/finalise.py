@@ -10,7 +10,7 @@ from agents.methods.citations import written
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.token_probabilities import token_probabilities
 from agents.methods.verification_chain import Branch, final_branch, stands
-from agents.profiles import ROOT
+from agents.settings.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import TrainedRouter, rule_route, trace_features
-from agents.profiles import ROOT
+from agents.settings.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Tools, Turn

@@ -7,9 +7,9 @@ as far as its first tags.
 
 from collections.abc import Sequence
 
-from agents.deadline import Deadline
+from agents.runtime.deadline import Deadline
+from agents.runtime.subprocess_worker import SubprocessError, SubprocessWorker
 from agents.search.hits import PageText
-from agents.subprocess_worker import SubprocessError, SubprocessWorker
 from agents.texts import retrieved
 
 MAX_TAGS = 2_000  # of a page that is read at once: 0.06 s at most

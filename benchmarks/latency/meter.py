@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.model_set import ModelSet
 from agents.models.base import ChatRequest
+from agents.runtime.model_set import ModelSet
 
 
 @dataclass(frozen=True)

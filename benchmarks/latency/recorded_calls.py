@@ -14,16 +14,16 @@ from typing import Any, cast
 
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
-from agents.model_set import ModelSet
+from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.pipeline import Pipeline
-from agents.profiles import PROMPTS
-from agents.prompts import PromptLibrary
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.model_set import ModelSet
 from agents.search.gateway import SearchGateway
 from agents.search.given import GivenContext
 from agents.search.hits import ImageHit, Results
-from agents.settings import Settings
+from agents.settings.presets import Settings
+from agents.settings.profiles import PROMPTS
 from agents.turn import Turn
 from benchmarks.latency.meter import Call, CallLog, Metered, ModelsBy
 from mini_crag_mm.loader import read_lines, write_lines

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.launch import Launch
 from agents.models.architecture import Architecture
-from agents.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
-from agents.preflight.memory import memory_of
-from agents.profiles import Profile
+from agents.settings.profiles import Profile
+from agents.settings.run_config import Launch
+from apps.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
+from apps.preflight.memory import memory_of
 from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
 from benchmarks.latency.meter import Call
 
@@ -44,7 +44,7 @@ def placed_models(launch: Launch) -> dict[str, Placed]:
     """The models of a preset on the GPU by role, those of the search among them; figures of ``CONFIGS``.
 
     Raises:
-        agents.profiles.SettingsError: The profile names no model for a role of the preset.
+        agents.settings.profiles.SettingsError: The profile names no model for a role of the preset.
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
     found: dict[str, Placed] = {}

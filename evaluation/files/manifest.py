@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.files import shortened, told, write_whole
-from agents.secrets import scrubbed
+from agents.runtime.files import shortened, told, write_whole
+from agents.runtime.secrets import scrubbed
 from evaluation.files.responses import json_object
 from evaluation.records import EvaluationError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.asking.record import RecordError, TurnRecord, read_record
-from agents.files import well_formed
+from agents.runtime.files import well_formed
 from evaluation.records import EvaluationError, Key
 
 TRACE = "trace.jsonl"

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from agents.files import read_front_matter
+from agents.runtime.files import read_front_matter
 from evaluation.records import JudgeError
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"

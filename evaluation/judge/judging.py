@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 
 from tqdm import tqdm
 
-from agents.files import well_formed
-from agents.named import ImportPath, import_path, imported
+from agents.runtime.files import well_formed
+from agents.settings.named import ImportPath, import_path, imported
 from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of

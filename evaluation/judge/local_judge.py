@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agents.files import first_fault
+from agents.runtime.files import first_fault
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 

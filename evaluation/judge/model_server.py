@@ -16,7 +16,7 @@ from typing import Any
 import openai
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential_jitter
 
-from agents.secrets import remember, scrubbed
+from agents.runtime.secrets import remember, scrubbed
 from evaluation.commands import first_line
 from evaluation.judge.spending import Spending
 from evaluation.records import JudgeError

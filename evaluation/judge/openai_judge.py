@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from agents.files import well_formed, write_whole
-from agents.secrets import scrubbed
+from agents.runtime.files import well_formed, write_whole
+from agents.runtime.secrets import scrubbed
 from evaluation.judge.judge_prompts import load_prompt
 from evaluation.judge.model_server import ModelServer, NoAnswerError, RequestError
 from evaluation.judge.organiser_prompt import read_organiser

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
-from agents.secrets import scrubbed
+from agents.runtime.secrets import scrubbed
 from evaluation.records import I_DONT_KNOW
 from evaluation.run.batches import Slot
 

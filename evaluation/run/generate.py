@@ -12,7 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from agents.base_agent import BaseAgent, Message
-from agents.files import well_formed
+from agents.runtime.files import well_formed
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG

@@ -1,4 +1,4 @@
-"""Agents put together for a run: the one module of the evaluation that knows ``agents.launch``; all others know ``BaseAgent``."""
+"""Agents put together for a run: the one module of the evaluation that knows ``agents.settings.run_config``; all others know ``BaseAgent``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
-from agents.launch import Launch, preset_names
-from agents.named import ImportPath, canonical, imported, look_up
-from agents.profiles import PRESETS, PROMPTS, ROOT, SettingsError
+from agents.settings.named import ImportPath, canonical, imported, look_up
+from agents.settings.profiles import PRESETS, PROMPTS, ROOT, SettingsError
+from agents.settings.run_config import Launch, preset_names
 from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
 from evaluation.run.calls import Answering, Listen, Recording, ReplyCounts
@@ -94,7 +94,7 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
     """
-    from agents.models.chat.reply_cache import ReplyStore
+    from agents.asking.reply_cache import ReplyStore
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     with _as_evaluation_errors():
@@ -186,7 +186,7 @@ class LocalModel:
 
     @cached_property
     def _chat(self) -> ChatModel:
-        from agents.models.chat.reply_cache import ReplyStore
+        from agents.asking.reply_cache import ReplyStore
 
         with _as_evaluation_errors():
             prompt = self._launch.prompts[_JUDGE_PROMPT]
@@ -231,9 +231,9 @@ def settings_table(preset: str, profile: str) -> dict[str, Any]:
 
 @contextmanager
 def _as_evaluation_errors() -> Iterator[None]:
-    from agents.linear_head import HeadError
+    from agents.asking.prompts import PromptError
+    from agents.methods.linear_head import HeadError
     from agents.models.base import ModelError
-    from agents.prompts import PromptError
     from agents.search.hits import SearchError
 
     try:

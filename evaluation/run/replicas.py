@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.base_agent import BaseAgent
-from agents.cluster import ANSWER_SECONDS, ClusterError, cluster
-from agents.secrets import keep_out_of_logs
+from agents.runtime.cluster import ANSWER_SECONDS, ClusterError, cluster
+from agents.runtime.secrets import keep_out_of_logs
 from evaluation.commands import first_line
 from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot

@@ -15,10 +15,10 @@ import tomlkit
 from rich.console import Console
 from tomlkit.exceptions import TOMLKitError
 
-from agents.files import read_toml, write_whole
-from agents.linear_head import HeadError
 from agents.methods.gate import Gate
-from agents.named import canonical, find_file, name_of
+from agents.methods.linear_head import HeadError
+from agents.runtime.files import read_toml, write_whole
+from agents.settings.named import canonical, find_file, name_of
 from evaluation.commands import exit_status, output, parser_of
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json

@@ -12,7 +12,7 @@ import pandas as pd
 from rich.console import Console
 from tqdm import tqdm
 
-from agents.files import write_whole
+from agents.runtime.files import write_whole
 from evaluation.commands import exit_status, output, parser_of
 from evaluation.files.responses import read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_verdict

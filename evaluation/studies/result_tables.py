@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from agents.files import write_whole
+from agents.runtime.files import write_whole
 from evaluation.files.manifest import write_json
 from evaluation.report.html_report import write_html
 from evaluation.scores.scoring import Interval

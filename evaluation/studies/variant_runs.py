@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agents.files import doing, write_whole
+from agents.runtime.files import doing, write_whole
 from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.outputs import read_about

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
-from agents.model_set import ModelSet
+from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest, Detection, FloatArray, TextLine
 from agents.pipeline import Pipeline
-from agents.profiles import PROMPTS, Profile
-from agents.prompts import PromptLibrary
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.model_set import ModelSet
 from agents.search.gateway import SearchGateway
-from agents.settings import Settings
+from agents.settings.presets import Settings
+from agents.settings.profiles import PROMPTS, Profile
 from agents.stage import Context, Stage
 from agents.texts.page_reader import PageReader
 from agents.texts.retrieved import cleaned_page

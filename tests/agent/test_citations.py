@@ -21,7 +21,7 @@ from agents.methods.citations import (
     written,
 )
 from agents.models.base import ChatReply, ChatRequest
-from agents.settings import Settings, load_settings, settings_from
+from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.cite import Cite
 from agents.stages.cited_answer import CitedAnswer, long_answer
 from agents.stages.documents import DocumentsStage

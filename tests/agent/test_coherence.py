@@ -24,7 +24,7 @@ from agents.methods.evidence_agreement import (
 from agents.models.base import ModelError
 from agents.models.entities import SpacyEntities
 from agents.search.hits import Entity, ImageHit
-from agents.settings import Settings, settings_from
+from agents.settings.presets import Settings, settings_from
 from agents.stages.coherence import CoherenceStage
 from agents.turn import Evidence, Turn
 from tests.agent.scripted import ScriptedPipeline, context, run, turn

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.launch import Launch
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.models.vision.boxes import overlap, squares
-from agents.preflight.checkpoints import checkpoints_of
 from agents.search.hits import Entity, ImageHit
-from agents.settings import Settings, settings_from
+from agents.settings.presets import Settings, settings_from
+from agents.settings.run_config import Launch
 from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
 from agents.stages.relevance import Relevance
 from agents.texts.replies import listed
 from agents.turn import IDK, Evidence, Turn
+from apps.preflight.checkpoints import checkpoints_of
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
 
 

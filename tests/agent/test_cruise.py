@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from agents.models.base import ChatReply, ChatRequest
-from agents.settings import Settings, load_settings
+from agents.settings.presets import Settings, load_settings
 from agents.stages.chain_of_verification import VerificationChain
 from agents.stages.consistency import Consistency
 from agents.stages.dual_answer import DualAnswer

@@ -6,7 +6,7 @@ import pytest
 
 from agents.methods.candidates import MOST_READ, candidate_of
 from agents.models.base import ChatReply
-from agents.settings import load_settings
+from agents.settings.presets import load_settings
 from agents.stages.cited_answer import long_answer
 from agents.stages.draft import parse_draft
 from agents.stages.understand import Understand

@@ -13,8 +13,8 @@ import pytest
 from agents.models.base import ChatReply
 from agents.models.registry import KINDS, ModelRegistry
 from agents.pipeline import roles_of
-from agents.profiles import ROOT, SettingsError, load_profile
-from agents.settings import load_settings
+from agents.settings.presets import load_settings
+from agents.settings.profiles import ROOT, SettingsError, load_profile
 from agents.stages import __main__ as stages
 from agents.turn import Candidate, Turn
 from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn

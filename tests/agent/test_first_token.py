@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agents.methods.candidates import candidate_of
 from agents.methods.token_probabilities import idk_probability, yes_probability
 from agents.models.base import ChatReply, opening_of
-from agents.settings import Settings
+from agents.settings.presets import Settings
 from agents.stages.verify import Verify
 from agents.turn import Candidate
 from tests.agent.scripted import ScriptedChat, context, run, turn

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
+from agents.asking.prompts import PromptLibrary
 from agents.methods.candidates import candidate_of
 from agents.methods.entry_replies import FourSteps, parse_four_steps
 from agents.models.base import ChatReply
-from agents.profiles import PROMPTS
-from agents.prompts import PromptLibrary
+from agents.settings.profiles import PROMPTS
 from agents.stages.draft import parse_draft
 from agents.stages.verify import verdict
 from agents.texts.replies import json_object, labelled, yes_or_no

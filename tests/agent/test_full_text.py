@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.search.hits import Entity, WebHit
 from agents.search.web_cache import PageCache
-from agents.settings import Settings, settings_from
+from agents.settings.presets import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.stages.verify import Verify

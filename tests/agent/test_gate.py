@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.linear_head import HeadError
 from agents.methods.gate import SIGNALS, Gate, GateSignals
-from agents.profiles import SettingsError
+from agents.methods.linear_head import HeadError
 from agents.search.given import parse_given
 from agents.search.hits import Entity, ImageHit
-from agents.settings import settings_from
+from agents.settings.presets import settings_from
+from agents.settings.profiles import SettingsError
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
 from agents.stages.image_search import ImageSearch
 from agents.stages.select_entity import SelectEntity

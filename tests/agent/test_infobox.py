@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.search.hits import Entity, ImageHit
-from agents.settings import Settings
+from agents.settings.presets import Settings
 from agents.stages.evidence import EvidenceStage
 from agents.texts.infobox import facts, is_layout
 from tests.agent.scripted import context, run, turn

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agents.apps.answering import CannotStartError, add_options, start
-from agents.launch import Launch
 from agents.models.base import ChatModel, ChatRequest, ModelError
 from agents.models.registry import ModelRegistry, options_of
-from agents.named import ImportPath, canonical, find_file, import_path, look_up, name_of
-from agents.profiles import SettingsError, load_profile
-from agents.settings import load_settings
+from agents.settings.named import ImportPath, canonical, find_file, import_path, look_up, name_of
+from agents.settings.presets import load_settings
+from agents.settings.profiles import SettingsError, load_profile
+from agents.settings.run_config import Launch
 from agents.stage import stage_class
+from apps.answering import CannotStartError, add_options, start
 
 MODELS = """
 from collections.abc import Sequence

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agents.launch import Launch
-from agents.profiles import SettingsError
-from agents.settings import settings_from
+from agents.settings.presets import settings_from
+from agents.settings.profiles import SettingsError
+from agents.settings.run_config import Launch
 
 BASE = {"stages": ("understand", "answer", "finalise"), "finalise": {"most_idk": 0.5}}
 

@@ -6,9 +6,9 @@ import pytest
 from jinja2 import UndefinedError
 from PIL import Image
 
-from agents.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names
-from agents.prompts import Prompt, PromptError, PromptLibrary
-from agents.settings import load_settings
+from agents.asking.prompts import Prompt, PromptError, PromptLibrary
+from agents.settings.presets import load_settings
+from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agents.models.base import ChatReply
-from agents.profiles import PROMPTS
+from agents.settings.profiles import PROMPTS
 from benchmarks.readable_replies import copied, readers
 
 CORPUS = [

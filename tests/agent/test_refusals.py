@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agents.methods.candidates import candidate_of
 from agents.methods.knowledge_conflict import says_something
 from agents.models.base import ChatReply
-from agents.settings import Settings
+from agents.settings.presets import Settings
 from agents.stages.cited_answer import long_answer
 from agents.stages.draft import parse_draft
 from agents.stages.finalise import Finalise

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from agents.intake import add_given, open_turns
 from agents.methods.domains import domain_of_label, load_domains
 from agents.models.base import ChatReply, ChatRequest
-from agents.opening import add_given, open_turns
-from agents.profiles import PRESETS, names
+from agents.settings.profiles import PRESETS, names
 from agents.turn import IDK
 from tests.search.test_given import written
 from tests.support.fault_plan import Plan

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.linear_head import HeadError
+from agents.methods.linear_head import HeadError
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route, trace_features
 from agents.models.base import ChatReply, ChatRequest
-from agents.settings import Settings, settings_from
+from agents.settings.presets import Settings, settings_from
 from agents.stages.route import RouteStage, parse_flags
 from agents.turn import Draft, Route
 from tests.agent.scripted import ScriptedChat, context, run_stages, turn

@@ -10,7 +10,7 @@ import pytest
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Box, Detection
 from agents.search.hits import Entity, ImageHit
-from agents.settings import Settings, settings_from
+from agents.settings.presets import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank

@@ -9,7 +9,7 @@ import pytest
 from agents.methods.candidates import candidate_of
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings import Settings, settings_from
+from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
 from agents.stages.answer import Answer
 from agents.stages.draft import parse_draft

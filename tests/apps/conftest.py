@@ -16,15 +16,15 @@ import uvicorn
 from PIL import Image
 from starlette.types import ASGIApp
 
-from agents.apps.answering import Answerer
-from agents.apps.http_server import configured, guarded
-from agents.apps.serving.app import Server, ServerLimits
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
-from agents.model_set import ModelSet
 from agents.models.base import ChatReply
-from agents.profiles import Profile
-from agents.settings import Settings
+from agents.runtime.model_set import ModelSet
+from agents.settings.presets import Settings
+from agents.settings.profiles import Profile
+from apps.answering import Answerer
+from apps.http_server import configured, guarded
+from apps.serving.app import Server, ServerLimits
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
 KEY = "a-key-for-tests"

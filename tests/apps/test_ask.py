@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agents import ask
-from agents.apps.answering import Answerer
-from agents.ask import show
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
+from agents.settings.run_config import Launch
+from apps import ask
+from apps.answering import Answerer
+from apps.ask import show
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
@@ -21,7 +21,7 @@ def printed(width: int = 80) -> Console:
 
 @pytest.mark.parametrize("width", [40, 100])
 def test_all_that_matters_is_printed(width: int) -> None:
-    from agents.apps.answering import Question
+    from apps.answering import Question
 
     console = printed(width)
     show(console, Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0])
@@ -32,7 +32,7 @@ def test_all_that_matters_is_printed(width: int) -> None:
 
 
 def test_markup_in_evidence_is_text() -> None:
-    from agents.apps.outcome import Outcome, Source
+    from apps.outcome import Outcome, Source
 
     console = printed()
     show(console, Outcome("[red]x[/red]", sources=(Source("[bold]y[/bold] [/nope]", "web", "t", "u", None),)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from PIL import Image
 
-from agents.apps.details import SHOWN_SIDE, details, marked
-from agents.apps.outcome import Crop, Outcome, Source, Time
+from apps.details import SHOWN_SIDE, details, marked
+from apps.outcome import Crop, Outcome, Source, Time
 
 
 @pytest.mark.parametrize("size", [(400, 300), (4096, 2048)])

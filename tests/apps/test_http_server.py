@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from agents.apps.http_server import TimedProtocol, guarded
+from apps.http_server import TimedProtocol, guarded
 from tests.apps.conftest import listening
 
 

@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from agents.apps.serving.app import ServerLimits
+from apps.serving.app import ServerLimits
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
 
 MODEL = "crag-mm-test"

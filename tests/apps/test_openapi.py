@@ -15,7 +15,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import load_all_checks
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from agents.apps.serving.app import ServerLimits
+from apps.serving.app import ServerLimits
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
 
 load_all_checks()

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.apps.answering import Answerer, Question
-from agents.apps.outcome import outcome_of
 from agents.asking.record import BoxFound, StageRecord, TurnRecord
 from agents.stage import Context, Stage
 from agents.turn import Turn
+from apps.answering import Answerer, Question
+from apps.outcome import outcome_of
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 

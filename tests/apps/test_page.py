@@ -11,11 +11,11 @@ import httpx
 import pytest
 from PIL import Image
 
-from agents.apps.answering import Answerer
+from apps.answering import Answerer
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, listening
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
-from agents.apps.page import build, page_app  # noqa: E402
+from apps.page import build, page_app  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

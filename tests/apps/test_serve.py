@@ -17,9 +17,9 @@ import openai
 import pytest
 from PIL import Image
 
-from agents.apps.answering import Answerer
-from agents.apps.outcome import Outcome, Source
-from agents.apps.serving.app import Server, ServerLimits
+from apps.answering import Answerer
+from apps.outcome import Outcome, Source
+from apps.serving.app import Server, ServerLimits
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
 
 MODEL = "crag-mm-test"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.settings import settings_from
+from agents.settings.presets import settings_from
 from benchmarks.coherence_variants import compared, holds, table, word_f1
 from evaluation.records import QuestionTurn, Session
 from mini_crag_mm.loader import AskedTurn

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from agents.search.hits import Entity, ImageHit
-from agents.settings import settings_from
+from agents.settings.presets import settings_from
 from agents.turn import Target, Turn, View
 from benchmarks.entity_choice import STAGE, after, among_the_choices, chosen, first_of_a_list, names_shown, shares
 from tests.agent.scripted import context, turn

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.profiles import PRESETS, PROFILES, ROOT, names
-from agents.settings import GROUPS, load_settings
+from agents.settings.presets import GROUPS, load_settings
+from agents.settings.profiles import PRESETS, PROFILES, ROOT, names
 from evaluation.studies.variants import MORE_PARTS, PARTS
 
 PAGES = [
@@ -22,7 +22,7 @@ PAGES = [
     *sorted((ROOT / "mini_crag_mm").glob("*.md")),
 ]
 LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
-PACKAGES = ("agents", "evaluation", "training", "mini_crag_mm", "benchmarks")
+PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
 MOST_LINES = 150
 FOREIGN_OPTIONS = {"--no-deps", "--head", "--address", "--target"}
 """Options of other programs than ours that the pages name."""

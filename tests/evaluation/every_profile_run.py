@@ -15,7 +15,7 @@ from PIL import Image
 from rich.console import Console
 
 from agents.base_agent import Message
-from agents.launch import profile_names
+from agents.settings.run_config import profile_names
 from evaluation.run.command import main
 from tests.evaluation.worlds import ScriptedAgent
 

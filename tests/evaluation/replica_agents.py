@@ -13,9 +13,9 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
-from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest
+from agents.runtime.model_set import ModelSet
+from agents.settings.run_config import Launch
 from tests.agent.scripted import ScriptedChat
 
 ASKED = "asked.txt"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from agents.base_agent import Message
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
+from agents.settings.run_config import Launch
 from evaluation.run import command
 from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
 

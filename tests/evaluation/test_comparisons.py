@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from agents.asking.reply_cache import ReplyStore
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
 from agents.models.chat import reply_cache
-from agents.models.chat.reply_cache import ReplyStore
+from agents.settings.run_config import Launch
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
@@ -105,7 +105,7 @@ def test_a_preset_is_ablated_by_the_parts_that_it_has() -> None:
 
 def test_the_parts_are_known_to_the_agent() -> None:
     """Stages and settings that the parts name exist: a renamed one would silently drop a row of the table."""
-    from agents.settings import settings_from
+    from agents.settings.presets import settings_from
     from agents.stage import stage_names
 
     table = {"stages": stage_names()}

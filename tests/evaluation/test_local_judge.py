@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agents.launch import Launch
-from agents.model_set import ModelSet
 from agents.models.base import ChatReply, ChatRequest
-from agents.profiles import Profile
+from agents.runtime.model_set import ModelSet
+from agents.settings.profiles import Profile
+from agents.settings.run_config import Launch
 from evaluation.files.responses import read_responses
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, load_cut

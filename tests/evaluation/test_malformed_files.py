@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
-from agents import launch, prompts, settings
-from agents.apps.answering import CannotStartError, add_options, start
+from agents.asking import prompts
 from agents.asking.record import BoxFound, Decision, EvidenceFound, Signal, StageRecord, TurnRecord
 from agents.crag_agent import CragAgent
-from agents.files import is_of_files, told
-from agents.launch import Launch
 from agents.methods import domains
-from agents.preflight import submission
-from agents.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile
+from agents.runtime.files import is_of_files, told
 from agents.search.index_sources import SourceError, read_images, read_pages
 from agents.search.own_sources import read_documents, read_table
+from agents.settings import run_config
+from agents.settings.presets import load_settings
+from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile
+from agents.settings.run_config import Launch
+from apps.answering import CannotStartError, add_options, start
+from apps.preflight import submission
 from evaluation.files.responses import RESPONSES
 from evaluation.judge import judge_prompts
 from evaluation.judge.local_judge import load_cut
@@ -342,7 +344,7 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "documents").mkdir()
     for name in ("page.md", "page.html", "page.pdf"):
         shutil.copy(folder / name, folder / "documents")
-    real_settings, real_profile = settings.load_settings, load_profile
+    real_settings, real_profile = load_settings, load_profile
 
     def presets(preset: str, *more: Any, **named: Any) -> Any:
         return real_settings(preset, *more, **named, **({"folder": folder / "presets"} if preset == "preset" else {}))
@@ -355,9 +357,9 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             made.prompts[path.stem]
         return ScriptedCragAgent()
 
-    monkeypatch.setattr(launch, "load_settings", presets)
-    monkeypatch.setattr(launch, "load_profile", profiles)
-    monkeypatch.setattr(launch, "PROMPTS", folder / "prompts")
+    monkeypatch.setattr(run_config, "load_settings", presets)
+    monkeypatch.setattr(run_config, "load_profile", profiles)
+    monkeypatch.setattr(run_config, "PROMPTS", folder / "prompts")
     monkeypatch.setattr(domains, "DOMAINS", folder / "domains")
     monkeypatch.setattr(judge_prompts, "PROMPTS", folder / "judges")
     monkeypatch.setattr(CragAgent, "from_launch", build)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from agents.launch import profile_names
-from agents.profiles import ROOT
+from agents.settings.profiles import ROOT
+from agents.settings.run_config import profile_names
 from tests.evaluation.worlds import picture, row, write_dataset
 
 SIZES = [(60, 40), (30, 50)]

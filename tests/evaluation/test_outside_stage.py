@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agents.apps.answering import Answerer, Question
-from agents.apps.details import details
-from agents.apps.serving.protocol import document
 from agents.crag_agent import CragAgent
 from agents.methods.gate import Gate
-from agents.model_set import ModelSet
 from agents.models.base import ChatRequest
-from agents.profiles import Profile
-from agents.settings import load_settings
+from agents.runtime.model_set import ModelSet
+from agents.settings.presets import load_settings
+from agents.settings.profiles import Profile
 from agents.turn import IDK
+from apps.answering import Answerer, Question
+from apps.details import details
+from apps.serving.protocol import document
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.files.outputs import write_outputs
 from evaluation.files.traces import TRACE, read_traces

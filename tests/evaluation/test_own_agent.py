@@ -13,7 +13,7 @@ import pytest
 import agents.user_config
 import local_evaluation
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
+from agents.settings.run_config import Launch
 from evaluation.files.outputs import SCORES
 from evaluation.judge.judging import choose_judge
 from evaluation.judge.openai_judge import OpenAIJudge

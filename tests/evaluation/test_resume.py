@@ -16,7 +16,7 @@ import pytest
 import local_evaluation
 from agents.base_agent import Message
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
+from agents.settings.run_config import Launch
 from evaluation.files.outputs import ALL_TURNS, SCORES
 from evaluation.files.responses import JsonLinesWriter
 from evaluation.run import generate

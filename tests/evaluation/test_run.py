@@ -11,10 +11,10 @@ import pytest
 
 import local_evaluation
 from agents.asking.record import TurnRecord
+from agents.asking.reply_cache import CachedReplies, ReplyStore
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
 from agents.models.base import ChatMessage, ChatRequest
-from agents.models.chat.reply_cache import CachedReplies, ReplyStore
+from agents.settings.run_config import Launch
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses

@@ -14,7 +14,7 @@ from PIL import Image
 
 from agents.asking.record import StageRecord, TurnRecord
 from agents.base_agent import Message
-from agents.model_set import ModelSet
+from agents.runtime.model_set import ModelSet
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, append_records, read_traces, traces_in
 from evaluation.judge.rule_judge import RuleJudge
@@ -129,7 +129,7 @@ def test_a_full_disk_costs_the_trace_and_no_answer(tmp_path: Path, caplog: pytes
 def test_a_replica_brings_the_records_with_its_reply(tmp_path: Path) -> None:
     """What runs in a process of Ray, here without Ray."""
     from agents.crag_agent import CragAgent
-    from agents.launch import Launch
+    from agents.settings.run_config import Launch
 
     def build(launch: Launch, pipeline: Any, **_: Any) -> CragAgent:
         models = ModelSet(launch.profile, launch.cache, ready={"chat": ScriptedChat(lambda _: "a lion")})

@@ -14,9 +14,9 @@ from PIL import Image
 from agents.asking.record import TurnRecord
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
-from agents.model_set import ModelSet
-from agents.profiles import Profile
-from agents.settings import Settings
+from agents.runtime.model_set import ModelSet
+from agents.settings.presets import Settings
+from agents.settings.profiles import Profile
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import AnsweredTurn, JudgedTurn, QuestionTurn, Session
 from evaluation.run.truncation import Truncator, approximate_ends

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_BEHIND = """
     import sys, threading
     import torch
-    from agents.worker import HungError, Worker
+    from agents.runtime.worker import HungError, Worker
 
     started = threading.Event()
 

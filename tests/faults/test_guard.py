@@ -15,14 +15,15 @@ import pytest
 from PIL import Image
 
 from agents.asking.record import TurnRecord
-from agents.deadline import Deadline
-from agents.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.models.base import ModelError
 from agents.pipeline import Pipeline, stages_of
-from agents.profiles import PRESETS, Limits, names
+from agents.runtime.deadline import Deadline
+from agents.runtime.guard import DialogTimes, Estimates, Plan, kept_for, plan
+from agents.runtime.worker import EscapedError, HungError, Worker, where
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
-from agents.settings import Settings, load_settings
+from agents.settings.presets import Settings, load_settings
+from agents.settings.profiles import PRESETS, Limits, names
 from agents.stage import Context, Stage
 from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage
@@ -30,7 +31,6 @@ from agents.stages.parametric_answer import ParametricAnswer
 from agents.stages.rerank import Rerank
 from agents.stages.web_search import WebSearch
 from agents.turn import Evidence, Turn
-from agents.worker import EscapedError, HungError, Worker, where
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, pipeline_of, run, turn
 from tests.support.fault_plan import Plan as FaultPlan
 from tests.support.hostile_files import Panic
@@ -429,7 +429,7 @@ def test_where_a_thread_is_can_be_told() -> None:
     worker, release = Worker(), threading.Event()
     with pytest.raises(HungError) as hung:
         worker.run(release.wait, lambda: True)
-    assert where(hung.value.thread) == "agents.worker._serve"
+    assert where(hung.value.thread) == "agents.runtime.worker._serve"
     release.set()
     hung.value.thread.join(5.0)
     assert where(hung.value.thread) == ""

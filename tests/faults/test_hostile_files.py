@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
+from agents.intake import opened
 from agents.models.picture_files import FORMATS, MAX_SCANS, decodes_quickly, file_of, picture_of
-from agents.opening import opened
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.runtime.subprocess_worker import SubprocessError, SubprocessWorker
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
 from agents.search.web_cache import (
@@ -24,7 +25,6 @@ from agents.search.web_cache import (
     PictureCache,
     cache_name,
 )
-from agents.subprocess_worker import SubprocessError, SubprocessWorker
 from agents.texts import page_reader
 from agents.texts.page_reader import MAX_CHARACTERS, MAX_TAGS, MAX_TAGS_OUTSIDE, PageReader, beginning
 from agents.texts.retrieved import safe_full_text

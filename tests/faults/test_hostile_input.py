@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.opening import KEPT_PIXELS, MOST_MESSAGES, MOST_PIXELS, MOST_QUERY, open_turn, open_turns, opened
-from agents.profiles import PRESETS, names
+from agents.intake import KEPT_PIXELS, MOST_MESSAGES, MOST_PIXELS, MOST_QUERY, open_turn, open_turns, opened
+from agents.settings.profiles import PRESETS, names
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat
 from tests.support.fault_plan import Plan

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agents.profiles import PROMPTS
-from agents.prompts import PromptLibrary
+from agents.asking.prompts import PromptLibrary
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.settings.profiles import PROMPTS
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text

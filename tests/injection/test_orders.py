@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.launch import Launch
+from agents.asking.prompts import PromptLibrary
 from agents.models.base import Box, Label, TextLine
-from agents.profiles import PROMPTS
-from agents.prompts import PromptLibrary
 from agents.search.hits import Entity
-from agents.settings import settings_from
+from agents.settings.presets import settings_from
+from agents.settings.profiles import PROMPTS
+from agents.settings.run_config import Launch
 from agents.stages.finalise import Finalise
 from agents.texts.orders import orders_in, rests_on_orders
 from agents.turn import IDK, Candidate, Evidence, KnowledgeEntry

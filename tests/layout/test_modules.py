@@ -10,7 +10,7 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("agents", "evaluation", "training", "mini_crag_mm", "benchmarks")
+PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
 SHARED_NAMES = {"__init__", "__main__", "conftest"}
 
 

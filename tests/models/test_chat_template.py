@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
-from agents.profiles import PRESETS, names
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.settings.profiles import PRESETS, names
 from tests.models.tiny_checkpoints import TEMPLATE, tokenizer
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent

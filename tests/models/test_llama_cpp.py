@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agents.deadline import Deadline
 from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat import smollm2
 from agents.models.chat.llama_cpp import LlamaCppChat, check_gguf
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.pretrained import packaged_path
+from agents.runtime.deadline import Deadline
 
 
 class Clock:
@@ -153,7 +153,7 @@ def server(gguf: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_the_server_profile_over_http(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from agents.launch import Launch
+    from agents.settings.run_config import Launch
 
     address, key = server
     monkeypatch.setenv("OPENAI_BASE_URL", address)

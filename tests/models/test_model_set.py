@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from agents.launch import Launch
-from agents.model_set import ModelSet
 from agents.models.base import ModelError
 from agents.models.chat.vllm_chat import VllmChat
-from agents.preflight.checkpoints import checkpoints_of
-from agents.profiles import Profile, SearchModels, SettingsError, load_profile
-from agents.settings import settings_from
+from agents.runtime.model_set import ModelSet
+from agents.settings.presets import settings_from
+from agents.settings.profiles import Profile, SearchModels, SettingsError, load_profile
+from agents.settings.run_config import Launch
+from apps.preflight.checkpoints import checkpoints_of
 from tests.models.tiny_checkpoints import save_llama
 
 ROUTED = settings_from({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})

@@ -18,10 +18,10 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_protocol import StreamedReply
+from agents.runtime.deadline import Deadline
 
 KEY = "sk-secret-0123456789"
 PATH = "/v1/chat/completions"

@@ -13,13 +13,13 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import Int8Linear, weight_levels
 from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
+from agents.runtime.deadline import Deadline
 from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
 
 

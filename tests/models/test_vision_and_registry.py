@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatMessage, ChatReply, ChatRequest, Label, ModelError, OcrReader, TextLine
 from agents.models.chat import gguf_checkpoint, smollm2
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.registry import KINDS, ModelRegistry
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
+from agents.runtime.deadline import NO_DEADLINE, Deadline
 from tests.models.tiny_checkpoints import save_bert, save_llama
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agents.deadline import Deadline
 from agents.models.base import ChatMessage, ChatRequest
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.vllm_chat import VllmChat
-from agents.profiles import Limits
+from agents.runtime.deadline import Deadline
+from agents.settings.profiles import Limits
 
 SLACK = 5.0  # seconds, for a busy machine; the engine holds its loop for 30
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from agents.asking.record import VERSION
-from agents.files import parse_json, well_formed, write_whole
-from agents.trace import TraceWriter
+from agents.asking.trace import TraceWriter
+from agents.runtime.files import parse_json, well_formed, write_whole
 from agents.turn import Turn
 from evaluation.files.outputs import ALL_TURNS, SCORES, read_turn_table, write_outputs
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, read_lines, read_responses

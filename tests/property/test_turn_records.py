@@ -27,8 +27,8 @@ from agents.asking.record import (
     finding,
     read_record,
 )
-from agents.settings import TraceSettings
-from agents.trace import TraceWriter
+from agents.asking.trace import TraceWriter
+from agents.settings.presets import TraceSettings
 from agents.turn import Turn
 from tests.property.fuzzing import fuzzed, hostile_text
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.launch import Launch
-from agents.model_set import ModelSet
+from agents.asking.prompts import PromptLibrary
 from agents.models.architecture import Architecture, Decoder, Vision, architecture_of
 from agents.models.base import ModelError
-from agents.profiles import PROMPTS, Profile
-from agents.prompts import PromptLibrary
-from agents.settings import Settings, load_settings, settings_from
+from agents.runtime.model_set import ModelSet
+from agents.settings.presets import Settings, load_settings, settings_from
+from agents.settings.profiles import PROMPTS, Profile
+from agents.settings.run_config import Launch
 from agents.turn import Turn
 from benchmarks.latency.cost import (
     Machine,

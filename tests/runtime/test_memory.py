@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import safetensors
 
-from agents.launch import Launch, preset_names
 from agents.models.architecture import BYTES, ArchitectureError, architecture_of
-from agents.preflight.memory import (
+from agents.settings.presets import Settings, settings_from
+from agents.settings.profiles import Profile, SearchModels
+from agents.settings.run_config import Launch, preset_names
+from apps.preflight.memory import (
     L40S_BYTES,
     alive_bytes,
     cache_bytes,
     memory_of,
 )
-from agents.profiles import Profile, SearchModels
-from agents.settings import Settings, settings_from
 from benchmarks.latency.replayed_calls import CONFIGS, with_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from agents.crag_agent import CragAgent
-from agents.launch import Launch, preset_names
-from agents.model_set import ModelSet
-from agents.preflight import rehearsal, repository
-from agents.preflight.__main__ import check_memory
-from agents.preflight.check import Check, guarded
-from agents.preflight.memory import L40S_BYTES
-from agents.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
-from agents.profiles import ROOT, LoraSettings, Profile
+from agents.runtime.model_set import ModelSet
 from agents.runtime.weights import cached_revision, loadable, with_found_weights
-from agents.settings import Settings
+from agents.settings.presets import Settings
+from agents.settings.profiles import ROOT, LoraSettings, Profile
+from agents.settings.run_config import Launch, preset_names
+from apps.preflight import rehearsal, repository
+from apps.preflight.__main__ import check_memory
+from apps.preflight.check import Check, guarded
+from apps.preflight.memory import L40S_BYTES
+from apps.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
 from benchmarks.latency.replayed_calls import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
@@ -194,7 +194,7 @@ def test_importing_the_agent_is_quick_and_loads_nothing() -> None:
 
 def test_the_network_is_shut_for_the_whole_process() -> None:
     code = (
-        "from agents.preflight.rehearsal import block_network\n"
+        "from apps.preflight.rehearsal import block_network\n"
         "tried = block_network()\n"
         "import socket, urllib.request\n"
         "for reach in (lambda: socket.create_connection(('127.0.0.1', 9)), lambda: urllib.request.urlopen('http://example.org')):\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.launch import Launch, preset_names, profile_names
 from agents.pipeline import roles_of
+from agents.settings.run_config import Launch, preset_names, profile_names
 
 
 @pytest.mark.parametrize("profile", profile_names())

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
-from agents.model_set import ModelSet
 from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.profiles import Profile, SearchModels, SettingsError
+from agents.runtime.model_set import ModelSet
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, start_up
-from agents.settings import Settings, settings_from
+from agents.settings.presets import Settings, settings_from
+from agents.settings.profiles import Profile, SearchModels, SettingsError
+from agents.settings.run_config import Launch
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
 

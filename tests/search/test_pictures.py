@@ -11,7 +11,7 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from agents.deadline import Deadline
+from agents.runtime.deadline import Deadline
 from agents.search.gateway import SearchGateway
 from agents.search.web_cache import MAX_PICTURE_BYTES, PictureCache, cache_name
 

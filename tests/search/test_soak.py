@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from agents.crag_agent import CragAgent
-from agents.launch import Launch
-from agents.model_set import ModelSet
-from agents.profiles import Profile
+from agents.runtime.model_set import ModelSet
+from agents.settings.profiles import Profile
+from agents.settings.run_config import Launch
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.search.conftest import draw
 from tests.support.scripted_parts import ready

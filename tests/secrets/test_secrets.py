@@ -16,17 +16,17 @@ from pytest_httpserver import HTTPServer
 from tenacity import wait_none
 from werkzeug import Response
 
-from agents import secrets
+from agents.asking.trace import TraceWriter
 from agents.crag_agent import CragAgent
-from agents.model_set import ModelSet
 from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.pipeline import Pipeline
-from agents.profiles import PRESETS, Profile, names
-from agents.secrets import keep_out_of_logs, remember, scrubbed
-from agents.settings import TraceSettings, load_settings
+from agents.runtime import secrets
+from agents.runtime.model_set import ModelSet
+from agents.runtime.secrets import keep_out_of_logs, remember, scrubbed
+from agents.settings.presets import TraceSettings, load_settings
+from agents.settings.profiles import PRESETS, Profile, names
 from agents.stage import Context, Stage
-from agents.trace import TraceWriter
 from agents.turn import IDK, Turn
 from evaluation.files.manifest import write_manifest
 from evaluation.judge.openai_judge import OpenAIJudge

@@ -9,7 +9,7 @@ import json
 import os
 import signal
 
-from agents.subprocess_worker import SubprocessWorker
+from agents.runtime.subprocess_worker import SubprocessWorker
 
 WORKER = SubprocessWorker()
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, TextLine
+from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 ANSWER = "The Eiffel Tower is 330 metres high."
 PICTURE = "https://i.example/1.jpg"

@@ -10,10 +10,10 @@ from typing import Any
 from PIL import Image
 from rich.console import Console
 
-from agents.model_set import ModelSet
 from agents.models.base import ChatRequest
-from agents.profiles import Profile
-from agents.settings import settings_from
+from agents.runtime.model_set import ModelSet
+from agents.settings.presets import settings_from
+from agents.settings.profiles import Profile
 from evaluation.data.crag_dataset import load
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.run.launching import LaunchedAgent

@@ -26,7 +26,7 @@ from training.command_line import ABOUT
 from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
 
 if TYPE_CHECKING:
-    from agents.launch import Launch
+    from agents.settings.run_config import Launch
 
 
 @pytest.fixture(scope="module")

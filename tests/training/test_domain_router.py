@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.linear_head import LinearHead
+from agents.methods.linear_head import LinearHead
 from agents.models.domain_classifiers import HeadDomainClassifier, ZeroShotDomainClassifier
 from agents.models.registry import ModelRegistry
-from agents.profiles import Profile, load_profile
+from agents.settings.profiles import Profile, load_profile
 from tests.evaluation.worlds import row, write_dataset
 from tests.models.tiny_rankers import save_blip2
 from training import domain_router

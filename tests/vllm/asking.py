@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatModel, ChatRequest
+from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 SCHEMA = {
     "type": "object",

@@ -15,9 +15,9 @@ from pathlib import Path
 import openai
 import pytest
 
-from agents.deadline import Deadline
 from agents.models.base import ModelError
 from agents.models.chat.openai_chat import OpenAIChat
+from agents.runtime.deadline import Deadline
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.tiny import CONTEXT
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from PIL import Image
 
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatModel, ChatReply, ChatRequest, Label, OcrReader, Recogniser, TextLine
 from agents.models.pixels import pixels_digest
+from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
 """Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""

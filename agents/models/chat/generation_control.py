@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
-from agents.deadline import Deadline
 from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, FinishReason
 from agents.models.chat.schema_masks import SchemaMask
+from agents.runtime.deadline import Deadline
 
 SLACK_TOKENS = 4  # a stop string may begin inside a token and end inside another
 

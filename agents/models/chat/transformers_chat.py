@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from agents.deadline import NO_DEADLINE, Deadline
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.gguf import find
@@ -21,6 +20,7 @@ from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
+from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 _ABORTED = ChatReply("", "abort")
 

@@ -1,0 +1,155 @@
+"""Prompts: one Jinja2 template a file, with a front matter that says which model reads it and how.
+
+A template has a YAML front matter (``model``, ``max_tokens``, ``temperature``, ``schema``, ``logprobs``, ``continues``) and sections that
+begin with a line ``=== system``, ``=== user`` or ``=== assistant``. A file is cut into sections before anything is filled in, so that
+retrieved text can never open a section of its own.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError
+from jinja2.sandbox import SandboxedEnvironment
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agents.models.base import ChatMessage, ChatRequest
+from agents.runtime.files import first_fault, one_line, read_front_matter, shortened, told
+from agents.texts.injection import without_special_tokens
+
+_SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*\n", re.MULTILINE)
+
+
+class PromptError(ValueError):
+    """A template is missing or malformed; the message names the file."""
+
+
+class FrontMatter(BaseModel):
+    """How the reply to a prompt is to be generated."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = "chat"
+    max_tokens: int = 75
+    temperature: float = 0.0
+    schema_: dict[str, Any] | None = None
+    logprobs: bool = False
+    stop: tuple[str, ...] = ()
+    continues: str | None = None
+    """Another template whose messages stand before these, so that an engine with a prefix cache reads them once for both."""
+
+
+def _filled_in(value: Any) -> Any:
+    """A value as it goes into a prompt: wherever it comes from, it cannot end a message or begin another."""
+    return without_special_tokens(value) if isinstance(value, str) else value
+
+
+def quoted(text: str) -> str:
+    """A text between quotation marks that it holds none of, so that it cannot end its quotation.
+
+    Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1), which need not be random where a text cannot hold them.
+    ``benchmarks/injected_orders.py`` measures what it brings.
+    """
+    inside = text.replace('"', "”")
+    return f'"{inside}"'
+
+
+class Prompt:
+    """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
+
+    def __init__(self, path: Path, continued_by: tuple[Path, ...] = ()) -> None:
+        if path in continued_by:
+            raise PromptError(f"prompt template {path} continues itself")
+        try:
+            post = read_front_matter(path)
+        except FileNotFoundError as error:
+            raise PromptError(f"there is no prompt template {path}") from error
+        except OSError as error:
+            raise PromptError(f"prompt template {told(error)}") from error
+        except ValueError as error:
+            raise PromptError(f"prompt template {error}") from error
+        try:
+            header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
+            self.settings = FrontMatter.model_validate(header)
+            environment = SandboxedEnvironment(
+                undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
+            )
+            environment.filters["quoted"] = quoted
+            pieces = _SECTION.split(post.content + "\n")
+            continued = self.settings.continues
+            self._sections: list[tuple[str, Template]] = [
+                *(Prompt(path.with_name(f"{continued}.j2"), (*continued_by, path))._sections if continued else ()),
+                *((role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)),
+            ]
+        except ValidationError as error:
+            raise PromptError(f"prompt template {path} is malformed: {first_fault(error)}") from error
+        except TemplateSyntaxError as error:
+            raise PromptError(
+                f"prompt template {path} is malformed: {one_line(error)} (line {error.lineno})"
+            ) from error
+        except RecursionError as error:
+            raise PromptError(f"prompt template {path} is malformed: nested too deep") from error
+        if pieces[0].strip():
+            raise PromptError(f"prompt template {path} has text before its first '=== role' line")
+        if all(role != "user" for role, _ in self._sections):
+            raise PromptError(f"prompt template {path} has no '=== user' line: there is nothing to ask")
+        self.name = path.stem
+
+    def render(self, **values: Any) -> str:
+        """The whole prompt as one text; for templates that are no chat, such as descriptions."""
+        return "\n".join(body.render(**values).strip() for _, body in self._sections)
+
+    def request(
+        self,
+        *,
+        image: Image.Image | None = None,
+        images: tuple[Image.Image, ...] = (),
+        **values: Any,
+    ) -> ChatRequest:
+        """A chat request; images go with the first user message; UndefinedError where a value that the template uses is missing."""
+        shown = (image, *images) if image is not None else images
+        messages = [ChatMessage(role, body.render(**values).strip()) for role, body in self._sections]
+        first_user = next(index for index, message in enumerate(messages) if message.role == "user")
+        messages[first_user] = ChatMessage("user", messages[first_user].content, shown)
+        return ChatRequest(
+            tuple(messages),
+            max_tokens=self.settings.max_tokens,
+            temperature=self.settings.temperature,
+            schema=self.settings.schema_,
+            logprobs=self.settings.logprobs,
+            stop=self.settings.stop,
+        )
+
+
+class PromptLibrary:
+    """The templates of a folder, each read once, with the limits of ``reply_tokens`` by name; PromptError for a name that is none."""
+
+    def __init__(self, folder: Path, reply_tokens: Mapping[str, int] | None = None) -> None:
+        self._folder = folder
+        self._reply_tokens = dict(reply_tokens or {})
+        self._read: dict[str, Prompt] = {}
+        for name in self._reply_tokens:
+            if name not in self:
+                raise PromptError(
+                    f"limits.reply_tokens names {shortened(name)!r}, but there is no prompt template {shortened(self._path(name))}"
+                )
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a template of that name."""
+        try:
+            return self._path(name).is_file()
+        except OSError:  # no name of a file
+            return False
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.j2"
+
+    def __getitem__(self, name: str) -> Prompt:
+        """The prompt of that name (a path below the folder, without ``.j2``); PromptError where it is missing or malformed."""
+        if name not in self._read:
+            prompt = self._read[name] = Prompt(self._path(name))
+            if name in self._reply_tokens:
+                prompt.settings = prompt.settings.model_copy(update={"max_tokens": self._reply_tokens[name]})
+        return self._read[name]

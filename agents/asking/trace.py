@@ -1,0 +1,137 @@
+"""Traces: the record of each turn as a line of JSON."""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from agents.asking.record import PICTURE_FIELDS, StageRecord, TurnRecord
+from agents.runtime.files import well_formed
+from agents.runtime.secrets import scrubber
+from agents.settings.presets import TraceSettings
+from agents.turn import Turn
+
+Clean = Callable[[str], str]
+"""Takes keys out of a text."""
+
+Listener = Callable[[list[dict[str, Any]]], None]
+"""What is told of each batch: the record of each turn, in order, as its line of the file holds it."""
+
+_log = logging.getLogger(__name__)
+
+_LONGEST = 2_000  # characters of one text; a note may quote a page
+_OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
+"""Notes whose words are ours, not the user's."""
+
+_EMPTY = {each.name: each.default for each in fields(StageRecord)}
+
+
+class TraceWriter:
+    """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
+
+    ``listen`` is called with the records of each batch; ``of_the_picture`` are notes that may describe the picture
+    (``Stage.picture_notes``).
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        settings: TraceSettings = TraceSettings(),  # noqa: B008 - it is frozen
+        listen: Listener | None = None,
+        of_the_picture: Collection[str] = (),
+    ) -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._settings, self._listen = path, settings, listen
+        self._of_the_picture = frozenset(of_the_picture)
+        self._batch = 0
+
+    def write(self, turns: Sequence[Turn], seconds: float) -> None:
+        """Append the turns of one batch; ``seconds`` is the wall time of the whole batch."""
+        batch = self._batch
+        self._batch += 1
+        lines: list[str] = []
+        try:
+            clean = scrubber()
+            lines = [self._line(turn, batch, index, seconds, clean) for index, turn in enumerate(turns)]
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write("".join(line + "\n" for line in lines))
+        except (OSError, TypeError, ValueError, RecursionError) as error:
+            _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
+        if self._listen is not None:
+            self._listen([json.loads(line) for line in lines])
+
+    def _line(self, turn: Turn, batch: int, index: int, seconds: float, clean: Clean) -> str:
+        told = self._settings.queries
+        record = TurnRecord(
+            query=turn.query if told else "",
+            question=turn.question if told else "",
+            answer=turn.answer if told else "",
+            stages=tuple(map(self._stage, turn.records)),
+            error=self._reason(turn.error, 2),  # STAGE: TYPE: TEXT
+            seconds=round(seconds, 4),
+            batch=batch,
+            turn=index,
+        )
+        return well_formed(clean(json.dumps(_short(record.as_json(), clean), ensure_ascii=False)))
+
+    def _stage(self, record: StageRecord) -> StageRecord:
+        """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
+        notes = record.notes
+        if not self._settings.images:
+            empty: dict[str, Any] = {name: _EMPTY[name] for name in PICTURE_FIELDS}
+            record = replace(record, **empty)
+            notes = {name: value for name, value in notes.items() if name not in self._of_the_picture}
+        if self._settings.queries and self._settings.images:
+            return record
+        decision = record.decision
+        return replace(
+            record,
+            reason=self._reason(record.reason),
+            entity=None,
+            pictures=tuple(replace(each, name="", url="") for each in record.pictures),
+            boxes=tuple(replace(each, label="") for each in record.boxes),
+            queries=(),
+            evidence=tuple(replace(each, text="", title="", url="") for each in record.evidence),
+            answers={},
+            checks={name: said for name, said in record.checks.items() if not isinstance(said, str)},
+            decision=None
+            if decision is None
+            else replace(
+                decision,
+                candidate=None,
+                reason=self._reason(decision.reason),
+                ruled_out=self._reason(decision.ruled_out),
+            ),
+            notes={name: value if name in _OUR_WORDS else _numbers(value) for name, value in notes.items()},
+        )
+
+    def _reason(self, reason: str | None, parts: int = 1) -> str | None:
+        """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""
+        if reason is None or (self._settings.queries and self._settings.images):
+            return reason
+        return ":".join(reason.split(":")[:parts])[:80]
+
+
+def _numbers(value: Any) -> Any:
+    """The numbers and truth values of a note; None for the rest."""
+    if isinstance(value, Mapping):
+        return {str(key): _numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers(inner) for inner in value]
+    return value if isinstance(value, bool | int | float) else None
+
+
+def _short(value: Any, clean: Clean) -> Any:
+    """The record with its texts cut; whatever is no JSON becomes a text."""
+    if isinstance(value, bool | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _short(inner, clean) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(inner, clean) for inner in value]
+    text = clean(str(value))  # before it is cut: the first half of a key is one too
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -1,0 +1,164 @@
+"""Time limits: estimates of each stage's time, the plan of how a stage is run, and the seconds that dialogs have left."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from PIL import Image
+
+from agents.runtime.deadline import Clock, Deadline
+from agents.settings.profiles import Limits
+from agents.stage import Stage
+from agents.turn import Turn
+
+VERIFICATION_SHARE = 0.15  # of a call: kept for the stages that verify answers at most
+_MOST_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
+MAX_MARGIN = 0.25  # of a call: where a dialog has little time left the margin may not eat all of it
+
+# The gains of TCP's round-trip estimator (RFC 6298, section 2), 2 deviations for its 4: a stage cut short costs quality, not the link.
+_MEAN_GAIN = 1 / 8
+_DEVIATION_GAIN = 1 / 4
+_DEVIATIONS = 2.0
+_DOUBT = 0.8  # an estimate that kept a stage from running is never renewed by a run: it shrinks, so that the stage is tried again
+
+_MOST_DIALOGS = 4096
+_DIALOG_SHARE = 0.5  # of what a dialog has left goes to one turn at most: how many turns come is not known
+_SIDE = 32  # a picture is recognised by so many pixels of each side
+
+Way = Literal["whole", "short", "skipped"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a stage is to be run."""
+
+    way: Way  # whole, short (``Stage.when_short``) or skipped
+    reserve: float = 0.0  # seconds that it has to leave to later stages
+    reason: str | None = None  # why it is not run whole; always for want of time
+
+
+def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:
+    """How to run a stage for so many turns; one that needs no time at least is never skipped.
+
+    ``left`` is the seconds until the deadline of the call, ``whole_call`` those that it had at its beginning.
+    """
+    reserve = kept_for(later, times, turns, whole_call)
+    has = left - reserve
+    wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
+    if has >= wanted:
+        return Plan("whole", reserve)
+    least = min(times.seconds(stage.name, turns, stage.least_seconds, short=True), wanted)
+    kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
+    said = f"{max(0.0, left):.2f} s left{kept}"
+    if stage.least_seconds <= 0 or has >= least:
+        return Plan("short", reserve, f"{said}, would like {wanted:.2f} s")
+    return Plan("skipped", reserve, f"{said}, needs {least:.2f} s")
+
+
+def kept_for(later: Sequence[Stage], times: Estimates, turns: int, whole_call: float) -> float:
+    """Seconds to keep for the stages to come that answer and verify."""
+
+    def least(kind: str) -> float:
+        return sum(times.seconds(stage.name, turns, stage.least_seconds) for stage in later if stage.kind == kind)
+
+    return min(least("answers"), _MOST_FOR_ANSWERING * whole_call) + min(
+        least("verifies"), VERIFICATION_SHARE * whole_call
+    )
+
+
+@dataclass
+class _Time:
+    mean: float
+    deviation: float
+
+    @property
+    def seconds(self) -> float:
+        return self.mean + _DEVIATIONS * self.deviation
+
+
+class Estimates:
+    """How long stages take, learnt from how long they took: by name, whole or short, and number of turns. One for an agent."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bool], dict[int, _Time]] = {}
+
+    def observe(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
+        """Learn that a stage took so long for so many turns: mean and deviation, exponentially weighted."""
+        sizes = self._known.setdefault((stage, short), {})
+        known = sizes.get(turns)
+        if known is None:
+            sizes[turns] = _Time(seconds, seconds / 4)
+            return
+        known.deviation += _DEVIATION_GAIN * (abs(seconds - known.mean) - known.deviation)
+        known.mean += _MEAN_GAIN * (seconds - known.mean)
+
+    def at_least(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
+        """Learn that a stage had not ended after so long; where it is known to take longer nothing is learnt."""
+        sizes = self._known.setdefault((stage, short), {})
+        if turns not in sizes or sizes[turns].seconds < seconds:
+            sizes[turns] = _Time(seconds, 0.0)
+
+    def seconds(self, stage: str, turns: int, declared: float, *, short: bool = False) -> float:
+        """Seconds that so many turns of a stage are likely to need, by the nearest size seen, more in proportion; else ``declared``."""
+        sizes = self._known.get((stage, short))
+        if not sizes:
+            return declared
+        nearest = min(sizes, key=lambda size: (abs(size - turns), size))
+        return sizes[nearest].seconds * max(1.0, turns / max(1, nearest))
+
+    def doubt(self, stage: str) -> None:
+        """Trust the estimates of a stage less that was not run whole because of them."""
+        for short in (False, True):
+            for known in self._known.get((stage, short), {}).values():
+                known.mean *= _DOUBT
+                known.deviation *= _DOUBT
+
+
+class DialogTimes:
+    """The seconds that dialogs have spent: calls of the evaluator do not say which dialog a turn belongs to.
+
+    A dialog is known by its picture and first question. A turn is charged the time of its call divided by the turns in it, as the
+    evaluator counts ("10 s x batch size"). Of more than ``most`` dialogs the one unused for longest is forgotten first.
+    """
+
+    def __init__(self, limits: Limits, clock: Clock, most: int = _MOST_DIALOGS) -> None:
+        self._limits, self._clock, self._most = limits, clock, most
+        self._spent: OrderedDict[bytes, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._spent)
+
+    def deadline(self, call: Deadline, turns: Sequence[Turn]) -> Deadline:
+        """When the turns of a call have to be answered: the limits of turns and dialogs less the margin."""
+        allowed = sum(self.allowance(turn) for turn in turns)
+        margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
+        return Deadline(allowed - margin - call.elapsed(), self._clock)
+
+    def allowance(self, turn: Turn) -> float:
+        """The seconds a turn may take: its own limit, but no more than half of what its dialog has left."""
+        own, dialog = self._limits.seconds_per_turn, self._limits.seconds_per_dialog
+        if not turn.history:
+            return min(own, dialog)
+        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent.get(_key(turn), 0.0)))
+
+    def charge(self, turns: Sequence[Turn], seconds: float) -> None:
+        """Note that a call took so long; a first question starts its dialog again."""
+        for turn in turns:
+            key = _key(turn)
+            earlier = self._spent.pop(key, 0.0) if turn.history else 0.0
+            self._spent[key] = earlier + seconds / len(turns)
+            while len(self._spent) > self._most:
+                self._spent.popitem(last=False)
+
+
+def _key(turn: Turn) -> bytes:
+    first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
+    digest = hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)
+    if turn.image is not None:
+        small = turn.image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)
+        digest.update(repr(turn.image.size).encode() + small.tobytes())
+    return digest.digest()

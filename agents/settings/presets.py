@@ -1,0 +1,259 @@
+"""Typed settings of a preset, a TOML file in ``presets/``, under a profile (``agents.settings.profiles``).
+
+A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
+``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
+preset, the preset's ``[profiles.NAME]`` for the profile, environment variables (``CRAG_RERANK__K=3``), ``--set rerank.k=3``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as SourceError
+
+from agents.settings.named import find_file, is_path
+from agents.settings.profiles import (
+    PRESETS,
+    PROFILES,
+    Limits,
+    LoraSettings,
+    Profile,
+    SettingsError,
+    Table,
+    load_profile,
+    names,
+    read_table,
+)
+
+if TYPE_CHECKING:
+    from agents.stage import Stage, StageOptions
+
+ENVIRONMENT = "CRAG_"
+"""Environment variables of settings begin so; ``__`` stands for the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
+
+NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.most_idk=null``
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "cropping": ("objects", "ground"),
+    "reranking": ("rerank", "two_stage_rerank"),
+    "image": ("objects", "ground", "image_search", "select_entity"),
+}
+"""Names that ``--without`` takes besides those of stages."""
+
+
+class GuardSettings(Table):
+    """Protection against what is retrieved."""
+
+    injection: bool = Field(
+        True,
+        description="orders to the model are taken out of what was retrieved and read in the photo, and an answer that stands in "
+        "orders alone is not given; off only to measure what that changes",
+    )
+
+
+class TraceSettings(Table):
+    """What a trace may hold."""
+
+    queries: bool = Field(
+        True,
+        description="texts: questions, replies, evidence; without them names of stages, numbers and reasons remain",
+    )
+    images: bool = Field(
+        True,
+        description="what may describe the picture: text read in it, boxes, pictures that were found, entities, and replies "
+        "and evidence, which may name them; without it question and answer remain, names of stages, numbers and reasons",
+    )
+
+
+class Settings(Table):
+    """A preset as it runs under one profile; ``load_settings`` makes it, with a field for the options of each stage."""
+
+    description: str = ""
+    stages: tuple[str, ...]  # in their order: modules of ``agents/stages``, or ``package.module:ClassName``
+    lora: LoraSettings | None = None
+    limits: Limits = Limits()
+    guard: GuardSettings = GuardSettings()
+    trace: TraceSettings = TraceSettings()
+    fetch: bool = Field(
+        False, description="fetch pages and pictures that the caches do not hold; the competition has no network"
+    )
+
+    def options(self, stage: type[Stage]) -> StageOptions:
+        """The options of a stage; its defaults where the preset names none."""
+        found: StageOptions = getattr(self, stage.name, None) or stage.Options()
+        return found
+
+    def without(self, names: Sequence[str]) -> Settings:
+        """These settings with stages, or groups of stages, left out; SettingsError for one that is not there or cannot be left out."""
+        by_name = {_class(stage).name: stage for stage in self.stages}
+        left_out: set[str] = set()
+        for name in names:
+            stages = [by_name.get(stage, stage) for stage in GROUPS.get(name, (name,))]
+            stages = [stage for stage in stages if stage in self.stages]
+            if not stages:
+                known = ", ".join([*self.stages, *GROUPS])
+                raise SettingsError(f"stage {name!r} is not part of this preset; what can be left out: {known}")
+            left_out.update(stages)
+        if "finalise" in left_out:
+            raise SettingsError("stage 'finalise' gives the answer and cannot be left out")
+        return self.model_copy(update={"stages": tuple(stage for stage in self.stages if stage not in left_out)})
+
+
+def load_settings(
+    preset: str,
+    profile: str | Profile,
+    folder: Path = PRESETS,
+    profiles: Path = PROFILES,
+    overrides: Sequence[str] = (),
+) -> Settings:
+    """The settings of a preset under a profile; where ``profiles`` has none of the name given it only names the preset's overlay.
+
+    Presets and profiles are named, or given by the path of their file.
+
+    ``overrides`` are ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML; what is no TOML is taken as
+    text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value. SettingsError where there is no such preset, or it,
+    the profile or an override is malformed or names what does not exist.
+    """
+    path = find_file(preset, "preset", folder, SettingsError)
+    table, preset = read_table(path, "preset"), path.stem
+    under = table.pop("profiles", {})
+    if not isinstance(under, Mapping) or not all(isinstance(overlay, Mapping) for overlay in under.values()):
+        raise SettingsError(
+            f"preset {preset!r} is malformed: profiles holds a table for each profile, and nothing else"
+        )
+    if isinstance(profile, str) and (is_path(profile) or profile in names(profiles)):
+        profile = load_profile(profile, profiles)
+    limits, overlays = (
+        (profile.limits, profile.overlays or (profile.name,)) if isinstance(profile, Profile) else ({}, (profile,))
+    )
+    tables = ({"limits": limits}, table, *(under.get(name, {}) for name in overlays))
+    try:
+        return settings_from(*tables, overrides=overrides)
+    except SettingsError:
+        try:
+            settings_from(*tables)
+        except SettingsError as error:
+            raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
+        raise  # it is an override
+
+
+def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
+    """Settings from tables of a preset, of which a later one wins, then the environment, then overrides; SettingsError for errors."""
+    assigned = [assignment(text) for text in overrides]
+    given = [*tables, *assigned]
+    schema = _schema(given)
+
+    class Sources(schema, BaseSettings):  # type: ignore[valid-type, misc]
+        model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
+
+        @classmethod
+        def settings_customise_sources(  # type: ignore[override]  # the library passes them by name
+            cls, settings_cls: type[BaseSettings], env_settings: PydanticBaseSettingsSource, **_: Any
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            """The latest first, as the library wants them."""
+            first = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(assigned)]
+            last = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(tables)]
+            return (*first, env_settings, *last)
+
+    try:
+        return _completed(schema.model_validate(dict(Sources())))
+    except SourceError as error:
+        raise SettingsError(f"an environment variable {ENVIRONMENT}... is malformed: {error}") from error
+    except ValidationError as error:
+        raise SettingsError(_told(error, schema, overrides)) from error
+
+
+def _class(stage: str) -> type[Stage]:
+    from agents.stage import stage_class  # stages need settings: only now may they be imported
+
+    return stage_class(stage)
+
+
+def _schema(tables: Sequence[Mapping[str, Any]]) -> type[Settings]:
+    """``Settings`` with a field for the options of each stage that tables name, in their lists of stages or by a table of its own."""
+    listed = [stages for table in tables if isinstance(stages := table.get("stages"), Sequence)]
+    classes = {stage.name: stage for name in (listed[-1] if listed else ()) for stage in (_class(str(name)),)}
+    for name in {name for table in tables for name in table if name not in Settings.model_fields}:
+        if name not in classes:
+            try:
+                classes[name] = _class(name)
+            except SettingsError as error:
+                from agents.stage import stage_names
+
+                raise SettingsError(_unknown(name, [*Settings.model_fields, *classes, *stage_names()])) from error
+    return _extended(tuple(classes[name] for name in sorted(classes)))
+
+
+@cache
+def _extended(stages: tuple[type[Stage], ...]) -> type[Settings]:
+    fields: dict[str, Any] = {stage.name: (stage.Options, stage.Options()) for stage in stages}
+    return create_model("Settings", __base__=Settings, **fields)
+
+
+def _completed(settings: Settings) -> Settings:
+    """With the stages that others need, each right before the first that needs it."""
+    stages: list[str] = []
+    for name in settings.stages:
+        stage = _class(name)
+        stages += [other for other in stage(settings.options(stage)).needs() if other not in settings.stages]
+        stages.append(name)
+    return settings.model_copy(update={"stages": tuple(stages)}) if len(stages) > len(settings.stages) else settings
+
+
+def assignment(text: str) -> dict[str, Any]:
+    """``a.b=1`` as ``{"a": {"b": 1}}``; the value is TOML, a word needs no quotes; SettingsError where it is no assignment."""
+    key, separator, value = (part.strip() for part in text.partition("="))
+    if not separator or not key:
+        raise SettingsError(f"{text!r} is no assignment; write KEY=VALUE, such as queries.split=none")
+    table: Any = None
+    if value != NO_VALUE:
+        try:
+            table = tomllib.loads(f"value = {value}")["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            table = value
+    for name in reversed(key.split(".")):
+        table = {name: table}
+    return dict(table)
+
+
+def _told(error: ValidationError, schema: type[Settings], overrides: Sequence[str]) -> str:
+    """What is wrong, a clause for each error; one in an override names that override."""
+    clauses = []
+    for found in error.errors():
+        place = [str(part) for part in found["loc"]]
+        if isinstance(found["input"], Mapping) and found["input"] and not _fields(schema, place):
+            place.append(str(next(iter(found["input"]))))  # a table where a value belongs: a key with too many dots
+        key, inside = ".".join(place), ".".join(place[:-1])
+        if found["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
+            clauses.append(_unknown(key, _fields(schema, place[:-1]), inside))
+            continue
+        blamed = [text for text in overrides if key.startswith(text.partition("=")[0].strip())]
+        clauses.append(f"{blamed[-1] if blamed else key}: {found['msg'][:1].lower()}{found['msg'][1:]}")
+    return "; ".join(clauses)
+
+
+def _fields(model: type[BaseModel], place: Sequence[str]) -> Mapping[str, Any]:
+    """The fields of the table at a place."""
+    for name in place:
+        field = model.model_fields.get(name)
+        inner = field.annotation if field is not None else None
+        options = [each for each in (inner, *getattr(inner, "__args__", ())) if isinstance(each, type)]
+        tables = [each for each in options if issubclass(each, BaseModel)]
+        if not tables:
+            return {}
+        model = tables[0]
+    return model.model_fields
+
+
+def _unknown(key: str, known: Iterable[str], inside: str = "") -> str:
+    known = list(dict.fromkeys(known))
+    near = get_close_matches(key.rpartition(".")[2], known, 1)
+    meant = f" did you mean {near[0]!r}?" if near else ""
+    return f"there is no setting {key!r};{meant} known{f' in {inside}' if inside else ''}: {', '.join(known) or 'none'}"

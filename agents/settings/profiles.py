@@ -1,0 +1,182 @@
+"""Profiles: which models fill the roles, and how long they may take; a TOML file in ``profiles/`` each.
+
+``extends = "embedded"`` takes the models and the search of another profile, by its name or the path of its file, relative to this one; a
+``[models.ROLE]`` replaces that role's. With
+``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say under its name, ``[profiles.NAME]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from agents.runtime.files import first_fault, one_line, read_toml, told
+from agents.settings.named import find_file
+
+ROOT = Path(__file__).resolve().parents[2]
+PRESETS = ROOT / "presets"
+PROFILES = ROOT / "profiles"
+PROMPTS = ROOT / "prompts"
+
+
+class SettingsError(ValueError):
+    """A preset or profile is missing or malformed; the message says which and what is known."""
+
+
+class Table(BaseModel):
+    """A table of a preset or a profile: no other fields, and no change once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Limits(Table):
+    """Limits of time and length; the defaults are those of the challenge (CRAG-MM rules), a profile may name others."""
+
+    batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
+    seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
+    margin_seconds: float = Field(1.0, ge=0, description="kept back from the limit of a call")
+    seconds_per_dialog: float = Field(30.0, gt=0, description="all turns of a dialog together")
+    answer_tokens: int = Field(
+        74, gt=0, description="tokens of an answer; the evaluator cuts at 75, of which <|begin_of_text|> is one"
+    )
+    evidence_tokens: int | None = Field(
+        None, gt=0, description="chunks in one prompt, about so many tokens; None: as many chunks as the stage shows"
+    )
+    pictures: int | None = Field(
+        None,
+        ge=1,
+        description="pictures in one prompt; where a stage has more to show, one labelled sheet holds all; None: no limit",
+    )
+    reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
+        {},
+        description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        shortest = min(self.seconds_per_turn, self.seconds_per_dialog)
+        if self.margin_seconds >= shortest:
+            limits = {"margin": f"{self.margin_seconds:g}", "shortest": f"{shortest:g}"}
+            said = "margin_seconds ({margin}) has to be below seconds_per_turn and seconds_per_dialog ({shortest})"
+            raise PydanticCustomError("contradiction", said, limits)
+        return self
+
+
+class LoraSettings(Table):
+    """A LoRA adapter for the chat model, where that runs in vLLM."""
+
+    name: str = Field(description="its name in the engine")
+    path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
+
+
+class SearchModels(Table):
+    """The encoders and indices of the organiser's pipeline; ids of a hub or local folders."""
+
+    kind: Literal["organiser", "embedded"] = "organiser"
+    image_model: str = "openai/clip-vit-large-patch14-336"
+    text_model: str = "BAAI/bge-large-en-v1.5"
+    image_index: str = "crag-mm-2025/image-search-index-{split}"
+    web_index: str = "crag-mm-2025/web-search-index-{split}"
+
+
+class Profile(Table):
+    """Which real models stand behind the roles that stages ask for, and how long they may take."""
+
+    name: str
+    description: str = ""
+    models: dict[str, dict[str, Any]]
+    search: SearchModels = SearchModels()
+    limits: dict[str, Any] = {}  # the fields of ``Limits`` that the profile names; a preset may name others
+    # Preset to role to the options of its model that differ under that preset
+    presets: dict[str, dict[str, dict[str, Any]]] = {}
+    # Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last
+    overlays: tuple[str, ...] = ()
+
+    @field_validator("limits")
+    @classmethod
+    def _known_limits(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            Limits.model_validate(value)
+        except ValidationError as error:
+            raise ValueError(first_fault(error)) from error
+        return value
+
+    def under(self, preset: str) -> Profile:
+        """The profile with the options that it has for a preset."""
+        changed = self.presets.get(preset, {})
+        models = {role: {**spec, **changed.get(role, {})} for role, spec in self.models.items()}
+        return self.model_copy(update={"models": models}) if changed else self
+
+    def with_chat_model(self, name: str) -> Profile:
+        """The profile with other weights, or another model of its server, as its chat model; SettingsError where that has neither."""
+        chat = self.models.get("chat", {})
+        option = next((option for option in ("path", "model") if option in chat), None)
+        if option is None:
+            raise SettingsError(
+                f"the chat model of profile {self.name!r} has no weights or model to replace by {name!r}; gpu and server have"
+            )
+        return self.model_copy(update={"models": {**self.models, "chat": {**chat, option: name}}})
+
+    def with_lora(self, lora: LoraSettings | None) -> Profile:
+        """The profile with a preset's adapter on its chat model; SettingsError where the chat model is of a kind that takes no adapter."""
+        if lora is None:
+            return self
+        chat = self.models.get("chat", {})
+        if chat.get("kind") != "vllm":
+            raise SettingsError(
+                f"the preset names the LoRA adapter {lora.name!r}, which takes a chat model of kind 'vllm'; "
+                f"that of profile {self.name!r} is of kind {chat.get('kind')!r}: merge the adapter into the weights, or "
+                "put the preset's [lora] under [profiles.NAME.lora] of a profile with vLLM"
+            )
+        return self.model_copy(update={"models": {**self.models, "chat": {**chat, "lora": lora.model_dump()}}})
+
+
+def names(folder: Path) -> list[str]:
+    """The presets or profiles of a folder."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
+    """A profile by name, or by the path of its file; SettingsError where there is no such profile, or it is malformed."""
+    path = find_file(reference, "profile", folder, SettingsError)
+    name, table = path.stem, read_table(path, "profile")
+    if (base := table.pop("extends", None)) is not None:
+        other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
+        table = _extended(table, read_table(other, "profile"), other.stem, name)
+    try:
+        return Profile.model_validate({"name": name, "overlays": (name,), **table})
+    except ValidationError as error:
+        raise SettingsError(f"profile {name!r} is malformed: {first_fault(error)}") from error
+
+
+def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
+    """A profile's tables with the roles and the search of its base where it has none of its own; with its limits on the same machine."""
+    if "extends" in base:
+        raise SettingsError(f"profile {name!r} extends one that extends another itself; name the last one")
+    same_machine = table.pop("same_machine", False)
+    merged = ("models", "limits", "presets") if same_machine else ("models",)
+    for key in merged:
+        if not (isinstance(base.get(key, {}), Mapping) and isinstance(table.get(key, {}), Mapping)):
+            raise SettingsError(f"profile {name!r} is malformed: {key} of it or of {base_name!r} is no table")
+    made = {
+        "search": base.get("search", {}),
+        **table,
+        **{key: {**base.get(key, {}), **table.get(key, {})} for key in merged},
+    }
+    if same_machine:
+        made["overlays"] = (base_name, name)
+    return made
+
+
+def read_table(path: Path, what: str) -> dict[str, Any]:
+    """The tables of a preset or profile; SettingsError where its file cannot be read or is not valid TOML."""
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise SettingsError(f"{what} {told(error)}") from error
+    except ValueError as error:
+        raise SettingsError(f"{what} {one_line(error)}") from error

@@ -1,0 +1,129 @@
+"""What a run is made of: a preset, a profile and the prompts, each read once. Nothing heavy is imported for that."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.settings.named import canonical, name_of
+from agents.settings.presets import Settings, load_settings
+from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, load_profile, names
+
+if TYPE_CHECKING:
+    from agents.asking.prompts import PromptLibrary
+    from agents.asking.reply_cache import ReplyStore
+    from agents.models.base import Label, TextLine
+    from agents.runtime.model_set import ModelSet, RegistryFactory
+
+DEFAULT_CACHE = ROOT / ".cache"
+
+
+def preset_names() -> list[str]:
+    """The presets that can be run."""
+    return names(PRESETS)
+
+
+def profile_names() -> list[str]:
+    """The profiles that can be run."""
+    return names(PROFILES)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A preset under a profile, as it is run."""
+
+    preset: str  # name of the preset, or the path of its file
+    profile: Profile  # the models by role, with what the profile says for this preset
+    settings: Settings  # the preset's settings under the profile, changes of the command line included
+    cache: Path = DEFAULT_CACHE  # folder of indices, pictures, pages and converted weights
+
+    @classmethod
+    def read(
+        cls,
+        preset: str = "best",
+        profile: str = "embedded",
+        *,
+        without: Sequence[str] = (),  # stages, or groups of stages, that are left out
+        overrides: Sequence[str] = (),  # settings that are replaced, as ``queries.split=none`` (see ``load_settings``)
+        chat_model: str | None = None,  # weights or model in place of those of the profile's chat model
+        cache: Path = DEFAULT_CACHE,
+    ) -> Launch:
+        """Read a preset and a profile, each a name or the path of a TOML file.
+
+        SettingsError where they, a stage to leave out or a setting are unknown or malformed.
+        """
+        chosen = load_profile(profile)
+        settings = load_settings(preset, chosen, overrides=overrides).without(without)
+        profiled = chosen.under(name_of(preset))
+        ready = profiled if chat_model is None else profiled.with_chat_model(chat_model)
+        return cls(canonical(preset), ready, settings, cache)
+
+    @classmethod
+    def from_environment(cls) -> Launch:
+        """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``); see ``read``."""
+        profile = os.environ.get("CRAG_PROFILE")
+        if not profile:
+            import torch  # only an agent that is built needs it
+
+            profile = "gpu" if torch.cuda.is_available() else "embedded"
+        return cls.read(os.environ.get("CRAG_PRESET", "best"), profile)
+
+    @cached_property
+    def prompts(self) -> PromptLibrary:
+        """The prompts, with the profile's limits of their replies."""
+        from agents.asking.prompts import PromptLibrary
+
+        return PromptLibrary(PROMPTS, self.settings.limits.reply_tokens)
+
+    @property
+    def digest(self) -> str:
+        """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
+        return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
+
+    def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
+        """The organiser's pipeline over the indices of a split (SearchError where one is missing); None where no search is wanted."""
+        if not (web or images):
+            return None
+        from agents.search.pipelines import open_pipeline
+
+        search, tag = self.profile.search, split.replace("_", "-")
+        pipeline = open_pipeline(
+            kind=search.kind,
+            image_model=search.image_model,
+            text_model=search.text_model,
+            image_index=search.image_index.format(split=tag),
+            web_index=search.web_index.format(split=tag) if web else None,
+            cache=self.cache,
+        )
+        pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway respects both
+        pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.cache / "page_cache"
+        return pipeline
+
+    def models(self, registry: RegistryFactory | None = None, *, replies: ReplyStore | None = None) -> ModelSet:
+        """The models of the profile, each loaded when it is first asked for, by ``registry``: ``ModelRegistry`` if None.
+
+        ``replies`` keeps those of deterministic requests. SettingsError where the preset names a LoRA adapter that the chat model cannot
+        take.
+        """
+        from agents.methods.domains import load_domains
+        from agents.models.registry import ModelRegistry
+        from agents.runtime.model_set import ModelSet
+        from agents.runtime.weights import with_found_weights
+        from agents.texts.injection import neutral
+
+        def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
+            read = "\n".join(line.text for line in lines)  # in one piece: an order may go over several lines
+            if self.settings.guard.injection:
+                read = neutral(read, citations=False)
+            texts = [line for line in read.split("\n") if line.strip()]
+            return self.prompts["image_in_words"].render(labels=labels, lines=texts)
+
+        descriptions: Mapping[str, str] = {domain.name: domain.description for domain in load_domains().values()}
+        make: Callable[..., ModelRegistry] = registry or partial(ModelRegistry, replies=replies)
+        ready = with_found_weights(self.profile.with_lora(self.settings.lora))
+        return ModelSet(ready, self.cache, describe, domains=descriptions, registry=make)

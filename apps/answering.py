@@ -1,0 +1,145 @@
+"""The agent behind the applications: it is built, asked, and each answer is returned with what its trace says."""
+
+import argparse
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from agents.asking.record import RecordError, TurnRecord, read_record
+from agents.base_agent import BaseAgent, Message
+from agents.crag_agent import CragAgent
+from agents.intake import opened
+from agents.runtime.files import told
+from agents.settings.run_config import DEFAULT_CACHE, Launch, preset_names, profile_names
+from apps.outcome import Outcome, outcome_of
+
+_log = logging.getLogger(__name__)
+
+ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
+"""The limit of a dialog's time means nothing to people; ``--set`` brings one back."""
+
+
+class CannotStartError(RuntimeError):
+    """The agent cannot be put together; the message says what to do."""
+
+
+class PhotoError(ValueError):
+    """A photo cannot be used; the message says why."""
+
+
+class AgentError(RuntimeError):
+    """The agent raised something, its cause; the message names its type alone, for the rest may hold what nobody should read."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: the photo as ``read_photo`` gives it (or None), and the dialog before it, user and assistant in turn."""
+
+    text: str
+    photo: Image.Image | None = None
+    history: Sequence[Message] = ()
+
+
+class Answerer:
+    """Asks an agent (a ``CragAgent`` tells how its answers came about) and appends traces to a file, if any; calls must not overlap."""
+
+    def __init__(self, agent: BaseAgent, trace: Path | None = None) -> None:
+        self._agent = agent
+        self._records: list[Mapping[str, Any]] = []
+        if isinstance(agent, CragAgent):
+            agent.trace_to(trace, self._records.extend)
+
+    @property
+    def batch_size(self) -> int:
+        """The most questions of one call."""
+        return self._agent.get_batch_size()
+
+    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+        """Answer at most ``batch_size`` questions in one call of the agent; AgentError for whatever it raises, but for Ctrl-C."""
+        self._records.clear()
+        try:
+            answers = self._agent.batch_generate_response(
+                [question.text for question in questions],
+                [question.photo for question in questions],
+                [list(question.history) for question in questions],
+            )
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, panics of Rust: neither may end a program that others use
+            raise AgentError(f"the agent failed ({type(error).__name__})") from error
+        # No records: no trace, or one that could not be written.
+        told = self._records if len(self._records) == len(answers) else [None] * len(answers)
+        return [outcome_of(answer, _read(record)) for answer, record in zip(answers, told, strict=True)]
+
+
+def _read(record: Mapping[str, Any] | None) -> TurnRecord | None:
+    """The record; None where it cannot be read, since a stage of anybody's may have told anything: that costs the details, no answer."""
+    try:
+        return None if record is None else read_record(record)
+    except RecordError as error:
+        _log.warning("the record of a turn cannot be read: %s", error)
+        return None
+
+
+def read_photo(path: Path) -> Image.Image:
+    """A photo from a file, upright, 8-bit RGB, as the agent sees it: a trace's boxes are pixels of it; PhotoError where there is none."""
+    try:
+        with Image.open(path) as photo:
+            return opened(photo)
+    except FileNotFoundError:
+        raise PhotoError(f"there is no file {path}") from None
+    except Exception as error:
+        raise PhotoError(f"{path} cannot be read as a photo: {type(error).__name__}: {error}") from error
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that choose an agent, the same for every application."""
+    parser.add_argument(
+        "--preset",
+        default="best",
+        help=f"the method: {', '.join(preset_names())}, or the path of a .toml file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--profile",
+        default="embedded",
+        help=f"the machine: {', '.join(profile_names())}, or the path of a .toml file (default: %(default)s)",
+    )
+    parser.add_argument("--split", default="validation", help="whose indices are searched (default: %(default)s)")
+    parser.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="indices and converted weights (default: .cache)"
+    )
+    parser.add_argument("--no-web", action="store_true", help="no web search; takes no web index")
+    parser.add_argument("--no-images", action="store_true", help="no image search")
+    parser.add_argument("--without", action="append", default=[], metavar="STAGE", help="leave a stage out")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="append each turn's trace to a file of JSON lines")
+
+
+def start(options: argparse.Namespace) -> Answerer:
+    """The agent that options ask for, its models loaded; CannotStartError where anything it takes is missing or wrong."""
+    try:
+        launch = Launch.read(
+            options.preset,
+            options.profile,
+            without=options.without,
+            overrides=[ENDLESS_DIALOG, *options.set],
+            cache=options.cache,
+        )
+        pipeline = launch.pipeline(split=options.split, web=not options.no_web, images=not options.no_images)
+        agent = CragAgent.from_launch(launch, pipeline)
+        answerer = Answerer(agent, options.trace)
+        loaded = agent.warm_up(blank_turn=False)
+    except OSError as error:
+        raise CannotStartError(told(error)) from error
+    except (RuntimeError, ValueError) as error:  # SearchError, SettingsError, ModelError and related errors
+        raise CannotStartError(str(error)) from error
+    if loaded.failures:
+        failed = "\n".join(f"  {step.name}: {step.error}" for step in loaded.failures)
+        raise CannotStartError(
+            f"models of the profile {options.profile!r} cannot be loaded (`make install` brings those of embedded):\n{failed}"
+        )
+    return answerer

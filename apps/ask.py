@@ -1,0 +1,150 @@
+"""Ask about a photo in the terminal: ``python -m apps.ask photo.jpg "How tall is this?"``; a dialog where no question is given."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PIL import Image
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from agents.base_agent import Message
+from apps.answering import (
+    AgentError,
+    Answerer,
+    CannotStartError,
+    PhotoError,
+    Question,
+    add_options,
+    read_photo,
+    start,
+)
+from apps.outcome import Outcome
+
+_LEAVE = frozenset({"exit", "quit", ":q"})
+_KINDS = {"kg": "knowledge graph", "web": "web"}
+_MOST_TEXT = 300  # characters of a piece of evidence
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Returns the exit status: 0, 2 for what cannot be done (the reason on standard error), 130 when stopped by Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    console = console or Console()
+    try:
+        photo = read_photo(options.photo)  # before models are loaded: a wrong path shows at once
+        with console.status("loading the models"):
+            answerer = start(options)
+        if options.question:
+            show(console, answerer.answer([Question(options.question, photo)])[0], details=not options.brief)
+        else:
+            talk(answerer, photo, console, details=not options.brief)
+    except (PhotoError, CannotStartError, AgentError) as error:
+        Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        console.print("stopped")
+        return 130
+    return 0
+
+
+def talk(
+    answerer: Answerer, photo: Image.Image, console: Console, *, details: bool, read: Callable[[], str] | None = None
+) -> None:
+    """A dialog about one photo until an empty line, "exit" or the end of the input; ``read`` gives the next question, or the console."""
+    history: list[Message] = []
+    read = read or (lambda: console.input("[bold]question:[/] "))
+    console.print("Ask about the photo; an empty line or Ctrl-D ends the dialog.", style="dim")
+    while True:
+        try:
+            text = read().strip()
+        except EOFError:
+            return
+        if not text or text.lower() in _LEAVE:
+            return
+        outcome = answerer.answer([Question(text, photo, tuple(history))])[0]
+        show(console, outcome, details=details)
+        history += [{"role": "user", "content": text}, {"role": "assistant", "content": outcome.answer}]
+
+
+def show(console: Console, outcome: Outcome, *, details: bool = True) -> None:
+    """Print an answer, and with ``details`` how it came about."""
+    colour = "yellow" if outcome.abstained else "green"
+    console.print(Panel(Text(outcome.answer), title="answer", border_style=colour, expand=False))
+    if details:
+        for part in (_found(outcome), _sources(outcome), _verdict(outcome), _times(outcome)):
+            if part is not None:
+                console.print(part)
+
+
+def _found(outcome: Outcome) -> RenderableType | None:
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim", no_wrap=True)
+    rows.add_column()
+    if outcome.question:
+        rows.add_row("understood as", Text(outcome.question))
+    if outcome.entity:
+        rows.add_row("entity", Text(outcome.entity, style="bold"))
+    if outcome.alike:
+        rows.add_row("alike", Text(", ".join(f"{name} {score:.2f}" for name, score in outcome.alike)))
+    for number, crop in enumerate(outcome.crops, 1):
+        place = f"({crop.left}, {crop.top}) to ({crop.right}, {crop.bottom})"
+        rows.add_row(f"crop {number}", Text(f"{place} {crop.phrase}".rstrip()))
+    return rows if rows.row_count else None
+
+
+def _sources(outcome: Outcome) -> RenderableType | None:
+    if not outcome.sources:
+        return None
+    table = Table(title="evidence", title_justify="left", show_header=False, expand=True, show_lines=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(ratio=1)
+    for number, source in enumerate(outcome.sources, 1):
+        score = "" if source.score is None else f"{source.score:.2f}"
+        text = source.text if len(source.text) <= _MOST_TEXT else source.text[:_MOST_TEXT] + "…"
+        origin = ", ".join(filter(None, (_KINDS.get(source.kind, source.kind), source.title, source.url)))
+        table.add_row(f"{number}\n{score}", Group(Text(text), Text(origin, style="dim")))
+    return table
+
+
+def _verdict(outcome: Outcome) -> RenderableType | None:
+    if not outcome.verdict:
+        return None
+    lines = [Text.assemble(("verdict  ", "dim"), (outcome.verdict, "bold"))]
+    if outcome.checks:
+        said = (
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in outcome.checks.items()
+        )
+        lines.append(Text("; ".join(said), style="dim"))
+    if outcome.error:
+        lines.append(Text(f"went wrong: {outcome.error}", style="red"))
+    return Group(*lines)
+
+
+def _times(outcome: Outcome) -> RenderableType | None:
+    if not outcome.times:
+        return None
+    ran = [f"{time.stage} {time.seconds:.2f}" for time in outcome.times if not time.skipped and time.seconds >= 0.005]
+    missed = [f"{time.stage}: {time.skipped}" for time in outcome.times if time.skipped]
+    lines = [Text(f"{outcome.seconds:.2f} s: {', '.join(ran)}", style="dim")]
+    if missed:
+        lines.append(Text(f"skipped: {'; '.join(missed)}", style="yellow"))
+    return Group(*lines)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m apps.ask", description="Ask an agent about a photo.")
+    parser.add_argument("photo", type=Path, help="a picture in any format that Pillow reads")
+    parser.add_argument("question", nargs="?", help="the question; without one a dialog begins")
+    parser.add_argument("--brief", action="store_true", help="the answer alone")
+    add_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

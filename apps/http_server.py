@@ -1,0 +1,202 @@
+"""What the server and the page keep from their neighbours: other sites' pages in a visitor's browser, slow and large requests.
+
+The middlewares know no route; the limits of time belong to the protocol below them, where a request has no route yet.
+"""
+
+import argparse
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import h11
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from apps.serving.protocol import ProtocolError
+
+CLIENT_LEFT = 499
+"""Status of a request whose client closed the connection, which nobody reads: nginx's, for logs and metrics."""
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_EVERYWHERE = ("", "0.0.0.0", "::")  # addresses that are no name of this server
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # RFC 9110, 9.2.1
+_HEADER_BYTES = 32 * 1024
+_KEEP_ALIVE_SECONDS = 5  # for the next request of a connection to begin
+_CONNECTIONS = 256  # at once; more get 503
+_GRACE_SECONDS = 30  # for answers under way when the server is told to stop
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 of uvicorn, closing connections whose request does not arrive in time ("slow loris"), for which uvicorn has no setting.
+
+    ``header_seconds`` run from the connection, or the end of the previous answer, to the end of the headers, ``body_seconds`` from there to
+    the end of the body; what a client sends meanwhile does not prolong them.
+    """
+
+    header_seconds = 10.0
+    body_seconds = 120.0
+
+    _awaited: type[h11.IDLE] | type[h11.SEND_BODY] | None = None
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for headers."""
+        super().connection_made(transport)
+        self._watch()
+
+    def handle_events(self) -> None:
+        """Read what has arrived; then wait for the rest of it, or for nothing."""
+        super().handle_events()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        state = self.conn.their_state
+        if state is self._awaited and self._timer is not None:
+            return
+        self._stop()
+        if state is h11.IDLE or state is h11.SEND_BODY:
+            self._awaited = state
+            seconds = self.header_seconds if state is h11.IDLE else self.body_seconds
+            self._timer = self.loop.call_later(seconds, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class CrossOriginProtection:
+    """ASGI middleware that refuses with 403 what pages of other origins make a browser send to change something (CSRF).
+
+    The rules are those of ``http.CrossOriginProtection`` of Go 1.25 (F. Valsorda, "Cross-Site Request Forgery", 2025): safe methods,
+    origins in ``trusted`` and clients that are no browsers pass; ``Sec-Fetch-Site`` decides, else whether ``Origin`` is the host asked.
+    The header ``Origin`` goes no further, so that no application inside adds CORS headers of its own.
+    """
+
+    def __init__(self, app: ASGIApp, trusted: Sequence[str] = ()) -> None:
+        self._app, self._trusted = app, frozenset(trusted)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if scope["method"] in _SAFE_METHODS or self._own(headers):
+            kept = [(name, value) for name, value in scope["headers"] if name != b"origin"]
+            await self._app({**scope, "headers": kept}, receive, send)
+            return
+        message = f"{headers.get('origin', 'another site')} may not ask this server; --allowed-origins can permit it"
+        error = ProtocolError(403, message, "cross_origin")
+        await JSONResponse(error.body, error.status)(scope, receive, send)
+
+    def _own(self, headers: Headers) -> bool:
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin in self._trusted:
+            return True
+        if site is not None:
+            return site in ("same-origin", "none")
+        return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+
+def guarded(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> ASGIApp:
+    """An application that answers to the names of loopback, ``host`` and ``hosts`` alone, and to pages of its own origin and ``origins``.
+
+    Without the check of the name a page could have its own name resolve to this machine and then be of the same origin (DNS rebinding).
+    """
+    inner: ASGIApp = CrossOriginProtection(app, origins)
+    if origins:
+        inner = CORSMiddleware(inner, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])
+    named = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host else host,)
+    return TrustedHostMiddleware(inner, [*_LOOPBACK, *named, *hosts], www_redirect=False)
+
+
+def configured(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, proxies: Sequence[str] = ()) -> uvicorn.Config:
+    """The web server of an application; ``X-Forwarded-For`` counts from the addresses ``proxies`` alone."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=TimedProtocol,
+        ws="none",
+        log_level="warning",
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        limit_concurrency=_CONNECTIONS,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
+def add_http_options(parser: argparse.ArgumentParser, *, port: int) -> None:
+    """Where to listen and whom to trust, the same for page and server."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
+    parser.add_argument("--port", type=int, default=port)
+    parser.add_argument(
+        "--allowed-hosts",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="names it is reached by, besides --host and loopback's",
+    )
+    parser.add_argument(
+        "--allowed-origins",
+        nargs="+",
+        default=[],
+        metavar="URL",
+        help="sites whose pages may ask it (CORS); default: none",
+    )
+    parser.add_argument(
+        "--forwarded-allow-ips",
+        nargs="+",
+        default=[],
+        metavar="ADDRESS",
+        help="proxies whose X-Forwarded-For is believed",
+    )
+
+
+def run(app: ASGIApp, options: argparse.Namespace) -> None:
+    """Serve an application as ``add_http_options`` says, until Ctrl-C or SIGTERM; uvicorn raises SystemExit where the port is taken."""
+    inside = guarded(app, options.host, options.allowed_hosts, options.allowed_origins)
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(configured(inside, options.host, options.port, options.forwarded_allow_ips)).run()
+
+
+async def body_of(request: Request, most: int, seconds: float) -> bytes:
+    """A request's body; ProtocolError where it is larger than ``most`` bytes, takes longer than ``seconds``, or its client leaves."""
+    message = f"the request is larger than {most} bytes; make the picture smaller"
+    too_large = ProtocolError(413, message, "request_too_large")
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > most:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > most:
+                    raise too_large
+    except TimeoutError:
+        raise ProtocolError(408, f"the request did not arrive within {seconds:g} s", "timeout") from None
+    except ClientDisconnect:
+        raise client_left() from None
+    return bytes(body)
+
+
+def client_left() -> ProtocolError:
+    """What ends a request whose client has closed the connection."""
+    return ProtocolError(CLIENT_LEFT, "the client left before its answer", "client_left")

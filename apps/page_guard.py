@@ -1,0 +1,91 @@
+"""What the page takes, before gradio sees it: one picture an upload, requests of limited size, no redirects to other hosts."""
+
+import asyncio
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from apps.http_server import body_of
+from apps.serving.pictures import decoded
+from apps.serving.protocol import ProtocolError
+
+MOST_PICTURE = 20 * 1024 * 1024  # bytes
+MOST_PIXELS = 50_000_000
+_MOST_FORM = MOST_PICTURE + 64 * 1024  # with what surrounds the file
+_MOST_OTHER = 1024 * 1024  # bytes of any other request: a dialog
+_READ_SECONDS = 60.0
+_UPLOAD = "/gradio_api/upload"
+
+
+class PageGuard:
+    """ASGI middleware around gradio, which takes any number of files of any kind in one upload and redirects ``/file=URL`` anywhere."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on once it is whole; the reason is the text of what is refused."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await _taken(Request(scope, receive))
+        except ProtocolError as refusal:
+            await PlainTextResponse(str(refusal), refusal.status)(scope, receive, send)
+            return
+        unread = [body]
+
+        async def again() -> Message:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            return await receive()
+
+        away = False
+
+        async def stay(message: Message) -> None:
+            nonlocal away
+            if message["type"] == "http.response.start" and _leads_away(message["headers"], Headers(scope=scope)):
+                away = True
+                await PlainTextResponse("this page redirects to no other host", 404)(scope, receive, send)
+            if not away:
+                await send(message)
+
+        await self._app(scope, again, stay)
+
+
+async def _taken(request: Request) -> bytes:
+    """The body of a request; ProtocolError where it is too large, or an upload that is not one picture."""
+    if request.method in ("GET", "HEAD"):
+        return b""
+    if request.scope["path"] != _UPLOAD:
+        return await body_of(request, _MOST_OTHER, _READ_SECONDS)
+    body = await body_of(request, _MOST_FORM, _READ_SECONDS)
+
+    async def whole() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    try:
+        async with Request(request.scope, whole).form(max_files=1, max_fields=0) as form:
+            files = [value for value in form.values() if isinstance(value, UploadFile)]
+            data = b"".join([await file.read() for file in files])
+    except MultiPartException:  # a malformed form, or more than one file
+        raise ProtocolError(400, "One picture can be sent at once, as multipart/form-data.") from None
+    await asyncio.to_thread(decoded, data, MOST_PIXELS)
+    return body
+
+
+def _leads_away(headers: Iterable[tuple[bytes, bytes]], asked: Headers) -> bool:
+    """Whether a response's header ``Location`` names another host than the one asked."""
+    for name, value in headers:
+        if name.lower() == b"location":
+            try:
+                host = urlsplit(value.decode("latin-1").replace("\\", "/").strip()).netloc
+            except ValueError:
+                return True
+            return bool(host) and host.lower() != asked.get("host", "").lower()
+    return False

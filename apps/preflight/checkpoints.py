@@ -1,0 +1,81 @@
+"""The checkpoints that a preset loads under a profile, with the options each is loaded with."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.models.registry import options_of
+from agents.pipeline import roles_of, searches_of
+from agents.settings.profiles import SettingsError
+from agents.settings.run_config import Launch
+
+SEARCH_PICTURES = "search: pictures"
+SEARCH_WEB = "search: web"
+_PACKAGED = ("efficientnet-lite2", "minilm")  # weights that come inside Python packages
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint in memory: a model id or folder, its kind (``organiser``: a model of the search pipeline), who uses it, and its
+    options, the defaults of its kind included."""
+
+    path: str
+    kind: str
+    roles: tuple[str, ...]
+    options: Mapping[str, Any]
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it takes memory of the GPU."""
+        return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith("cuda")
+
+
+def checkpoints_of(launch: Launch) -> list[Checkpoint]:
+    """The checkpoints that the stages of a preset can ask for, and those of the organiser's search pipeline.
+
+    Models that come inside Python packages are not listed. Specifications that are alike are one checkpoint in memory, as in
+    ``ModelRegistry``. SettingsError where the profile names no model for a role of the preset, or two roles would start an engine each of
+    one model; ModelError where a kind is unknown.
+    """
+    profile = launch.profile.with_lora(launch.settings.lora)
+    found: dict[str, Checkpoint] = {}
+    for role in roles_of(launch.settings, launch.prompts):
+        if role not in profile.models:
+            known = ", ".join(sorted(profile.models))
+            raise SettingsError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
+        for part in _with_paths(profile.models[role]):
+            key = json.dumps(part, sort_keys=True, default=str)
+            roles = found[key].roles if key in found else ()
+            options = {**options_of(part["kind"]), **part}
+            found[key] = Checkpoint(str(part["path"]), part["kind"], tuple(dict.fromkeys((*roles, role))), options)
+    engines: dict[str, Checkpoint] = {}
+    for each in found.values():
+        # Roles share an engine where their tables are alike; else its weights would be in memory twice.
+        other = engines.setdefault(each.path, each) if each.kind == "vllm" else each
+        if other is not each:
+            names = ", ".join(sorted(key for key in each.options if each.options[key] != other.options.get(key)))
+            raise SettingsError(
+                f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options ({names}), "
+                "so that it would be loaded twice: give them the same table and they share one engine"
+            )
+    return [*found.values(), *_search_models(launch)]
+
+
+def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A specification and those inside it that name a checkpoint."""
+    if "path" in spec and "kind" in spec:
+        yield spec
+    for value in spec.values():
+        if isinstance(value, Mapping) and "kind" in value:
+            yield from _with_paths(value)
+
+
+def _search_models(launch: Launch) -> Iterator[Checkpoint]:
+    """The organiser's pipeline loads its encoders as they were saved, in float32, and puts them on the GPU where there is one."""
+    images, web = searches_of(launch.settings)
+    search = launch.profile.search
+    device = "cuda" if search.kind == "organiser" else "cpu"
+    for wanted, path, role in ((images, search.image_model, SEARCH_PICTURES), (web, search.text_model, SEARCH_WEB)):
+        if wanted and path not in _PACKAGED:
+            yield Checkpoint(path, "organiser", (role,), {"device": device, "dtype": "float32", "batch_size": 16})

@@ -1,0 +1,189 @@
+"""What the models of a preset take of a GPU, computed from their own config.json before any of them is loaded.
+
+Weights and key-value cache are exact. Activations are an allowance: the tensors that are alive at once in the widest place of a
+forward pass, counted from the shapes in transformers' and vLLM's model code.
+"""
+
+from dataclasses import dataclass
+
+from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
+from agents.pipeline import images_of
+from agents.settings.run_config import Launch
+from apps.preflight.checkpoints import Checkpoint, checkpoints_of
+
+L40S_BYTES = 47_000_000_000
+"""What a plan may use of one NVIDIA L40S: of its 48 GB torch reports about 44.4 GiB, 47.7e9 bytes, with error correction on (quoted, not
+measured here); the rest is kept free."""
+
+ALIVE = 6
+"""Tensors of a layer's width that are alive at once: residual, normed input, queries, keys, values, attention output."""
+
+ALIVE_MLP = 3  # tensors of an MLP's inner width that are alive at once: gate, up, and their product
+
+MASK_COPIES = 3
+"""Tensors of a full attention mask that are alive while it is made (vllm 0.10.2, mllama.py, _prepare_aspect_ratio_attention_mask)."""
+
+LOGIT_BYTES = 24
+"""Bytes for each logit that the sampler looks at: float32 logits and probabilities, sorted values (4 each), sorted indices (8), a mask."""
+
+VLLM_TEXT_TOKENS, VLLM_PICTURE_TOKENS = 2048, 5120
+"""Least tokens of a pass over the prompt (vllm 0.10.2, config/scheduler.py: defaults, and for models that see)."""
+
+CUDA_CONTEXT = 600_000_000
+"""Bytes of a process' CUDA context with the kernels of torch, cuBLAS and cuDNN: an allowance, of the size nvidia-smi shows."""
+
+FRAGMENTATION = 500_000_000  # bytes kept free for what torch's allocator cannot hand out again: an allowance
+
+CUDA_GRAPHS = 1 << 30
+"""Bytes of vLLM's CUDA graphs: the low end of the "1~3 GiB" that vllm 0.10.2 says they take for up to 256 sequences (model_runner.py)."""
+
+UNBOUNDED_PROMPT = 2048
+"""Tokens taken for a prompt of a kind that has no limit of its own; small chat models read short prompts."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Bytes of one checkpoint on the GPU; a chat model answers ``at_once`` requests that show ``images`` pictures each."""
+
+    checkpoint: Checkpoint
+    architecture: Architecture
+    dtype: str
+    weights: int
+    cache: int
+    activations: int
+    graphs: int = 0
+    at_once: int = 0
+    images: int = 0
+
+    @property
+    def engine(self) -> bool:
+        """Whether it is a vLLM engine, which keeps the memory that its activations take."""
+        return self.checkpoint.kind == "vllm"
+
+    @property
+    def within_share(self) -> int:
+        """What of an engine ``gpu_memory_utilization`` has to hold: all but CUDA graphs and context."""
+        return self.weights + self.cache + self.activations
+
+    @property
+    def total(self) -> int:
+        """What it keeps."""
+        return self.weights + self.cache + self.graphs + (self.activations if self.engine else 0)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The models of a preset on a GPU of ``capacity`` bytes; one prompt of the preset shows up to ``pictures`` pictures."""
+
+    rows: tuple[Row, ...]
+    capacity: int
+    pictures: int
+
+    @property
+    def context(self) -> int:
+        """Bytes of this process' CUDA context, and what fragmentation may waste."""
+        return CUDA_CONTEXT + FRAGMENTATION if self.rows else 0
+
+    @property
+    def shared(self) -> int:
+        """Activations of the models that run one after another in this process: torch's allocator gives each the same blocks."""
+        return max((row.activations for row in self.rows if not row.engine), default=0)
+
+    @property
+    def needed(self) -> int:
+        """Bytes of everything."""
+        return sum(row.total for row in self.rows) + self.shared + self.context
+
+    def __str__(self) -> str:
+        rows = sorted(self.rows, key=lambda row: -row.total)
+        parts = [f"{row.checkpoint.path} ({', '.join(row.checkpoint.roles)}) {gb(row.total)}" for row in rows]
+        parts += [f"activations {gb(self.shared)}", f"CUDA context and fragmentation {gb(self.context)}"]
+        return f"{gb(self.needed)} of {gb(self.capacity)} GB: {', '.join(parts)}"
+
+    def problems(self) -> list[str]:
+        """Why the models cannot run together, each with what to change; empty where they can."""
+        found = []
+        if self.needed > self.capacity:
+            found.append(
+                f"the models need {gb(self.needed)} GB, the GPU has {gb(self.capacity)} GB: lower max_batch, context or batch_size in the "
+                "profile, load a model in bfloat16, or leave out a stage"
+            )
+        for row in (each for each in self.rows if each.engine):
+            path, share = row.checkpoint.path, float(row.checkpoint.options["gpu_memory_utilization"])
+            if row.images < self.pictures:
+                found.append(
+                    f"a prompt of the preset shows {self.pictures} pictures, {path} takes {row.images}: images = {self.pictures}"
+                )
+            if row.within_share > share * self.capacity:
+                found.append(
+                    f"{path} needs {gb(row.within_share)} GB for {row.at_once} requests at once, gpu_memory_utilization = {share:g} gives "
+                    f"it {gb(share * self.capacity)} GB: raise it, or lower max_batch"
+                )
+            outside = self.needed - row.within_share
+            if share * self.capacity + outside > self.capacity:
+                found.append(
+                    f"gpu_memory_utilization = {share:g} of {path} leaves {gb((1 - share) * self.capacity)} GB to all else, which needs "
+                    f"{gb(outside)} GB: lower it to {int(100 * (1 - outside / self.capacity)) / 100:g}"
+                )
+        return found
+
+
+def memory_of(launch: Launch, capacity: int = L40S_BYTES) -> Memory:
+    """What a preset takes of a GPU under a profile; raises as ``checkpoints_of`` and ``row_of``."""
+    rows = tuple(row_of(entry) for entry in checkpoints_of(launch) if entry.on_gpu)
+    return Memory(rows, capacity, images_of(launch.settings))
+
+
+def row_of(checkpoint: Checkpoint) -> Row:
+    """What a checkpoint takes; ``ArchitectureError`` where its config.json is missing."""
+    model, options = architecture_of(checkpoint.path), checkpoint.options
+    dtype = str(options.get("dtype", "auto"))
+    dtype = model.dtype if dtype == "auto" else dtype
+    weights, size = model.weight_bytes(dtype), int(options.get("max_batch", options.get("batch_size", 1)))
+    decoder, vision, images = model.decoder, model.vision, int(options.get("images", 1))
+    if decoder is None:  # a model that generates nothing
+        most = int(options.get("max_tokens") or model.positions) if vision is None else model.positions
+        parts = (model, vision or model)
+        hidden, inner = max(part.hidden for part in parts), max(part.intermediate for part in parts)
+        activations = alive_bytes(hidden, inner, dtype, positions=size * min(model.positions, most))
+        return Row(checkpoint, model, dtype, weights, 0, activations)
+    engine, masked = checkpoint.kind == "vllm", vision is not None and vision.masked
+    longest = decoder.context if engine else min(decoder.context, UNBOUNDED_PROMPT)
+    context = int(options.get("context") or options.get("max_tokens") or longest)
+    cache = 0  # a reranker reads its scores off the prompt and keeps none
+    if "max_batch" in options:
+        cache = cache_bytes(decoder, vision, dtype, batch=size, context=context, images=images)
+    tokens = size * context
+    if engine:  # what vLLM lets into one pass over prompts where nothing else is said
+        tokens = max(context, VLLM_PICTURE_TOKENS if vision else VLLM_TEXT_TOKENS)
+    activations = alive_bytes(decoder.hidden, decoder.intermediate, dtype, positions=tokens)
+    activations += size * decoder.vocabulary * LOGIT_BYTES
+    if vision is not None:
+        # vLLM profiles, and Llama-3.2-Vision runs, all pictures of a batch at once; its newer engine one by one.
+        pictures, mask = (size * images, MASK_COPIES * vision.positions) if masked else (images, 0)
+        positions, beside = pictures * vision.positions, vision.kept + mask
+        activations += alive_bytes(vision.hidden, vision.intermediate, dtype, positions=positions, beside=beside)
+    graphs = CUDA_GRAPHS * (engine and not options.get("enforce_eager"))
+    graphs += CUDA_CONTEXT * (engine and not masked)  # the newer engine is a process of its own
+    return Row(checkpoint, model, dtype, weights, cache, activations, graphs, size, images)
+
+
+def cache_bytes(decoder: Decoder, vision: Vision | None, dtype: str, *, batch: int, context: int, images: int) -> int:
+    """Bytes of the key-value cache where every request of a batch is as long as allowed and shows all pictures it may.
+
+    vLLM 0.10.2 keeps the encoder's tokens of Llama-3.2-Vision in blocks of their own, and a block spans *all* layers, those with
+    self-attention and those with cross-attention alike (worker/cache_engine.py, core/block_manager.py): a picture costs
+    as much a token as text. Other models have their pictures within the context.
+    """
+    beside = vision.cached * images if vision is not None and vision.masked else 0
+    return batch * (context + beside) * decoder.kv_bytes(dtype)
+
+
+def alive_bytes(hidden: int, intermediate: int, dtype: str, *, positions: int, beside: int = 0) -> int:
+    """Bytes alive while ``positions`` go through a model together, each with ``beside`` numbers besides those of its widest layer."""
+    return positions * (ALIVE * hidden + ALIVE_MLP * intermediate + beside) * BYTES[dtype]
+
+
+def gb(count: float) -> str:
+    """Bytes in GB (10^9)."""
+    return f"{count / 1e9:.2f}"

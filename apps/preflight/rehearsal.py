@@ -1,0 +1,186 @@
+"""The agent is imported, built and called in both ways, in processes of their own and with no network.
+
+Run: ``python -m apps.preflight.rehearsal --preset best --task 2``; the last line of its output is a JSON report.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+from agents.crag_agent import CragAgent
+from agents.runtime.start_up import LIMIT_SECONDS
+from agents.search.hits import SearchError
+from agents.settings.profiles import ROOT, Limits
+from agents.settings.run_config import DEFAULT_CACHE, Launch
+from apps.preflight.check import Check, check, output_of
+
+IMPORT_SECONDS = 5.0  # the evaluator imports the agent in every process it starts; the models are for the constructor
+
+_BLOCKED = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
+_IMPORT = """
+import sys, time
+opened = []
+sys.addaudithook(lambda event, details: opened.append(str(details[0])) if event == "open" and
+                 str(details[0]).endswith((".safetensors", ".gguf", ".onnx", ".bin", ".pth", ".pt", ".npz")) else None)
+worked = time.process_time()
+import agents.user_config
+print(time.process_time() - worked, "torch" in sys.modules, "|".join(opened))
+"""
+_GIVEN = """<search results>
+['Eiffel Tower']
+Entity 1: Eiffel Tower
+Entity attributes: {"height": "330 m", "architect": "Stephen Sauvestre"}
+<DOC>
+Webpage ID: [1]
+Title: Eiffel Tower
+Web content snippet: The Eiffel Tower is 330 metres tall.
+</DOC>
+</search results>"""
+
+
+def check_import() -> Check:
+    """Whether importing the agent is quick and loads neither weights nor torch, by the processor's time: the clock of a busy machine
+    makes any import slow."""
+    name = "import of agents.user_config"
+    done = _python(["-c", _IMPORT])
+    if done.returncode:
+        return Check(name, "failed", _last_line(done.stderr), "correct what the message names")
+    worked, torch, weights = _last_line(done.stdout).split(" ", 2) if done.stdout.strip() else ("0", "", "")
+    found = f"{float(worked):.2f} s" + " with torch" * (torch == "True") + f", opens {weights}" * bool(weights)
+    good = float(worked) <= IMPORT_SECONDS and torch == "False" and not weights
+    return check(name, good, found, "import heavy libraries and load models where the agent is built")
+
+
+def check_rehearsal(launch: Launch, task: int, *, quick: bool = False) -> list[Check]:
+    """Whether batches are answered offline, in time and within the tokens allowed, under the embedded profile."""
+    arguments = ["-m", "apps.preflight.rehearsal", "--preset", launch.preset, "--task", str(task)]
+    again = f"python {' '.join(arguments)}"
+    if quick:
+        return [Check("rehearsal", "skipped", "--quick", again)]
+    done = _python([*arguments, "--cache", str(launch.cache)])
+    if done.returncode:
+        return [Check("rehearsal", "failed", _last_line(done.stderr), again)]
+    return judge(json.loads(_last_line(done.stdout)))
+
+
+def _python(arguments: list[str]) -> CompletedProcess[str]:
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    return output_of([sys.executable, *arguments], 3600.0, cwd=ROOT, env={**os.environ, **offline})
+
+
+def _last_line(text: str) -> str:
+    return ([line for line in text.split("\n") if line.strip()] or ["no output"])[-1]
+
+
+def judge(report: dict[str, Any]) -> list[Check]:
+    """The checks that a report of the rehearsal allows."""
+    wrong = "; ".join([f"tried to reach {address}" for address in report["attempts"][:3]] + report["failures"])
+    fix = "the evaluator has no network; `make demo` builds the local indices, `make install` brings the weights"
+    limit, calls = report["seconds_per_turn"], report["calls"]
+    steps = [("start-up", report["start_up"], LIMIT_SECONDS)]
+    steps += [(f"{call['turns']} turns {call['way']}", call["seconds"], limit * call["turns"]) for call in calls]
+    taken = "; ".join(f"{name} in {seconds:.1f} of {allowed:.0f} s" for name, seconds, allowed in steps)
+    late = any(seconds > allowed for _, seconds, allowed in steps)
+    whole = all(sum(bool(answer.strip()) for answer in call["answers"]) == call["turns"] for call in calls)
+    most, allowed = max(max(call["tokens"]) for call in calls), Limits().answer_tokens
+    answers = f"{'one' if whole else 'not one'} for each turn, the longest of {most} tokens by {report['tokenizer']}"
+    length = f"every turn needs an answer of at most {allowed} tokens (limits.answer_tokens), or I don't know"
+    return [
+        check("offline", not wrong, wrong or "no connection was tried, all models loaded", fix),
+        check("time", not late, taken, "the log of the start-up and the trace show the slow step"),
+        check("answers", whole and most <= allowed, answers, length),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the agent, call it in both ways and print the report."""
+    parser = argparse.ArgumentParser(prog="python -m apps.preflight.rehearsal")
+    parser.add_argument("--preset", default="best")
+    parser.add_argument("--profile", default="embedded")
+    parser.add_argument("--task", type=int, default=2, choices=(1, 2, 3))
+    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
+    options = parser.parse_args(arguments)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    attempts = block_network()
+    launch = Launch.read(options.preset, options.profile, cache=options.cache)
+    pipeline, missing = None, []
+    try:
+        pipeline = launch.pipeline(split="validation", web=options.task != 1)
+    except SearchError as error:
+        missing = [f"no search: {error}"]
+    agent = CragAgent.from_launch(launch, pipeline)
+    report = rehearse(agent, CragAgent.from_launch(launch, models=agent.models))
+    print(json.dumps({**report, "failures": missing + report["failures"], "attempts": attempts}))
+    return 0
+
+
+def block_network() -> list[str]:
+    """Refuse every connection of this process from now on, for good; the list returned grows with those that were tried."""
+    tried: list[str] = []
+
+    def hook(event: str, details: tuple[Any, ...]) -> None:
+        if event in _BLOCKED:
+            address = details[event in ("socket.connect", "socket.sendto")]
+            if event != "socket.connect" or not isinstance(address, (str, bytes)):  # a Unix socket is on this machine
+                tried.append(f"{event.removeprefix('socket.')} {address}")
+                raise OSError(f"the network is blocked: {address}")
+
+    sys.addaudithook(hook)
+    return tried
+
+
+def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
+    """Start an agent and call it as the starter kit does, then one of the same models as the research release does."""
+    started = agent.warm_up(blank_turn=False)
+    name, count = token_counter()
+    size, calls = agent.get_batch_size(), []
+    given: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
+    ways = (("with a search pipeline", agent, dict[str, Any]()), ("with given evidence", without_pipeline, given))
+    for way, callee, evidence in ways:
+        began = time.perf_counter()
+        answers = callee.batch_generate_response(*turns(size), **evidence)
+        seconds, tokens = time.perf_counter() - began, [count(answer) for answer in answers]
+        calls.append({"way": way, "turns": size, "seconds": seconds, "answers": answers, "tokens": tokens})
+    return {
+        "start_up": started.seconds,
+        "failures": [f"{step.name}: {step.error}" for step in started.failures],
+        "seconds_per_turn": agent.settings.limits.seconds_per_turn,
+        "tokenizer": name,
+        "calls": calls,
+    }
+
+
+def turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]]:
+    """Questions, pictures of several modes and sizes, and for every other turn a dialog that came before."""
+    from PIL import Image
+
+    kinds = (("RGB", (960, 1280)), ("P", (1280, 960)), ("CMYK", (800, 600)), ("RGB", (1, 1)))
+    questions = ("How tall is this?", "Who made it?", "What does the sign say?", "Was ist das? 這是什麼？ \U0001f981")
+    before = [{"role": "user", "content": "What is this?"}, {"role": "assistant", "content": "The Eiffel Tower."}]
+    places = [index % len(kinds) for index in range(number)]
+    pictures = [Image.new("RGB", kinds[place][1], (40, 90, 160)).convert(kinds[place][0]) for place in places]
+    return [questions[place] for place in places], pictures, [list(before) if place % 2 else [] for place in places]
+
+
+def token_counter() -> tuple[str, Callable[[str], int]]:
+    """The evaluator's tokenizer where it is in the local cache, else MiniLM's, whose pieces are shorter, so that it counts more."""
+    from transformers import AutoTokenizer
+
+    from agents.search.encoders import MINILM, text_checkpoint
+
+    name = "meta-llama/Llama-3.2-1B-Instruct"
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError):
+        name, tokenizer = "MiniLM (stand-in)", AutoTokenizer.from_pretrained(text_checkpoint(MINILM))
+    return name, lambda text: len(tokenizer.encode(text, add_special_tokens=False, truncation=False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

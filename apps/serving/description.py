@@ -1,0 +1,148 @@
+"""The OpenAPI document of the server: what each route takes and sends, which FastAPI cannot see, for ``protocol`` reads and writes it."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+
+from apps.outcome import Outcome
+from apps.serving.protocol import ChatRequest
+
+_REASONS = {
+    400: "the request is malformed, its picture cannot be used, or its Host is another",
+    401: "no key, or a wrong one",
+    403: "sent by another site's page",
+    404: "there is no such model",
+    408: "the body did not arrive in time",
+    413: "the body is too large",
+    429: "too many requests, wrong keys or questions",
+    500: "the agent failed",
+    503: "too many connections",
+    504: "no answer in time",
+}
+_REFERENCE = "#/components/schemas/{model}"
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorReply(BaseModel):
+    """An error in OpenAI's shape."""
+
+    error: ErrorDetail
+
+
+class ModelReply(BaseModel):
+    """A model of this server, which has one."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelsReply(BaseModel):
+    """All models."""
+
+    object: Literal["list"]
+    data: list[ModelReply]
+
+
+class AnswerMessage(BaseModel):
+    """The answer."""
+
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+
+
+class Choice(BaseModel):
+    """The only choice."""
+
+    index: Literal[0]
+    message: AnswerMessage
+    logprobs: None
+    finish_reason: Literal["stop"]
+
+
+class CompletionReply(BaseModel):
+    """An answer and how it came about."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    crag: Outcome
+
+
+class HealthReply(BaseModel):
+    """Whether the agent answers, and how many questions are inside."""
+
+    status: Literal["ok", "stuck"]
+    model: str
+    questions: int
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """FastAPI's ``responses`` for statuses of errors."""
+    return {status: {"model": ErrorReply, "description": _REASONS[status]} for status in statuses}
+
+
+COMPLETION: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": CompletionReply,
+        "description": "the answer; with stream, server-sent events, of which the last has crag",
+        "content": {"text/event-stream": {}},
+    },
+    **errors(400, 401, 404, 408, 413, 429, 500, 504),
+}
+MODELS: dict[int | str, dict[str, Any]] = {200: {"model": ModelsReply}, **errors(401, 429)}
+MODEL: dict[int | str, dict[str, Any]] = {200: {"model": ModelReply}, **errors(401, 404, 429)}
+HEALTH: dict[int | str, dict[str, Any]] = {
+    200: {"model": HealthReply},
+    503: {"model": HealthReply, "description": "a call of the agent hangs"},
+}
+METRICS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Prometheus", "content": {"text/plain": {"schema": {"type": "string"}}}},
+    **errors(401, 429),
+}
+
+KEYED: dict[str, Any] = {"security": [{"key": []}]}
+ASKED: dict[str, Any] = {
+    **KEYED,
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(model=ChatRequest.__name__)}}},
+    },
+}
+NAMED: dict[str, Any] = {
+    **KEYED,
+    "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}],
+}
+
+
+def description_of(app: FastAPI, model: str) -> Callable[[], dict[str, Any]]:
+    """What ``app.openapi`` has to be: the document of its routes with the schema of a request, of the key, and the one ``model``."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            told = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            request = ChatRequest.model_json_schema(ref_template=_REFERENCE)
+            request["properties"]["model"]["enum"] = [model]
+            for parameter in told["paths"]["/v1/models/{model}"]["get"]["parameters"]:
+                parameter["schema"]["enum"] = [model]
+            told["components"]["schemas"] |= {**request.pop("$defs"), ChatRequest.__name__: request}
+            told["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            app.openapi_schema = told
+        return app.openapi_schema
+
+    return openapi

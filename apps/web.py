@@ -1,0 +1,38 @@
+"""A web page to try an agent: ``make web``, or ``python -m apps.web`` where requirements/web.txt is installed."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from apps.answering import CannotStartError, add_options, start
+from apps.http_server import add_http_options, run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve the page until Ctrl-C; 2 where the agent cannot be put together."""
+    parser = argparse.ArgumentParser(prog="python -m apps.web", description="A web page to try an agent.")
+    add_http_options(parser, port=7860)
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    try:
+        answerer = start(options)
+        from apps.page import page_app
+    except CannotStartError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ImportError as error:
+        told = f"the page takes gradio: make web, or pip install -r requirements/web.txt ({error})"
+        print(f"error: {told}", file=sys.stderr)
+        return 2
+    app = page_app(answerer)
+    print(f"http://{options.host}:{options.port} answers as {options.preset}", file=sys.stderr)
+    run(app, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
