@@ -16,7 +16,7 @@ from agents.runtime.deadline import NO_DEADLINE, Clock, Deadline
 from agents.runtime.secrets import keep_out_of_logs
 from agents.settings.presets import Settings
 from agents.settings.profiles import PROMPTS
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -39,7 +39,7 @@ class CragAgent(BaseAgent):
 
     ``CragAgent(search_pipeline=...)`` is the submitted agent: preset and profile come from the environment (SettingsError where they do not
     exist or are malformed), and the models are loaded at once, because there are 10 minutes for it here and 10 s a turn in the first call.
-    ``from_launch`` builds any other.
+    ``from_config`` builds any other.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class CragAgent(BaseAgent):
             raise TypeError("settings and models belong together: pass both, or neither to build from the environment")
         submitted = settings is None
         if settings is None or models is None:
-            launch = Launch.from_environment()
-            settings, models, prompts = launch.settings, launch.models(), launch.prompts
+            config = RunConfig.from_environment()
+            settings, models, prompts = config.settings, config.models(), config.prompts
         self.settings, self.models = settings, models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
         self._subprocess = SubprocessWorker()
@@ -89,21 +89,21 @@ class CragAgent(BaseAgent):
             self.warm_up()
 
     @classmethod
-    def from_launch(
+    def from_config(
         cls,
-        launch: Launch,
+        config: RunConfig,
         search_pipeline: Any = None,
         *,
         models: ModelSet | None = None,
         replies: ReplyStore | None = None,
         **options: Any,
     ) -> Self:
-        """An agent that runs a preset under a profile; ``replies`` and SettingsError are as for ``Launch.models``."""
+        """An agent that runs a preset under a profile; ``replies`` and SettingsError are as for ``RunConfig.models``."""
         return cls(
             search_pipeline,
-            settings=launch.settings,
-            models=models or launch.models(replies=replies),
-            prompts=launch.prompts,
+            settings=config.settings,
+            models=models or config.models(replies=replies),
+            prompts=config.prompts,
             **options,
         )
 
@@ -156,14 +156,14 @@ class CragAgent(BaseAgent):
         ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with; ``domains`` takes the
         place of the stage ``domain``.
         """
-        from agents.intake import add_given, asked, open_turns
+        from agents.intake import add_provided, asked, open_turns
 
         queries = asked(queries)
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
         turns = open_turns(queries, images, message_histories, lambda image: self._opened(image, call))
         if not turns:
             return []
-        add_given(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
+        add_provided(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
         turns = self.pipeline.run(turns, self._dialogs.deadline(call, turns))
         self._dialogs.charge(turns, call.elapsed())
         if self._trace is not None:
@@ -172,7 +172,7 @@ class CragAgent(BaseAgent):
 
     def _opened(self, image: Any, call: Deadline) -> Image.Image:
         """A picture decoded; TimeoutError where it takes more than half of a turn's time, EscapedError and ValueError as for ``opened``."""
-        from agents.intake import KEPT_PIXELS, MOST_PIXELS, opened
+        from agents.intake import KEPT_PIXELS, MAX_PIXELS, opened
         from agents.models.picture_files import decoded_in
         from agents.runtime.worker import HungError
 
@@ -180,7 +180,7 @@ class CragAgent(BaseAgent):
         elsewhere = partial(
             decoded_in,
             self._subprocess,
-            max_pixels=MOST_PIXELS,
+            max_pixels=MAX_PIXELS,
             kept_pixels=KEPT_PIXELS,
             seconds=_DECODING_SHARE * seconds,
         )

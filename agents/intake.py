@@ -10,17 +10,17 @@ from PIL import Image
 from agents.base_agent import Message
 from agents.methods.domains import domain_of_label
 from agents.models.picture_files import FORMATS, DecodeElsewhere, decodes_quickly, file_of, reduced_rgb
-from agents.search.given import parse_given
+from agents.search.provided_context import parse_provided
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
 
-MOST_QUERY = 4_000  # characters of a question, or of a message, that are read; a 75-token answer needs no more
-MOST_MESSAGES = 40  # messages of a history that are read, the latest ones and the first; dialogs have at most six turns
+MAX_QUERY = 4_000  # characters of a question, or of a message, that are read; a 75-token answer needs no more
+MAX_MESSAGES = 40  # messages of a history that are read, the latest ones and the first; dialogs have at most six turns
 
-MOST_PIXELS = 178_956_970
+MAX_PIXELS = 178_956_970
 """Larger pictures are not decoded: Pillow's own limit against decompression bombs (2 x 2^30 / 12 pixels)."""
 
 KEPT_PIXELS = 25_000_000
@@ -30,22 +30,22 @@ PHOTO_FORMATS = FORMATS
 """Formats that a photo which was sent as a file may have."""
 
 _ROLES = ("user", "assistant")
-_LONGEST_REASON = 300
+_MAX_REASON = 300
 
 
 Decode = Callable[[Any], Image.Image]  # from what the evaluator passes as an image to a picture; see ``opened``
 
 
 def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
-    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large; ValueError where it is none, broken, or above ``MOST_PIXELS``.
+    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large; ValueError where it is none, broken, or above ``MAX_PIXELS``.
 
     A file that was opened and not decoded yet has to be of one of ``picture_files.FORMATS``; ``elsewhere`` decodes one that may take long.
     """
     if not isinstance(image, Image.Image):
         raise ValueError(f"not a PIL image: {type(image).__name__}")
     pixels = image.width * image.height
-    if pixels > MOST_PIXELS:
-        raise ValueError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS}")
+    if pixels > MAX_PIXELS:
+        raise ValueError(f"{image.width} x {image.height} pixels are more than {MAX_PIXELS}")
     data = file_of(image)
     if elsewhere is not None and data is not None and not decodes_quickly(image, data, KEPT_PIXELS):
         return elsewhere(data)
@@ -75,24 +75,24 @@ def open_turn(query: Any, image: Any, history: Any, decode: Decode = opened) -> 
     try:
         turn.image = decode(image)
     except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files; the question can still be asked
-        turn.error = f"image: {type(error).__name__}: {error}"[:_LONGEST_REASON]
+        turn.error = f"image: {type(error).__name__}: {error}"[:_MAX_REASON]
         _log.warning("an image could not be read: %s", turn.error)
     return turn
 
 
-def add_given(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
-    """Put texts (``parse_given``) and domains of later evaluators on the turns; unknown domains and lists of other lengths are ignored."""
-    given = _listed(contexts)
-    for turn, context, domain in islice(zip_longest(turns, given, _listed(domains)), len(turns)):
-        turn.given = parse_given(context) if given else None
+def add_provided(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
+    """Put the contexts and domains of later evaluators on the turns; unknown domains and lists of other lengths are ignored."""
+    provided = _listed(contexts)
+    for turn, context, domain in islice(zip_longest(turns, provided, _listed(domains)), len(turns)):
+        turn.provided = parse_provided(context) if provided else None
         turn.domain = domain_of_label(domain) if isinstance(domain, str) else None
 
 
 def tidy(text: Any) -> str:
-    """A question or a message without control characters and special tokens, at most ``MOST_QUERY`` characters; ordinary text as it is."""
+    """A question or a message without control characters and special tokens, at most ``MAX_QUERY`` characters; ordinary text as it is."""
     if not isinstance(text, str):
         return ""
-    return without_special_tokens(without_controls(text[:MOST_QUERY]))
+    return without_special_tokens(without_controls(text[:MAX_QUERY]))
 
 
 def _messages(history: Any) -> tuple[Message, ...]:
@@ -101,7 +101,7 @@ def _messages(history: Any) -> tuple[Message, ...]:
         for message in _listed(history)
         if isinstance(message, dict) and message.get("role") in _ROLES and isinstance(message.get("content"), str)
     ]
-    return tuple(found if len(found) <= MOST_MESSAGES else [found[0], *found[1 - MOST_MESSAGES :]])
+    return tuple(found if len(found) <= MAX_MESSAGES else [found[0], *found[1 - MAX_MESSAGES :]])
 
 
 def _listed(value: Any) -> list[Any]:

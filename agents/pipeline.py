@@ -38,7 +38,7 @@ _NO_ENGINE = (
 )
 """Modules that no model's adapter calls, and that call none: a thread whose innermost function of ours is in one of them is in no engine.
 Everywhere else it may be, and engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""
-_LONGEST_REASON = 500  # characters; an error may quote megabytes of what it choked on
+_MAX_REASON = 500  # characters; an error may quote megabytes of what it choked on
 
 
 def stages_of(settings: Settings) -> list[Stage]:
@@ -62,8 +62,8 @@ def searches_of(settings: Settings) -> tuple[bool, bool]:
 
 def images_of(settings: Settings) -> int:
     """Most pictures that a prompt of a preset shows, the question's own too; one sheet holds all where ``limits.pictures`` allows fewer."""
-    most = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
-    return most if settings.limits.pictures is None else min(most, settings.limits.pictures)
+    limit = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
+    return limit if settings.limits.pictures is None else min(limit, settings.limits.pictures)
 
 
 class Pipeline:
@@ -129,7 +129,7 @@ class Pipeline:
             return _closed(turns, stage, 0.0, "skipped", "time", "no time left")
         way = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
         if way.reason is not None:
-            self._times.doubt(stage.name)
+            self._times.decay(stage.name)
         if way.way == "skipped":
             return _closed(turns, stage, 0.0, "skipped", "time", way.reason)
         short = way.way == "short"
@@ -176,7 +176,7 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str |
     failures: list[str | None] = [None] * len(turns)
     tries: list[list[int]] = [list(range(len(turns)))]
     for places in tries:
-        if places != tries[0] and not context.deadline.allows(stage.least_seconds):
+        if places != tries[0] and not context.deadline.allows(stage.min_seconds):
             continue  # what was said of all of them stands
         try:
             stage.run([turns[place] for place in places], context)
@@ -186,7 +186,7 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str |
         except BaseException as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers: Rust
             # panics, SystemExit and asyncio's CancelledError too, which are no ``Exception``
             _log.exception("stage %s failed", stage.name)
-            reason = scrubbed(f"{type(error).__name__}: {error}")[:_LONGEST_REASON]
+            reason = scrubbed(f"{type(error).__name__}: {error}")[:_MAX_REASON]
             # A ModelError is that of an engine which can answer no one.
             if places is tries[0] and len(places) > 1 and not isinstance(error, ModelError):
                 tries += [[place] for place in places]

@@ -86,9 +86,9 @@ class Context:
         requests = [prompt.request(**values(item)) for item in items]
         return list(zip(items, self.ask(prompt, requests, deadline), strict=True))
 
-    def evidence(self, turn: Turn, most: int) -> tuple[Evidence, ...]:
-        """The best chunks of a turn that a prompt shows: at most ``most``, within the profile's budget of tokens."""
-        return within_tokens(turn.best_evidence(most), self.limits.evidence_tokens)
+    def evidence(self, turn: Turn, limit: int) -> tuple[Evidence, ...]:
+        """The best chunks of a turn that a prompt shows: at most ``limit``, within the profile's budget of tokens."""
+        return within_tokens(turn.best_evidence(limit), self.limits.evidence_tokens)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
         """How a prompt shows the question's photo and further pictures, each with its label, as arguments of ``Prompt.request``.
@@ -119,7 +119,7 @@ class Stage(ABC):
     # without it the preset's rule may not let the answer pass, so a share of every call is kept for it
     kind: ClassVar[Kind] = "ordinary"
     # It is skipped when less time than this is left for a batch; 0 for one that is never skipped
-    least_seconds: float = 0.0
+    min_seconds: float = 0.0
     # With less it does less. Both count until its own times are known (``agents.runtime.guard.Estimates``)
     wanted_seconds: float = 0.0
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies

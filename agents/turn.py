@@ -12,8 +12,8 @@ from PIL import Image
 from agents.asking.record import Cause, Signal, StageRecord, Status, finding
 from agents.base_agent import Message
 from agents.models.base import Detection
-from agents.search.given import GivenContext
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.search.provided_context import ProvidedContext
 
 IDK = "I don't know"  # the abstention of the challenge: it scores 0, a wrong answer -1
 
@@ -175,7 +175,7 @@ class Turn:
     query: str
     image: Image.Image | None
     history: tuple[Message, ...] = ()
-    given: GivenContext | None = None  # what the evaluator searched for itself (research release)
+    provided: ProvidedContext | None = None  # what the evaluator searched for itself (research release)
 
     question: str = ""  # the query made to stand alone
     needs_image: bool = True
@@ -227,10 +227,10 @@ class Turn:
         """Whether the picture is one of smart glasses, by its size."""
         return self.image is not None and self.image.size == EGOCENTRIC
 
-    def shown_entities(self, least: float = -1.0) -> tuple[Entity, ...]:
-        """The entities that the picture is taken to show; only those whose best picture has a cosine of ``least`` or more."""
+    def shown_entities(self, minimum: float = -1.0) -> tuple[Entity, ...]:
+        """The entities that the picture is taken to show; only those whose best picture has a cosine of ``minimum`` or more."""
         shown = self.entities or ((self.entity,) if self.entity is not None else ())
-        return tuple(entity for entity in shown if self._cosine(entity) >= least)
+        return tuple(entity for entity in shown if self._cosine(entity) >= minimum)
 
     def _cosine(self, entity: Entity) -> float:
         if self.entity is not None and entity.name == self.entity.name:
@@ -254,9 +254,9 @@ class Turn:
         """Name of the entity that the question is taken to be about."""
         return None if self.entity is None else self.entity.name
 
-    def search_text(self, *, entity: bool, summary: bool, least: float = -1.0) -> str:
-        """What searches and rerankers are asked: the question, with the entity (from cosine ``least`` on) and the summary (eq. 2)."""
-        question = self.naming(self.shown_entities(least)) if entity else self.question
+    def search_text(self, *, entity: bool, summary: bool, minimum: float = -1.0) -> str:
+        """What searches and rerankers are asked: the question, with the entity (from cosine ``minimum`` on) and the summary (eq. 2)."""
+        question = self.naming(self.shown_entities(minimum)) if entity else self.question
         return f"{question} {self.summary}" if summary and self.summary else question
 
     @property
@@ -271,14 +271,14 @@ class Turn:
         self.entity, self.entity_score = self.chosen.entity, self.chosen.visual
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def evidence_questions(self) -> tuple[str, ...]:
         """What evidence has to answer: the hops of a multi-hop question, else the question with its entity."""
         return self.hops or (self.grounded_question,)
 
-    def best_evidence(self, most: int) -> tuple[Evidence, ...]:
+    def best_evidence(self, limit: int) -> tuple[Evidence, ...]:
         """The chunks to answer from: those that agree with each other, else the reranked ones, else those found first."""
         chosen = self.coherent if self.coherent is not None else self.ranked
-        return (self.evidence if chosen is None else chosen)[:most]
+        return (self.evidence if chosen is None else chosen)[:limit]
 
     def found(self, **findings: Any) -> None:
         """Record what the running stage found, by the fields of ``StageRecord``: report, page, server and calibration show it.

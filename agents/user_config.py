@@ -3,7 +3,7 @@ passes what it found with each call (``rag_context_list``).
 
 ``local_evaluation.py`` evaluates what stands here too, unless ``--agent`` names another class.
 
-The preset and the profile are taken from the environment: ``CRAG_PRESET`` and ``CRAG_PROFILE`` (``agents.settings.run_config.Launch.from_environment``).
+Preset and profile are taken from the environment, ``CRAG_PRESET`` and ``CRAG_PROFILE`` (``RunConfig.from_environment``).
 """
 
 from agents.crag_agent import CragAgent

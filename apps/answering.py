@@ -14,7 +14,7 @@ from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.intake import opened
 from agents.runtime.files import told
-from agents.settings.run_config import DEFAULT_CACHE, Launch, preset_names, profile_names
+from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
 from apps.outcome import Outcome, outcome_of
 
 _log = logging.getLogger(__name__)
@@ -122,15 +122,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def start(options: argparse.Namespace) -> Answerer:
     """The agent that options ask for, its models loaded; CannotStartError where anything it takes is missing or wrong."""
     try:
-        launch = Launch.read(
+        config = RunConfig.read(
             options.preset,
             options.profile,
             without=options.without,
             overrides=[ENDLESS_DIALOG, *options.set],
             cache=options.cache,
         )
-        pipeline = launch.pipeline(split=options.split, web=not options.no_web, images=not options.no_images)
-        agent = CragAgent.from_launch(launch, pipeline)
+        pipeline = config.pipeline(split=options.split, web=not options.no_web, images=not options.no_images)
+        agent = CragAgent.from_config(config, pipeline)
         answerer = Answerer(agent, options.trace)
         loaded = agent.warm_up(blank_turn=False)
     except OSError as error:

@@ -27,7 +27,7 @@ from apps.outcome import Outcome
 
 _LEAVE = frozenset({"exit", "quit", ":q"})
 _KINDS = {"kg": "knowledge graph", "web": "web"}
-_MOST_TEXT = 300  # characters of a piece of evidence
+_MAX_TEXT = 300  # characters of a piece of evidence
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
@@ -105,7 +105,7 @@ def _sources(outcome: Outcome) -> RenderableType | None:
     table.add_column(ratio=1)
     for number, source in enumerate(outcome.sources, 1):
         score = "" if source.score is None else f"{source.score:.2f}"
-        text = source.text if len(source.text) <= _MOST_TEXT else source.text[:_MOST_TEXT] + "…"
+        text = source.text if len(source.text) <= _MAX_TEXT else source.text[:_MAX_TEXT] + "…"
         origin = ", ".join(filter(None, (_KINDS.get(source.kind, source.kind), source.title, source.url)))
         table.add_row(f"{number}\n{score}", Group(Text(text), Text(origin, style="dim")))
     return table

@@ -16,7 +16,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#a0468c", "#6b4fbb", "#8a6d00")
 """Dark enough for white figures."""
 _QUALITY = 85  # of the JPEG
 _NUMBER_HEIGHT = 18  # pixels
-_MOST_TEXT = 400  # characters of a piece of evidence
+_MAX_TEXT = 400  # characters of a piece of evidence
 _SLOW = 0.05  # seconds below which a stage's time is not listed
 
 
@@ -90,7 +90,7 @@ def _evidence(outcome: Outcome) -> str:
 
 
 def _source(source: Source) -> str:
-    text = source.text if len(source.text) <= _MOST_TEXT else source.text[:_MOST_TEXT] + "…"
+    text = source.text if len(source.text) <= _MAX_TEXT else source.text[:_MAX_TEXT] + "…"
     origin = escape(source.title or source.url or _KINDS.get(source.kind, source.kind))
     if over_http(source.url):
         origin = f'<a href="{escape(source.url)}" target="_blank" rel="noopener noreferrer">{origin}</a>'

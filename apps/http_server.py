@@ -176,19 +176,19 @@ def run(app: ASGIApp, options: argparse.Namespace) -> None:
         uvicorn.Server(configured(inside, options.host, options.port, options.forwarded_allow_ips)).run()
 
 
-async def body_of(request: Request, most: int, seconds: float) -> bytes:
-    """A request's body; ProtocolError where it is larger than ``most`` bytes, takes longer than ``seconds``, or its client leaves."""
-    message = f"the request is larger than {most} bytes; make the picture smaller"
+async def body_of(request: Request, limit: int, seconds: float) -> bytes:
+    """A request's body; ProtocolError where it is larger than ``limit`` bytes, takes longer than ``seconds``, or its client leaves."""
+    message = f"the request is larger than {limit} bytes; make the picture smaller"
     too_large = ProtocolError(413, message, "request_too_large")
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > most:
+    if length.isdigit() and int(length) > limit:
         raise too_large
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 body += piece
-                if len(body) > most:
+                if len(body) > limit:
                     raise too_large
     except TimeoutError:
         raise ProtocolError(408, f"the request did not arrive within {seconds:g} s", "timeout") from None

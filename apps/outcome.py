@@ -6,7 +6,7 @@ from typing import Any
 
 from agents.asking.record import StageRecord, TurnRecord
 
-MOST_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
+MAX_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
 
 _ABSTAINED = ("i don't know", "i don’t know")
 
@@ -80,13 +80,13 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
         answer=answer,
         question="" if record.question == record.query else record.question,
         entity=record.entity,
-        alike=tuple(found.items())[:MOST_SOURCES],
+        alike=tuple(found.items())[:MAX_SOURCES],
         crops=tuple(
             Crop(round(box.left), round(box.top), round(box.right), round(box.bottom), box.label)
             for box in record.boxes
         ),
         sources=tuple(
-            Source(each.text, each.source, each.title, each.url, each.score) for each in record.evidence[:MOST_SOURCES]
+            Source(each.text, each.source, each.title, each.url, each.score) for each in record.evidence[:MAX_SOURCES]
         ),
         verdict=str(record.decision or ""),
         checks=record.checks | {name: signal.value for name, signal in record.signals.items()},

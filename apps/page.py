@@ -15,7 +15,7 @@ from PIL import Image
 from agents.base_agent import Message
 from apps.answering import AgentError, Answerer, PhotoError, Question, read_photo
 from apps.details import details
-from apps.page_guard import MOST_PICTURE, PageGuard
+from apps.page_guard import MAX_PICTURE, PageGuard
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def page_app(answerer: Answerer) -> PageGuard:
             "/",
             theme=THEME,
             css=CSS,
-            max_file_size=MOST_PICTURE,
+            max_file_size=MAX_PICTURE,
             ssr_mode=False,
             footer_links=[],
             show_error=False,

@@ -14,10 +14,10 @@ from apps.http_server import body_of
 from apps.serving.pictures import decoded
 from apps.serving.protocol import ProtocolError
 
-MOST_PICTURE = 20 * 1024 * 1024  # bytes
-MOST_PIXELS = 50_000_000
-_MOST_FORM = MOST_PICTURE + 64 * 1024  # with what surrounds the file
-_MOST_OTHER = 1024 * 1024  # bytes of any other request: a dialog
+MAX_PICTURE = 20 * 1024 * 1024  # bytes
+MAX_PIXELS = 50_000_000
+_MAX_FORM = MAX_PICTURE + 64 * 1024  # with what surrounds the file
+_MAX_OTHER = 1024 * 1024  # bytes of any other request: a dialog
 _READ_SECONDS = 60.0
 _UPLOAD = "/gradio_api/upload"
 
@@ -63,8 +63,8 @@ async def _taken(request: Request) -> bytes:
     if request.method in ("GET", "HEAD"):
         return b""
     if request.scope["path"] != _UPLOAD:
-        return await body_of(request, _MOST_OTHER, _READ_SECONDS)
-    body = await body_of(request, _MOST_FORM, _READ_SECONDS)
+        return await body_of(request, _MAX_OTHER, _READ_SECONDS)
+    body = await body_of(request, _MAX_FORM, _READ_SECONDS)
 
     async def whole() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -75,7 +75,7 @@ async def _taken(request: Request) -> bytes:
             data = b"".join([await file.read() for file in files])
     except MultiPartException:  # a malformed form, or more than one file
         raise ProtocolError(400, "One picture can be sent at once, as multipart/form-data.") from None
-    await asyncio.to_thread(decoded, data, MOST_PIXELS)
+    await asyncio.to_thread(decoded, data, MAX_PIXELS)
     return body
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.texts.evidence_text import CHARACTERS_PER_TOKEN
 from benchmarks.common import parser_of, run
 from evaluation.commands import output
@@ -72,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace) -> int:
-    launch = Launch.read("direct_rag", options.profile, cache=options.cache)
-    model = launch.models().chat("chat")
+    config = RunConfig.read("direct_rag", options.profile, cache=options.cache)
+    model = config.models().chat("chat")
     model.chat([ChatRequest((ChatMessage("user", "Hello"),), max_tokens=2)])  # loads it
     text = "\n\n".join(page["page_snippet"] for page in read_pages(options.split))
     speed = measure(model, text, options.batch, options.prompt_tokens, options.reply_tokens)

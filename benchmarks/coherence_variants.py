@@ -27,7 +27,7 @@ from tqdm import tqdm
 from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.common import parser_of, run, through
 from evaluation.commands import output
@@ -148,8 +148,10 @@ def _measure(options: argparse.Namespace) -> int:
     launches = {}
     for label, overrides in VARIANTS.items():
         without, changes = (STAGE,) if overrides is None else (), [*(overrides or ()), *options.set]
-        launches[label] = Launch.read(PRESET, options.profile, without=without, overrides=changes, cache=options.cache)
-    settings = {label: launch.settings for label, launch in launches.items()}
+        launches[label] = RunConfig.read(
+            PRESET, options.profile, without=without, overrides=changes, cache=options.cache
+        )
+    settings = {label: config.settings for label, config in launches.items()}
     shared = next(iter(launches.values()))
     parts = {"models": shared.models(), "search": SearchGateway(search), "prompts": shared.prompts}
     wanted = GROUPS[MIXED if options.mixed_only else "Overall"]

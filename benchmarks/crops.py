@@ -27,7 +27,7 @@ from benchmarks.common import graph_index, parser_of, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.loader import ShownScene, read_scenes
 
-LEAST_WIDTH = 0.2
+MIN_WIDTH = 0.2
 """Objects narrower than this fraction of the picture are not counted."""
 
 RANKS = (1, 2, 5)
@@ -53,9 +53,9 @@ def _measure(options: argparse.Namespace) -> int:
     registry = ModelRegistry(options.cache)
     detector: Detector = registry.load(json.loads(options.detector))
     encoder: ImageEncoder = registry.load(json.loads(options.encoder))
-    scenes = [scene for scene in read_scenes(options.split) if len(scene.things) >= options.least_objects]
+    scenes = [scene for scene in read_scenes(options.split) if len(scene.things) >= options.min_objects]
     if not scenes:
-        raise ValueError(f"{options.split} has no scenes with {options.least_objects} objects")
+        raise ValueError(f"{options.split} has no scenes with {options.min_objects} objects")
     entities, index = graph_index(options.split, encoder)
     start = time.process_time()
     detections = detector.detect([scene.image for scene in scenes], [[] for _ in scenes])
@@ -63,7 +63,7 @@ def _measure(options: argparse.Namespace) -> int:
     seen = [
         one
         for scene, found in zip(scenes, detections, strict=True)
-        for one in search(scene, found[: options.most], entities, index, encoder, options.padding)
+        for one in search(scene, found[: options.limit], entities, index, encoder, options.padding)
     ]
     console = output()
     console.print(f"{options.split}: {len(scenes)} scenes, {len(seen)} objects, {len(entities)} entities in the index")
@@ -98,8 +98,8 @@ def search(
 ) -> list[Seen]:
     """All searches of one scene, in one pass over its crops; things that are too narrow or not in the graph are left out."""
     size = scene.image.size
-    least = LEAST_WIDTH * size[0]
-    things = (thing for thing in scene.things if thing.in_graph and thing.box[2] - thing.box[0] >= least)
+    minimum = MIN_WIDTH * size[0]
+    things = (thing for thing in scene.things if thing.in_graph and thing.box[2] - thing.box[0] >= minimum)
     counted = [(thing.entity, Box(*thing.box)) for thing in things]
     crops = [crop(scene.image, pad(detection.box, padding, *size)) for detection in found]
     truths = [crop(scene.image, pad(box, padding, *size)) for _, box in counted]

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.common import parser_of, run, table_of, through
 from evaluation.commands import output
@@ -52,9 +52,9 @@ def first_of_a_list(turn: Turn, names: frozenset[str]) -> bool:
 
 def among_the_choices(turn: Turn, names: frozenset[str]) -> bool:
     """Whether it is among the best of all lists, which ``select_entity`` chooses from where the question names no place."""
-    from agents.stages.select_entity import MOST_CHOICES, candidates
+    from agents.stages.select_entity import MAX_CHOICES, candidates
 
-    return any(found.entity.name in names for found in candidates(turn, 0.0)[:MOST_CHOICES])
+    return any(found.entity.name in names for found in candidates(turn, 0.0)[:MAX_CHOICES])
 
 
 def names_shown(split: Split) -> dict[str, frozenset[str]]:
@@ -84,7 +84,7 @@ def _measure(options: argparse.Namespace) -> int:
     search = mini.search(options.profile)
     ways = {options.preset: (), **{change: (f"{STAGE}.{change}",) for change in options.select}}
     launches = {
-        label: Launch.read(options.preset, options.profile, overrides=[*_BY_RULES, *changes], cache=options.cache)
+        label: RunConfig.read(options.preset, options.profile, overrides=[*_BY_RULES, *changes], cache=options.cache)
         for label, changes in ways.items()
     }
     first = launches[options.preset]

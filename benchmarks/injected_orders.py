@@ -23,7 +23,7 @@ from rich.progress import track
 from scipy.stats import binomtest
 
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.texts.text import one_line
 from benchmarks.common import parser_of, run, table_of, through
 from evaluation.commands import output
@@ -159,7 +159,7 @@ def painted(photo: Image.Image, text: str) -> Image.Image:
 
 def measured(options: argparse.Namespace) -> Iterator[Result]:
     """Each question without an order, then each order on one of the questions in turn."""
-    launch = Launch.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
+    config = RunConfig.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
     questions, orders = read_corpus(options)
     from agents.asking.reply_cache import ReplyStore
     from agents.search.gateway import SearchGateway
@@ -173,11 +173,11 @@ def measured(options: argparse.Namespace) -> Iterator[Result]:
     ]
     store = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     parts: dict[str, Any] = {
-        "models": launch.models(replies=store),
+        "models": config.models(replies=store),
         "search": SearchGateway(None),
-        "prompts": launch.prompts,
+        "prompts": config.prompts,
     }
-    settings = launch.settings
+    settings = config.settings
     for start in track(range(0, len(cases), _BATCH), description="orders", console=output()):
         batch = cases[start : start + _BATCH]
         turns = [laid_out(asked, order, first=first, guarded=settings.guard.injection) for order, asked, first in batch]

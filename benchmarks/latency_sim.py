@@ -23,7 +23,7 @@ import numpy as np
 from agents.models.pixels import to_rgb
 from agents.settings.named import name_of
 from agents.settings.profiles import PROMPTS
-from agents.settings.run_config import Launch, preset_names
+from agents.settings.run_config import RunConfig, preset_names
 from agents.turn import Turn
 from apps.preflight.memory import memory_of
 from benchmarks.common import parser_of, run, table_of
@@ -45,10 +45,10 @@ def _measure(options: argparse.Namespace) -> int:
     rows: list[tuple[str, ...]] = []
     slow: list[str] = []
     for preset in options.presets or preset_names():
-        launch = Launch.read(preset, options.profile, cache=options.cache)
-        settings, models = launch.settings, placed_models(launch)
-        memory = memory_of(with_configs(launch))
-        records = recorded(launch, options)
+        config = RunConfig.read(preset, options.profile, cache=options.cache)
+        settings, models = config.settings, placed_models(config)
+        memory = memory_of(with_configs(config))
+        records = recorded(config, options)
         sets = (PreparedSet(options.split, options.cache).sessions(kind) for kind in KINDS)
         dialogs = [len(session.turns) for data in sets for session in data.sessions[: options.sessions]]
         asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
@@ -87,18 +87,18 @@ def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequenc
         yield list(islice(rest, length))
 
 
-def recorded(launch: Launch, options: argparse.Namespace) -> list[list[Call]]:
+def recorded(config: RunConfig, options: argparse.Namespace) -> list[list[Call]]:
     """The records of a preset, made where there are none of its present settings."""
     prompts = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PROMPTS.rglob("*.j2")))).hexdigest()[:8]
-    name = f"{name_of(launch.preset)}-{launch.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
+    name = f"{name_of(config.preset)}-{config.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
     path = options.records / name
     if not path.is_file():
         mini = PreparedSet(options.split, options.cache)
         pipeline = mini.search()
         turns = mini.turns(options.sessions)
         asked = (Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in turns)
-        models = Launch.read(profile="embedded", cache=options.cache).models()
-        write(record(asked, launch.settings, pipeline, models), path)
+        models = RunConfig.read(profile="embedded", cache=options.cache).models()
+        write(record(asked, config.settings, pipeline, models), path)
     return read(path)
 
 

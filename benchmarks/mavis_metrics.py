@@ -24,7 +24,7 @@ from evaluation.data.crag_dataset import read_accept
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
-LEAST_TEXTS = 4
+MIN_TEXTS = 4
 """With fewer texts on one side there is nothing to cluster."""
 
 _COLUMNS = (
@@ -83,7 +83,7 @@ def mauve(answers: npt.ArrayLike, truths: npt.ArrayLike, seed: int = 25) -> floa
         seed: Of the clustering; the default is the library's.
     """
     p, q = (np.asarray(features, dtype=np.float32) for features in (answers, truths))
-    if min(len(p), len(q)) < LEAST_TEXTS:
+    if min(len(p), len(q)) < MIN_TEXTS:
         return None
     from mauve import compute_mauve  # imports faiss: a second that other metrics need not pay
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from agents.crag_agent import CragAgent
 from agents.runtime.model_set import ModelSet
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.texts import retrieved, wikitext
 from benchmarks.common import parser_of, run, table_of
 from benchmarks.latency.meter import SIZES, ModelsBy
@@ -28,7 +28,7 @@ from benchmarks.latency.recorded_calls import without_chat
 from evaluation.commands import output
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 
-MOST_MILLISECONDS = 5.0
+MAX_MILLISECONDS = 5.0
 """A turn, in batches of 16: what the agent may take of the 10 s beside its models."""
 
 
@@ -70,7 +70,7 @@ def forget_texts() -> None:
                 value.cache_clear()
 
 
-def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int) -> float:
+def milliseconds(config: RunConfig, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int) -> float:
     """What the agent takes of a turn of this batch."""
     search = Remembered(pipeline)
     remembered: dict[str, Remembered] = {}
@@ -81,7 +81,7 @@ def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequenc
         return remembered[role]
 
     # A plain function: of the organiser's pipeline itself the agent would use the parts.
-    agent = CragAgent.from_launch(launch, lambda query, k: search(query, k=k), models=ModelsBy(model))
+    agent = CragAgent.from_config(config, lambda query, k: search(query, k=k), models=ModelsBy(model))
     agent.trace_to(None, lambda _: None)  # as every evaluation and application does
     queries = [each.turn.query for each in batch]
     taken = []
@@ -98,21 +98,21 @@ def milliseconds(launch: Launch, models: ModelSet, pipeline: Any, batch: Sequenc
 def _measure(options: argparse.Namespace) -> int:
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search()
-    models = Launch.read(profile="embedded", cache=options.cache).models()
+    models = RunConfig.read(profile="embedded", cache=options.cache).models()
     turns = iter(mini.turns(kinds=("single-turn",)))
     batches = [list(islice(turns, options.batch)) for _ in range(options.batches)]
     rows, slow = [], []
     for preset in options.presets:
-        launch = Launch.read(preset, "embedded", overrides=["limits.seconds_per_turn=600"], cache=options.cache)
-        found = [milliseconds(launch, models, pipeline, batch, options.repeats) for batch in batches]
+        config = RunConfig.read(preset, "embedded", overrides=["limits.seconds_per_turn=600"], cache=options.cache)
+        found = [milliseconds(config, models, pipeline, batch, options.repeats) for batch in batches]
         rows.append((preset, f"{statistics.mean(found):.1f}", f"{max(found):.1f}"))
-        if statistics.mean(found) > MOST_MILLISECONDS:
+        if statistics.mean(found) > MAX_MILLISECONDS:
             slow.append(preset)
     console = output()
     title = f"own milliseconds a turn, batches of {options.batch}"
     console.print(table_of(title, ("preset", "mean", "slowest batch"), rows))
     if slow:
-        console.print(f"over {MOST_MILLISECONDS:.0f} ms: {', '.join(slow)}", style="red")
+        console.print(f"over {MAX_MILLISECONDS:.0f} ms: {', '.join(slow)}", style="red")
     return int(bool(slow))
 
 

@@ -25,7 +25,7 @@ from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply, ChatRequest
 from agents.runtime.deadline import Deadline
 from agents.settings.profiles import PROMPTS
-from agents.settings.run_config import Launch, preset_names
+from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import Context
 from agents.texts.refusals import refuses
 from benchmarks.common import parser_of, run, table_of
@@ -37,12 +37,12 @@ _SHORT = 4  # characters of a word that any reply may share with its prompt
 Reader = Callable[[ChatReply], Any]
 """What is taken from a reply, as JSON; None where it cannot be read."""
 
-MOST_SHORT_WORDS = 12
+MAX_SHORT_WORDS = 12
 """Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
 
 _NO_LIMIT = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000")  # no reply is to be cut by the clock
 
-MOST_QUESTION_WORDS = 60
+MAX_QUESTION_WORDS = 60
 """Words of a question that stands alone; a longer reply has explained itself."""
 
 
@@ -68,11 +68,11 @@ def readers() -> dict[str, Reader]:
 
     def brief(reply: ChatReply) -> str | None:
         said = answer(reply)
-        return said if said is not None and len(said.split()) <= MOST_SHORT_WORDS else None
+        return said if said is not None and len(said.split()) <= MAX_SHORT_WORDS else None
 
     def line(reply: ChatReply) -> str | None:
         said = reply.text.strip()
-        return said if said and "\n" not in said and len(said.split()) <= MOST_QUESTION_WORDS else None
+        return said if said and "\n" not in said and len(said.split()) <= MAX_QUESTION_WORDS else None
 
     def cited(reply: ChatReply) -> Any:
         if refuses(reply.text):
@@ -200,8 +200,8 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     from agents.asking.reply_cache import ReplyStore
 
     replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
-    launch = Launch.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)
-    agent = CragAgent.from_launch(launch, pipeline, replies=replies)
+    config = RunConfig.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)
+    agent = CragAgent.from_config(config, pipeline, replies=replies)
     counts: dict[str, Count] = {}
     read_by = readers()
 
@@ -249,7 +249,7 @@ def _measure(options: argparse.Namespace) -> int:
     if options.replies is not None:
         lines = {line["prompt"] + text: line for each in found for text, line in each.replies_read.items()}
         write_lines(options.replies, lines.values())
-    return int(any(100 * each.own < options.least for each in found))
+    return int(any(100 * each.own < options.minimum for each in found))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

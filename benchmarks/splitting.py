@@ -53,18 +53,18 @@ def questions(split: Split) -> list[Asked]:
 
 def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
     """For each way the rank of the first right page of each question, from 0; a large number where it was not found."""
-    most = max(RANKS)
+    limit = max(RANKS)
     table: list[list[int]] = []
     for way in range(len(WAYS)):
         queries = [query for item in asked for query in item.queries[way]]
-        found = iter(search.search_web(queries, 3 * most))
+        found = iter(search.search_web(queries, 3 * limit))
         row = []
         for item in asked:
             best: dict[str, float] = {}
-            for hit in (hit for _ in item.queries[way] for hit in next(found).hits[:most]):
+            for hit in (hit for _ in item.queries[way] for hit in next(found).hits[:limit]):
                 best[hit.page_name] = max(hit.score, best.get(hit.page_name, -1.0))
             ordered = sorted(best, key=lambda name: -best[name])
-            row.append(next((rank for rank, name in enumerate(ordered) if name in item.pages), most * 100))
+            row.append(next((rank for rank, name in enumerate(ordered) if name in item.pages), limit * 100))
         table.append(row)
     return table
 

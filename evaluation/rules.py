@@ -17,7 +17,7 @@ MissRule = Literal["either", "starter-kit", "research-release"]
 EgoImage = Literal["as it is", "fitted", "stretched"]
 """What becomes of an image without address: nothing; shrunk to fit 960x1280, its aspect kept; resized to 960x1280 exactly."""
 
-Reply = Literal["structured", "explained"]
+JudgeStyle = Literal["structured", "explained"]
 """The form of a judge's reply: a JSON object, or an explanation that ends in a verdict."""
 
 KNOWN_BAD_SESSIONS = frozenset({"04d98259-27af-41b1-a7be-5798fd1b8e95", "695b4b5c-7c65-4f7b-8968-50fe10482a16"})
@@ -68,7 +68,7 @@ class Rules:
     organiser_tables: bool = False
     rule_judge: bool = True
     judge_model: str = "gpt-4o-mini"
-    judge_reply: Reply | None = None
+    judge_reply: JudgeStyle | None = None
     judge_workers: int = 8
     displayed: int = 0
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from PIL import Image
 
 from agents.runtime.files import write_whole
-from agents.settings.run_config import DEFAULT_CACHE, Launch
+from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from mini_crag_mm.content_models import Content, Split, load_content
 
 if TYPE_CHECKING:
@@ -199,4 +199,4 @@ class PreparedSet:
 
     def search(self, profile: str = "embedded") -> Any:
         """The search pipeline over the split's indices. Raises agents.search.hits.SearchError where they are not built."""
-        return Launch.read(profile=profile, cache=self.cache).pipeline(split=self.split)
+        return RunConfig.read(profile=profile, cache=self.cache).pipeline(split=self.split)

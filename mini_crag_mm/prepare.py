@@ -27,10 +27,10 @@ from mini_crag_mm.organiser_format import STAMP, build_datasets
 from mini_crag_mm.wikipedia import background_pages
 
 
-def sampled(pages: Iterable[WebPage], most: int) -> list[WebPage]:
-    """The same ``most`` pages every time, chosen by a hash of their address; all of them for a negative number."""
+def sampled(pages: Iterable[WebPage], limit: int) -> list[WebPage]:
+    """The same ``limit`` pages every time, chosen by a hash of their address; all of them for a negative number."""
     ordered = sorted(pages, key=lambda page: hashlib.sha256(page["page_url"].encode()).digest())
-    return ordered if most < 0 else ordered[:most]
+    return ordered if limit < 0 else ordered[:limit]
 
 
 def kg_images(split: Split, cache: Path) -> Path:

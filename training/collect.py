@@ -190,15 +190,15 @@ def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[
     return bool(key) and set(figures) <= set(given) and sum(word in given for word in key) >= KEY_SHARE * len(key)
 
 
-def relevance_of(record: Record, most: int) -> Iterator[Example]:
-    """Yes/no questions on relevance, made of ``most`` chunks of evidence of each kind a turn: holding the answer or not."""
+def relevance_of(record: Record, limit: int) -> Iterator[Example]:
+    """Yes/no questions on relevance, made of ``limit`` chunks of evidence of each kind a turn: holding the answer or not."""
     prompt = Prompt(_RELEVANCE_PROMPT)
     for line, judged in record.answerable():
         made: Counter[bool] = Counter()
         for chunk in line["evidence"]:
             right = record.holds_answer(chunk, judged.turn)
             made[right] += 1
-            if made[right] > most:
+            if made[right] > limit:
                 continue
             request = prompt.request(question=line["question"], information=chunk)
             yield record.example(

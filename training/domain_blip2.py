@@ -126,7 +126,7 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: argparse.Nam
     body = [parameter for parameter in blip.parameters() if parameter.requires_grad]
     rate, own = tuning.learning_rate, list(model.head.parameters())  # the head begins at nothing
     optimiser = torch.optim.AdamW([{"params": body, "lr": rate}, {"params": own, "lr": 100 * rate}])
-    most = min(extractor.max_tokens, int(blip.config.qformer_config.max_position_embeddings))
+    limit = min(extractor.max_tokens, int(blip.config.qformer_config.max_position_embeddings))
     loop = Trainer(
         model=model,
         args=TrainingArguments(
@@ -146,7 +146,7 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: argparse.Nam
         ),
         train_dataset=train,
         eval_dataset=known,
-        data_collator=DomainCollator(processor, classes, most),
+        data_collator=DomainCollator(processor, classes, limit),
         optimizers=(optimiser, None),
     )
     run_trainer(loop, out, "domains by BLIP-2", resume=tuning.resume)

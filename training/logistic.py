@@ -18,13 +18,13 @@ from sklearn.preprocessing import StandardScaler
 from agents.methods.linear_head import Floats, LinearHead, rows_of
 from training.chat_examples import TrainingDataError
 
-_MOST_ITERATIONS = 5000
+_MAX_ITERATIONS = 5000
 _SEED = 0
 FOLDS = 5
 
 
 def _regression(strength: float, standardise: bool) -> Pipeline:
-    regression = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MOST_ITERATIONS, random_state=_SEED)
+    regression = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MAX_ITERATIONS, random_state=_SEED)
     return make_pipeline(StandardScaler() if standardise else "passthrough", regression)
 
 

@@ -14,17 +14,17 @@ from functools import partial
 from typing import Any
 
 from agents.base_agent import BaseAgent
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from evaluation.run import command
 
 
-def build(launch: Launch, search_pipeline: Any = None, **options: Any) -> BaseAgent:
-    """As ``CragAgent.from_launch``, with every chat request recorded beside the trace; replies are not taken from a cache."""
+def build(config: RunConfig, search_pipeline: Any = None, **options: Any) -> BaseAgent:
+    """As ``CragAgent.from_config``, with every chat request recorded beside the trace; replies are not taken from a cache."""
     from training.recorded_agent import RecordedAgent, Recorder, RecordingRegistry
 
     recorder = Recorder()
-    options |= {"models": launch.models(partial(RecordingRegistry, recorder)), "replies": None}
-    return RecordedAgent.from_launch(launch, search_pipeline, recorder=recorder, **options)
+    options |= {"models": config.models(partial(RecordingRegistry, recorder)), "replies": None}
+    return RecordedAgent.from_config(config, search_pipeline, recorder=recorder, **options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -29,7 +29,7 @@ from agents.turn import Turn
 RECORD = "chat.jsonl"
 IMAGES = "chat_images"
 _LAST = "finalise"
-_MOST_EVIDENCE = 20
+_MAX_EVIDENCE = 20
 _ENTRY = ("title", "text", "visual", "textual")
 _log = logging.getLogger(__name__)
 
@@ -59,8 +59,8 @@ def turns_of(requests: Sequence[ChatRequest], turns: Sequence[Turn]) -> list[int
     open_rows = [row for row, places in enumerate(fitting) if places]
     candidates = [fitting[row] for row in open_rows]
     mirrored = [[-place for place in places] for places in reversed(candidates)]
-    for least in (1, 0):  # one request a turn, where that is possible; else several
-        first, last = _in_order(candidates, least), _in_order(mirrored, least)
+    for minimum in (1, 0):  # one request a turn, where that is possible; else several
+        first, last = _in_order(candidates, minimum), _in_order(mirrored, minimum)
         if first is None or last is None:
             continue
         for row, earliest, latest in zip(open_rows, first, reversed(last), strict=True):
@@ -69,11 +69,11 @@ def turns_of(requests: Sequence[ChatRequest], turns: Sequence[Turn]) -> list[int
     return found
 
 
-def _in_order(candidates: Sequence[Sequence[int]], least: int) -> list[int] | None:
-    """The smallest places, each at least ``least`` after the one before; None where there are none."""
+def _in_order(candidates: Sequence[Sequence[int]], minimum: int) -> list[int] | None:
+    """The smallest places, each at least ``minimum`` after the one before; None where there are none."""
     chosen: list[int] = []
     for places in candidates:
-        left = [place for place in places if not chosen or place >= chosen[-1] + least]
+        left = [place for place in places if not chosen or place >= chosen[-1] + minimum]
         if not left:
             return None
         chosen.append(min(left))
@@ -129,7 +129,7 @@ class Recorder:
                 "photo": self._key(turn.image),
                 "answer": turn.answer,
                 "history": [dict(message) for message in turn.history],
-                "evidence": [f"{item.title}: {item.text}" for item in turn.best_evidence(_MOST_EVIDENCE)],
+                "evidence": [f"{item.title}: {item.text}" for item in turn.best_evidence(_MAX_EVIDENCE)],
                 "entries": [
                     {name: getattr(entry, name) for name in _ENTRY} | {"image": self._key(entry.image)}
                     for entry in turn.entries

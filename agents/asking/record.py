@@ -78,10 +78,10 @@ class PictureFound:
 
 @dataclass(frozen=True)
 class Signal:
-    """A number that may tell right answers from wrong ones; ``doubt``: it is higher for wrong ones."""
+    """A number that may tell right answers from wrong ones; ``negative``: it is higher for wrong ones."""
 
     value: float
-    doubt: bool = False
+    negative: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from agents.models.pixels import pixels_digest
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.files import parse_json
 
-FORMAT = 1  # counts up when keys or entries change their meaning; entries of another format are never found
+FORMAT = 2  # counts up when keys or entries change their meaning; entries of another format are never found
 KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
 
 _FIELDS = frozenset(field.name for field in fields(ChatReply))

@@ -21,7 +21,7 @@ Listener = Callable[[list[dict[str, Any]]], None]
 
 _log = logging.getLogger(__name__)
 
-_LONGEST = 2_000  # characters of one text; a note may quote a page
+_MAX_CHARACTERS = 2_000  # characters of one text; a note may quote a page
 _OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
 """Notes whose words are ours, not the user's."""
 
@@ -134,4 +134,4 @@ def _short(value: Any, clean: Clean) -> Any:
     if isinstance(value, list | tuple):
         return [_short(inner, clean) for inner in value]
     text = clean(str(value))  # before it is cut: the first half of a key is one too
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "…"

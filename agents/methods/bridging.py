@@ -14,7 +14,7 @@ from pathlib import Path
 from agents.search.hits import Entity
 from agents.texts.infobox import facts
 
-_MOST_HOPS = 2
+_MAX_HOPS = 2
 _WORD = re.compile(r"[a-z]+")
 _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
 _NAME = re.compile(rf"^{_NAME_WORD}(?: {_NAME_WORD})*$")
@@ -63,7 +63,7 @@ def hop_questions(question: str, entity: Entity | None) -> list[str]:
         names = [name for rank, value in ranked if rank < len(bridge.keys) for name in names_in_value(value)]
         hops = [question[: found.start()] + name + question[found.end() :] for name in dict.fromkeys(names)]
         if hops:
-            return hops[:_MOST_HOPS]
+            return hops[:_MAX_HOPS]
     return []
 
 

@@ -17,7 +17,7 @@ _ANNOUNCED = re.compile(
 )
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
-MOST_READ = 8_000  # characters of a reply that are read; an endless one must not cost endless time
+MAX_READ = 8_000  # characters of a reply that are read; an endless one must not cost endless time
 
 
 def candidate_of(reply: ChatReply) -> Candidate | None:
@@ -29,7 +29,7 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     """
     if reply.finish_reason == "error":
         return None
-    said = reply.text[:MOST_READ]
+    said = reply.text[:MAX_READ]
     text = labelled(said, "answer") or labelled(said, "final answer")
     reason = labelled(said, "reason")
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
@@ -69,5 +69,5 @@ def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | 
         one_line(text),
         statistics.mean if statistics else None,
         reply.logprobs,
-        idk=idk_probability(reply.opening) if begins else None,
+        idk=idk_probability(reply.first_token_probs) if begins else None,
     )

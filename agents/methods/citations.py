@@ -9,10 +9,10 @@ import sentencex
 from agents.texts.text import without_controls
 from agents.turn import CitedSentence, Dropped
 
-MOST_DOCUMENTS = 15
+MAX_DOCUMENTS = 15
 """Documents shown for one answer: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents each bring no more."""
 
-_LONGEST = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
+_MAX_CHARACTERS = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
 _WIDEST = 50  # documents that one [1-50] may stand for
 _MARKER = re.compile(r"[\[【]([^\[\]【】\n]{1,60})[\]】]")
 _LABEL = re.compile(
@@ -35,7 +35,7 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
     text. A marker belongs to the sentence that it stands in or after; where the answer begins with one, to the sentence after it.
     A sentence that has a marker in the place of what was asked for ("It was made by [1].") says nothing and is left out.
     """
-    text, markers = _without_markers(without_controls(answer[:_LONGEST]))  # sentencex raises on lone surrogates
+    text, markers = _without_markers(without_controls(answer[:_MAX_CHARACTERS]))  # sentencex raises on lone surrogates
     spans = list(_sentence_spans(text))
     if not spans:
         return ()

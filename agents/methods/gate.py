@@ -22,7 +22,7 @@ class GateSignals:
 
     p_idk: float | None = None  # probability that the reply would have begun with "I don't know", 0 to 1
     p_yes: float | None = None  # probability of the verdict's yes against its no, 0 to 1
-    least_probability: float | None = None  # least probability of the answer's tokens, 0 to 1
+    min_probability: float | None = None  # least probability of the answer's tokens, 0 to 1
     mean_probability: float | None = None  # their mean
     agreement: float | None = None  # 1 where answers with and without evidence agree, 0 where they do not
     chain_confidence: float | None = None  # what the chain of verification says of the answer, 0 to 1
@@ -45,11 +45,11 @@ class GateSignals:
 
     def found(self) -> dict[str, Signal]:
         """The same as the record of a turn holds them."""
-        return {name: Signal(round(value, 6), name in DOUBTS) for name, value in self.known().items()}
+        return {name: Signal(round(value, 6), name in NEGATIVE_SIGNALS) for name, value in self.known().items()}
 
 
 SIGNALS: tuple[str, ...] = tuple(field.name for field in fields(GateSignals))
-DOUBTS = frozenset({"p_idk", "no_evidence", "no_entity", "provided_evidence"})
+NEGATIVE_SIGNALS = frozenset({"p_idk", "no_evidence", "no_entity", "provided_evidence"})
 """Signals that are higher for wrong answers; all others are higher for correct ones."""
 
 
@@ -75,7 +75,7 @@ class Gate(LinearHead):
     scale: tuple[float, ...]
     threshold_egocentric: float | None = Field(None, ge=0, le=1)
 
-    def least(self, *, egocentric: bool) -> float:
+    def minimum(self, *, egocentric: bool) -> float:
         """The probability from which an answer about such a photo is given."""
         return self.threshold if self.threshold_egocentric is None or not egocentric else self.threshold_egocentric
 

@@ -74,7 +74,7 @@ _ABSTRACT = frozenset(
 )
 
 
-def object_phrases(question: str, most: int) -> list[str]:
+def object_phrases(question: str, limit: int) -> list[str]:
     """Names of the things a question points at, at most three words each, as they stand: ``this tall tower`` -> ``tall tower``.
 
     What is said to stand in the picture comes first, then what a demonstrative points at, then the rest; of ``the roof of the church``
@@ -96,7 +96,7 @@ def object_phrases(question: str, most: int) -> list[str]:
         else:
             rank = 3 if re.match(r"^\W*of\b", rest) else 2
         found.append((rank, " ".join(words)))
-    return list(dict.fromkeys(phrase for _, phrase in sorted(found, key=lambda entry: entry[0])))[:most]
+    return list(dict.fromkeys(phrase for _, phrase in sorted(found, key=lambda entry: entry[0])))[:limit]
 
 
 def _noun_words(match: re.Match[str]) -> list[str]:

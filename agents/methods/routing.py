@@ -45,8 +45,8 @@ _FALLBACK = re.compile(
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _QUOTED = re.compile(r"[\"\u201c\u2018'][^\"\u201d\u2019']{2,}[\"\u201d\u2019']|\b[A-Z]{3,}(?: [A-Z]{2,})*\b")
 _CAPITALISED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w-]+")
-_MOST_COUNTED = 3  # hedges: a fourth says no more than the third
-_MOST_WORDS = 40  # of an answer
+_MAX_COUNTED = 3  # hedges: a fourth says no more than the third
+_MAX_WORDS = 40  # of an answer
 _SELF_CONTAINED_DOMAINS = frozenset({"text understanding", "math and science"})
 
 
@@ -83,7 +83,7 @@ class TraceFeatures(BaseModel):
     steps: float = 0.0
 
     has_probabilities: float = 0.0
-    least_probability: float = 1.0
+    min_probability: float = 1.0
     mean_probability: float = 1.0
 
 
@@ -116,14 +116,14 @@ def trace_features(question: str, draft: Draft | None, domain: str | None) -> Tr
         answer_number=bool(set(_NUMBER.findall(answer)) - set(_NUMBER.findall(question))),
         answer_quoted=bool(_QUOTED.search(answer)),
         answer_named=_names_something(answer, question, draft.object_name),
-        answer_words=min(len(answer.split()), _MOST_WORDS),
+        answer_words=min(len(answer.split()), _MAX_WORDS),
         object_named=draft.object_name is not None,
         object_proper=any(word[0].isupper() for word in (draft.object_name or "").split()),
-        speculation=min(len(_SPECULATION.findall(both)), _MOST_COUNTED),
-        fallback=min(len(_FALLBACK.findall(both)), _MOST_COUNTED),
+        speculation=min(len(_SPECULATION.findall(both)), _MAX_COUNTED),
+        fallback=min(len(_FALLBACK.findall(both)), _MAX_COUNTED),
         steps=len(draft.steps),
         has_probabilities=probabilities is not None,
-        least_probability=probabilities.least if probabilities else 1.0,
+        min_probability=probabilities.minimum if probabilities else 1.0,
         mean_probability=probabilities.mean if probabilities else 1.0,
     )
 

@@ -15,7 +15,7 @@ _AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown tha
 class TokenProbabilities:
     """The two statistics of an answer's token probabilities t_1..t_T: their minimum and their mean (QA-Dragon, section 3.7.2)."""
 
-    least: float
+    minimum: float
     mean: float
 
 
@@ -27,40 +27,40 @@ def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities 
     return TokenProbabilities(min(probabilities), sum(probabilities) / len(probabilities))
 
 
-def idk_probability(opening: Mapping[str, float] | None) -> float | None:
+def idk_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
     """Probability that a reply would have begun with "I don't know", 0 to 1; None where the engine gives no alternatives.
 
     The sum over the first tokens that are a beginning of those words ("I", " I don"). This is the signal that the winner of task 2 of the
     KDD Cup 2025 (NVIDIA, github.com/rbiswasfc/crag-mm) abstains on.
     """
-    if not opening:
+    if not first_token_probs:
         return None
-    words = _words(opening)
+    words = _words(first_token_probs)
     return min(1.0, sum(words[word] for word in words if word and IDK.startswith(word)))
 
 
-def yes_probability(opening: Mapping[str, float] | None) -> float | None:
+def yes_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
     """P(yes) / (P(yes) + P(no)) over a reply's first tokens, in any case, with or without blank; None where neither word is among them."""
-    if not opening:
+    if not first_token_probs:
         return None
-    words = _words(opening)
+    words = _words(first_token_probs)
     yes, no = (sum(words[word] for word in words if word.lower() == said) for said in ("yes", "no"))
     return yes / (yes + no) if yes + no > 0 else None
 
 
 def said_yes(reply: ChatReply) -> float | None:
     """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
-    probability = yes_probability(reply.opening)
+    probability = yes_probability(reply.first_token_probs)
     if probability is None and reply.finish_reason != "error":
         said = yes_or_no(reply.text)
         return None if said is None else float(said)
     return probability
 
 
-def _words(opening: Mapping[str, float]) -> dict[str, float]:
+def _words(first_token_probs: Mapping[str, float]) -> dict[str, float]:
     """Probabilities by the tokens' texts without what may stand around a word."""
     words: dict[str, float] = {}
-    for token, probability in opening.items():
+    for token, probability in first_token_probs.items():
         word = token.strip(_AROUND)
         words[word] = words.get(word, 0.0) + probability
     return words

@@ -7,7 +7,7 @@ from agents.texts.replies import labelled, number
 from agents.texts.text import one_line
 from agents.turn import ChainOfVerification, SubFinding
 
-_MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
+_MAX_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
 _BARE_NUMBER = re.compile(r"\s*\W{0,3}[01]?(?:\.\d+)?\W{0,3}\s*(?:\n|$)")
 _FINDING = re.compile(
@@ -22,7 +22,7 @@ Branch = Literal["stale", "grounded", "prior", "inconsistent", "unsure"]
 
 def parse_chain(reply: str) -> ChainOfVerification:
     """The three labelled parts of a reply, as far as they can be read; a cut number never gains confidence: ``0.`` reads as 0."""
-    text = reply[:_MOST_CHARACTERS].replace("*", "")
+    text = reply[:_MAX_CHARACTERS].replace("*", "")
     return ChainOfVerification(
         _confidence(text),
         one_line(labelled(text, "reasoning") or ""),
@@ -52,7 +52,7 @@ def final_branch(
     context: bool,  # whether there is retrieved context (C_i is not empty)
     consistent: bool | None,  # what the judge says of the RAG and the non-RAG answer; None where it cannot be read
     confidence: float | None,  # S_CoV, 0 to 1; None where the verifier said nothing that can be read
-    least_retrieval: float,  # tau_ret, below which the answer to a question about the present is not trusted
+    min_retrieval: float,  # tau_ret, below which the answer to a question about the present is not trusted
     low: float,  # tau_low, the confidence that suffices with context
     high: float,  # tau_high, the confidence that is needed without context
 ) -> Branch:
@@ -61,7 +61,7 @@ def final_branch(
     A signal that is missing (None, NaN) meets no condition, so it can only lead to an abstention; the paper leaves that open
     (docs/papers.md).
     """
-    if real_time and not retrieval >= least_retrieval:
+    if real_time and not retrieval >= min_retrieval:
         return "stale"
     if consistent and confidence is not None and confidence >= (low if context else high):
         return "grounded" if context else "prior"

@@ -18,7 +18,7 @@ from agents.runtime.files import well_formed
 FloatArray = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length", "abort", "error"]
 
-OPENING_ALTERNATIVES = 10  # first tokens of a reply whose probabilities are asked for; most servers allow up to 20
+FIRST_TOKEN_ALTERNATIVES = 10  # first tokens of a reply whose probabilities are asked for; most servers allow up to 20
 
 
 class ModelError(RuntimeError):
@@ -79,15 +79,15 @@ class ChatReply:
     prompt_cut: int = 0
     # Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks
     # kept); None where log-probabilities were not asked for or the engine does not give alternatives
-    opening: Mapping[str, float] | None = None
+    first_token_probs: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.text, str) and not self.text.isascii():
             object.__setattr__(self, "text", well_formed(self.text))  # frozen
 
 
-def opening_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
-    """``ChatReply.opening`` of the first token's alternatives (text, probability); probabilities of tokens with one text are added."""
+def first_token_probs_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
+    """The probabilities of first tokens as ``ChatReply`` holds them; those of tokens with one text are added."""
     found: dict[str, float] = {}
     for text, probability in alternatives:
         found[text] = found.get(text, 0.0) + probability

@@ -55,9 +55,9 @@ class Pretrained:
         except CANNOT_LOAD as error:
             raise ModelError(f"Cannot load {what} {self.path}: {error}") from error
 
-    def tokenized(self, tokenizer: Any, texts: list[str], most: int, **options: Any) -> Any:
-        """Texts as the padded input of one pass, on the device, each cut at ``most`` tokens."""
-        options |= {"padding": True, "truncation": True, "max_length": most, "return_tensors": "pt"}
+    def tokenized(self, tokenizer: Any, texts: list[str], limit: int, **options: Any) -> Any:
+        """Texts as the padded input of one pass, on the device, each cut at ``limit`` tokens."""
+        options |= {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
         return tokenizer(texts, **options).to(self.device)
 
     def passes(self, lengths: Sequence[float]) -> Iterator[list[int]]:

@@ -16,7 +16,7 @@ from agents.stage import Stage
 from agents.turn import Turn
 
 VERIFICATION_SHARE = 0.15  # of a call: kept for the stages that verify answers at most
-_MOST_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
+_MAX_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
 MAX_MARGIN = 0.25  # of a call: where a dialog has little time left the margin may not eat all of it
 
 # The gains of TCP's round-trip estimator (RFC 6298, section 2), 2 deviations for its 4: a stage cut short costs quality, not the link.
@@ -25,7 +25,7 @@ _DEVIATION_GAIN = 1 / 4
 _DEVIATIONS = 2.0
 _DOUBT = 0.8  # an estimate that kept a stage from running is never renewed by a run: it shrinks, so that the stage is tried again
 
-_MOST_DIALOGS = 4096
+_MAX_DIALOGS = 4096
 _DIALOG_SHARE = 0.5  # of what a dialog has left goes to one turn at most: how many turns come is not known
 _SIDE = 32  # a picture is recognised by so many pixels of each side
 
@@ -51,22 +51,22 @@ def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, lef
     wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
     if has >= wanted:
         return Plan("whole", reserve)
-    least = min(times.seconds(stage.name, turns, stage.least_seconds, short=True), wanted)
+    minimum = min(times.seconds(stage.name, turns, stage.min_seconds, short=True), wanted)
     kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
     said = f"{max(0.0, left):.2f} s left{kept}"
-    if stage.least_seconds <= 0 or has >= least:
+    if stage.min_seconds <= 0 or has >= minimum:
         return Plan("short", reserve, f"{said}, would like {wanted:.2f} s")
-    return Plan("skipped", reserve, f"{said}, needs {least:.2f} s")
+    return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
 
 
 def kept_for(later: Sequence[Stage], times: Estimates, turns: int, whole_call: float) -> float:
     """Seconds to keep for the stages to come that answer and verify."""
 
-    def least(kind: str) -> float:
-        return sum(times.seconds(stage.name, turns, stage.least_seconds) for stage in later if stage.kind == kind)
+    def minimum(kind: str) -> float:
+        return sum(times.seconds(stage.name, turns, stage.min_seconds) for stage in later if stage.kind == kind)
 
-    return min(least("answers"), _MOST_FOR_ANSWERING * whole_call) + min(
-        least("verifies"), VERIFICATION_SHARE * whole_call
+    return min(minimum("answers"), _MAX_FOR_ANSWERING * whole_call) + min(
+        minimum("verifies"), VERIFICATION_SHARE * whole_call
     )
 
 
@@ -110,7 +110,7 @@ class Estimates:
         nearest = min(sizes, key=lambda size: (abs(size - turns), size))
         return sizes[nearest].seconds * max(1.0, turns / max(1, nearest))
 
-    def doubt(self, stage: str) -> None:
+    def decay(self, stage: str) -> None:
         """Trust the estimates of a stage less that was not run whole because of them."""
         for short in (False, True):
             for known in self._known.get((stage, short), {}).values():
@@ -122,11 +122,11 @@ class DialogTimes:
     """The seconds that dialogs have spent: calls of the evaluator do not say which dialog a turn belongs to.
 
     A dialog is known by its picture and first question. A turn is charged the time of its call divided by the turns in it, as the
-    evaluator counts ("10 s x batch size"). Of more than ``most`` dialogs the one unused for longest is forgotten first.
+    evaluator counts ("10 s x batch size"). Of more than ``limit`` dialogs the one unused for longest is forgotten first.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, most: int = _MOST_DIALOGS) -> None:
-        self._limits, self._clock, self._most = limits, clock, most
+    def __init__(self, limits: Limits, clock: Clock, limit: int = _MAX_DIALOGS) -> None:
+        self._limits, self._clock, self._limit = limits, clock, limit
         self._spent: OrderedDict[bytes, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class DialogTimes:
             key = _key(turn)
             earlier = self._spent.pop(key, 0.0) if turn.history else 0.0
             self._spent[key] = earlier + seconds / len(turns)
-            while len(self._spent) > self._most:
+            while len(self._spent) > self._limit:
                 self._spent.popitem(last=False)
 
 

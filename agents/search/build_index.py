@@ -10,12 +10,12 @@ from agents.runtime.cluster import ClusterError, Each, cluster, in_turn, spread
 from agents.runtime.files import doing, is_of_files, told, well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
-from agents.search.folders import default_cache
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_documents, read_table
+from agents.search.paths import default_cache
 from agents.texts.page_text import main_content
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"

@@ -56,11 +56,11 @@ def _unmistakable(image: Image.Image) -> Image.Image:
     CLIP's processor guesses the order of an array's axes from their lengths, and for a whole batch from its first image:
     a picture of 1 x 1 pixels raises, one of 3 x 500 is read sideways, and either spoils the pictures after it.
     """
-    width, height = (max(side, _LEAST_SIDE) for side in image.size)
+    width, height = (max(side, _MIN_SIDE) for side in image.size)
     return image if (width, height) == image.size else image.resize((width, height), Image.Resampling.NEAREST)
 
 
-_LEAST_SIDE = 4  # pixels
+_MIN_SIDE = 4  # pixels
 
 # Fast tokenizers keep padding and truncation as state and raise "Already borrowed" when two threads use one at once.
 _tokenizer_lock = threading.Lock()

@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpcore
 
-MOST_REDIRECTS = 3
+MAX_REDIRECTS = 3
 _BLOCK_SECONDS = 1.0  # a server that says nothing for so long is given up
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses in IPv6 dress (RFC 6052), private ones too
 _HEADERS = [(b"User-Agent", b"crag-mm-agent"), (b"Accept-Encoding", b"identity"), (b"Accept", b"*/*")]
@@ -63,27 +63,27 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not parsed.is_multicast
 
 
-def fetch(url: str, *, seconds: float, most_bytes: int, allowed: Allowed = is_public) -> Fetched:
-    """Fetch a URL with GET; redirects are followed at most ``MOST_REDIRECTS`` times, each under the same rules.
+def fetch(url: str, *, seconds: float, max_bytes: int, allowed: Allowed = is_public) -> Fetched:
+    """Fetch a URL with GET; redirects are followed at most ``MAX_REDIRECTS`` times, each under the same rules.
 
     The address that was checked is the one connected to, so that a name which resolves differently a moment later gains nothing.
     Resolving a name is left to the system and its own limit; ``seconds`` is for everything together. FetchError: another scheme, an address
-    that is not allowed, an answer that is no success, longer than ``most_bytes`` or too late, a broken connection.
+    that is not allowed, an answer that is no success, longer than ``max_bytes`` or too late, a broken connection.
     """
     end = time.monotonic() + seconds
     with httpcore.ConnectionPool(network_backend=_CheckedBackend(allowed, end), retries=0) as pool:
-        for _ in range(MOST_REDIRECTS + 1):
-            answer = _get(pool, url, end, most_bytes)
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = _get(pool, url, end, max_bytes)
             if isinstance(answer, Fetched):
                 return answer
             try:
                 url = urljoin(url, answer)
             except ValueError as error:  # such as //[
                 raise FetchError(f"it redirects to what is no URL: {error}") from error
-    raise FetchError(f"it redirects more than {MOST_REDIRECTS} times")
+    raise FetchError(f"it redirects more than {MAX_REDIRECTS} times")
 
 
-def _get(pool: httpcore.ConnectionPool, url: str, end: float, most_bytes: int) -> Fetched | str:
+def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) -> Fetched | str:
     """What a server sent, or where it redirects to."""
     try:
         parts = urlsplit(url)
@@ -105,8 +105,8 @@ def _get(pool: httpcore.ConnectionPool, url: str, end: float, most_bytes: int) -
             body = bytearray()
             for block in response.iter_stream():
                 body += block
-                if len(body) > most_bytes:
-                    raise FetchError(f"it is longer than {most_bytes} bytes")
+                if len(body) > max_bytes:
+                    raise FetchError(f"it is longer than {max_bytes} bytes")
                 _left(end)
             return Fetched(bytes(body), headers.get(b"content-type", "").lower())
     except FetchError:

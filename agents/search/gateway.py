@@ -12,9 +12,9 @@ from PIL import Image
 from agents.models.pixels import to_rgb
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.subprocess_worker import SubprocessWorker
-from agents.search.folders import default_cache, organiser_pages
-from agents.search.given import GivenContext
 from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit, image_results, web_results
+from agents.search.paths import default_cache, organiser_pages
+from agents.search.provided_context import ProvidedContext
 from agents.search.searchers import ImageParts, PlainSearch, WebParts, reason
 from agents.search.web_cache import PageCache, PictureCache
 
@@ -45,7 +45,7 @@ class SearchGateway:
     Where they are not, the pipeline is called once for each distinct query. A query that fails gets an ``error``; the
     others get their results. Nothing is ever fetched: a URL or a path asked for is text.
 
-    Without a pipeline a query can bring what the evaluator found for its turn (``GivenContext``). Its pictures and pages are the
+    Without a pipeline a query can bring what the evaluator found for its turn (``ProvidedContext``). Its pictures and pages are the
     results then; of the pages all, whatever k: the evaluator did not know the entity when it put them in their order.
 
     Something is made of each picture and page that is found, and of the markup of whole pages: ``each_page`` gets a hit without its page.
@@ -84,7 +84,7 @@ class SearchGateway:
         """The full texts of pages by URL, as far as they are available (see ``agents.search.web_cache``); never raises.
 
         They are in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
-        them (``folders.organiser_pages``); with ``fetch`` those that are not there are fetched over HTTP. The URLs that matter most come
+        them (``paths.organiser_pages``); with ``fetch`` those that are not there are fetched over HTTP. The URLs that matter most come
         first: after the deadline no further page is read. A page that shows nothing without its scripts has an empty text.
         """
         found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
@@ -100,20 +100,20 @@ class SearchGateway:
         """Whether web pages can be searched for (not in task 1)."""
         return self._pipeline is not None and getattr(self._pipeline, "web_search", True) is not False
 
-    def sees(self, given: GivenContext | None) -> bool:
+    def sees(self, provided: ProvidedContext | None) -> bool:
         """Whether the picture of a turn can be searched for, or was by the evaluator."""
-        return self.image_enabled or self.stands_in(given)
+        return self.image_enabled or self.stands_in(provided)
 
-    def reads(self, given: GivenContext | None) -> bool:
+    def reads(self, provided: ProvidedContext | None) -> bool:
         """Whether pages can be searched for, or were by the evaluator."""
-        return self.web_enabled or self.stands_in(given)
+        return self.web_enabled or self.stands_in(provided)
 
-    def stands_in(self, given: GivenContext | None) -> bool:
+    def stands_in(self, provided: ProvidedContext | None) -> bool:
         """Whether what the evaluator found takes the place of a search."""
-        return self._pipeline is None and given is not None
+        return self._pipeline is None and provided is not None
 
     def search_images(
-        self, images: Sequence[Image.Image], k: int, given: Sequence[GivenContext | None] | None = None
+        self, images: Sequence[Image.Image], k: int, provided: Sequence[ProvidedContext | None] | None = None
     ) -> list[Results[ImageHit]]:
         """The k nearest images of the knowledge graph for each image (upright and opaque by ``to_rgb``), nearest first.
 
@@ -122,7 +122,9 @@ class SearchGateway:
         """
         _at_least_one(k)
         if not self.image_enabled:
-            found_by_evaluator = [None if one is None else one.pictures[:k] for one in self._usable(given, len(images))]
+            found_by_evaluator = [
+                None if one is None else one.pictures[:k] for one in self._usable(provided, len(images))
+            ]
             return _given(found_by_evaluator, self._each_picture, "image search is off")
         keys: dict[int, Hashable] = {}  # id of the image object to what stands for its pixels
         distinct: dict[Hashable, Image.Image] = {}
@@ -142,7 +144,7 @@ class SearchGateway:
         self,
         queries: Sequence[str],
         k: int,
-        given: Sequence[GivenContext | None] | None = None,
+        provided: Sequence[ProvidedContext | None] | None = None,
         deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[WebHit]]:
         """The k nearest chunks for each query, nearest first, of each page the nearest alone: at most k pages.
@@ -152,7 +154,7 @@ class SearchGateway:
         """
         _at_least_one(k)
         if not self.web_enabled:
-            found_by_evaluator = [None if one is None else one.pages for one in self._usable(given, len(queries))]
+            found_by_evaluator = [None if one is None else one.pages for one in self._usable(provided, len(queries))]
             return _given(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
         found = _each(distinct, self._web.search, k, self._page)
@@ -187,10 +189,12 @@ class SearchGateway:
             )
         return made
 
-    def _usable(self, given: Sequence[GivenContext | None] | None, count: int) -> Sequence[GivenContext | None]:
-        if given is not None and len(given) != count:
-            raise ValueError(f"{len(given)} given contexts for {count} queries")
-        return [None] * count if given is None or self._pipeline is not None else given
+    def _usable(
+        self, provided: Sequence[ProvidedContext | None] | None, count: int
+    ) -> Sequence[ProvidedContext | None]:
+        if provided is not None and len(provided) != count:
+            raise ValueError(f"{len(provided)} given contexts for {count} queries")
+        return [None] * count if provided is None or self._pipeline is not None else provided
 
 
 def _key(image: Image.Image, others: Mapping[Hashable, Image.Image]) -> Hashable:

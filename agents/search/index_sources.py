@@ -12,7 +12,7 @@ from semantic_text_splitter import TextSplitter
 from agents.runtime.files import first_fault
 from agents.search.hits import Entity, SearchError
 
-_MOST_REPORTED = 20
+_MAX_REPORTED = 20
 
 CHUNK_WORDS = 200  # words a chunk holds at most: about 270 tokens, well inside the 512 that the text encoder sees
 
@@ -137,8 +137,8 @@ def _lines(file: Path, kind: TypeAdapter[_Line], problems: list[str]) -> Iterato
 def report(problems: Sequence[str]) -> None:
     """Nothing for sources without problems; SourceError where there are some; names the first of them."""
     if problems:
-        more = f"\n... and {len(problems) - _MOST_REPORTED} more" if len(problems) > _MOST_REPORTED else ""
-        raise SourceError("\n".join(problems[:_MOST_REPORTED]) + more)
+        more = f"\n... and {len(problems) - _MAX_REPORTED} more" if len(problems) > _MAX_REPORTED else ""
+        raise SourceError("\n".join(problems[:_MAX_REPORTED]) + more)
 
 
 def split_text(text: str, words: int = CHUNK_WORDS) -> list[str]:

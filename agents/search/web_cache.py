@@ -47,7 +47,7 @@ class UrlCache(Generic[Content]):
     """What URLs name, in a folder, one file each. At evaluation HTTP is off and the folder may be empty, so a miss is nothing special."""
 
     what: ClassVar[str]
-    most_bytes: ClassVar[int]
+    max_bytes: ClassVar[int]
     timeout: ClassVar[float]
 
     def __init__(
@@ -110,7 +110,7 @@ class UrlCache(Generic[Content]):
         for path in (folder / name for folder in folders for name in self._read_names(url)):
             try:
                 with path.open("rb") as file:
-                    return self._stored(file.read(self.most_bytes), seconds)  # a file of any size may lie there
+                    return self._stored(file.read(self.max_bytes), seconds)  # a file of any size may lie there
             except FileNotFoundError:
                 continue
             except _UNREADABLE as error:
@@ -119,7 +119,7 @@ class UrlCache(Generic[Content]):
 
     def _fetched(self, url: str, seconds: float) -> Content | None:
         try:
-            fetched = fetch(url, seconds=seconds, most_bytes=self.most_bytes, allowed=self._allowed)
+            fetched = fetch(url, seconds=seconds, max_bytes=self.max_bytes, allowed=self._allowed)
             content, data = self._made(fetched, seconds)
         except _UNREADABLE as error:
             _log.warning("the %s %r cannot be fetched: %s", self.what, url, error)
@@ -132,7 +132,7 @@ class PictureCache(UrlCache[Image.Image]):
     """Pictures as 8-bit RGB, at most ``KEPT_PICTURE_PIXELS`` large; the files are named by ``cache_name``."""
 
     what = "picture"
-    most_bytes = MAX_PICTURE_BYTES
+    max_bytes = MAX_PICTURE_BYTES
     timeout = 2.0
 
     def __init__(self, folder: Path, *, worker: SubprocessWorker | None = None, **options: Any) -> None:
@@ -160,7 +160,7 @@ class PageCache(UrlCache[str]):
     """Pages as they were stored (HTML or text); the files are named by the SHA-256 of the URL (64 hexadecimal digits)."""
 
     what = "page"
-    most_bytes = MAX_PAGE_BYTES
+    max_bytes = MAX_PAGE_BYTES
     timeout = 3.0
 
     def _written_name(self, url: str) -> str:

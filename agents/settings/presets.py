@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "CRAG_"
 """Environment variables of settings begin so; ``__`` stands for the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
 
-NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.most_idk=null``
+NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "cropping": ("objects", "ground"),

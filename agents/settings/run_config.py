@@ -34,7 +34,7 @@ def profile_names() -> list[str]:
 
 
 @dataclass(frozen=True)
-class Launch:
+class RunConfig:
     """A preset under a profile, as it is run."""
 
     preset: str  # name of the preset, or the path of its file
@@ -52,7 +52,7 @@ class Launch:
         overrides: Sequence[str] = (),  # settings that are replaced, as ``queries.split=none`` (see ``load_settings``)
         chat_model: str | None = None,  # weights or model in place of those of the profile's chat model
         cache: Path = DEFAULT_CACHE,
-    ) -> Launch:
+    ) -> RunConfig:
         """Read a preset and a profile, each a name or the path of a TOML file.
 
         SettingsError where they, a stage to leave out or a setting are unknown or malformed.
@@ -64,7 +64,7 @@ class Launch:
         return cls(canonical(preset), ready, settings, cache)
 
     @classmethod
-    def from_environment(cls) -> Launch:
+    def from_environment(cls) -> RunConfig:
         """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``); see ``read``."""
         profile = os.environ.get("CRAG_PROFILE")
         if not profile:

@@ -23,7 +23,7 @@ class Answer(Stage):
     options: Options
     fills = ("candidate", "shown")
     kind = "answers"
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
 
     def prompts(self) -> tuple[str, ...]:
         """With evidence and without."""

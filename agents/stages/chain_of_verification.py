@@ -15,7 +15,7 @@ class VerificationChain(Stage):
     fills = ("chain",)
     templates = ("chain_of_verification",)
     kind = "verifies"
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""

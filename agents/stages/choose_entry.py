@@ -12,7 +12,7 @@ class ChooseEntry(Stage):
     The model looks at all of them; where it names none the sum of both scores decides.
     """
 
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
     templates = ("entry_choice",)
     picture_notes = frozenset({"chosen"})

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from agents.methods.candidates import answered
 from agents.methods.citations import (
-    MOST_DOCUMENTS,
+    MAX_DOCUMENTS,
     check,
     figures_supported,
     marked,
@@ -36,13 +36,13 @@ class Cite(Stage):
     fills = ("cited",)
     model_roles = ("reranker",)
     kind = "verifies"
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``cited`` of the turns that have an answer."""
         options = self.options
         concerned = [
-            (turn, sentences, turn.best_evidence(MOST_DOCUMENTS))
+            (turn, sentences, turn.best_evidence(MAX_DOCUMENTS))
             for turn, candidate in answered(turns)
             if (sentences := said_once(parse_cited(candidate.text)))
         ]

@@ -5,8 +5,8 @@ from typing import Any, Literal
 from PIL import Image
 from pydantic import Field
 
-from agents.methods.candidates import MOST_READ, candidate_from
-from agents.methods.citations import MOST_DOCUMENTS, parse_cited
+from agents.methods.candidates import MAX_READ, candidate_from
+from agents.methods.citations import MAX_DOCUMENTS, parse_cited
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
@@ -30,7 +30,7 @@ class CitedAnswer(Stage):
     options: Options
     fills = ("candidate",)
     kind = "answers"
-    least_seconds, wanted_seconds = 2.0, 4.0
+    min_seconds, wanted_seconds = 2.0, 4.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the method."""
@@ -38,14 +38,14 @@ class CitedAnswer(Stage):
 
     def pictures(self) -> int:
         """One of each document at most."""
-        return MOST_DOCUMENTS if self.options.pictures else 0
+        return MAX_DOCUMENTS if self.options.pictures else 0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``, with its markers."""
         urls = [
             chunk.url
             for turn in turns
-            for chunk in turn.best_evidence(MOST_DOCUMENTS)
+            for chunk in turn.best_evidence(MAX_DOCUMENTS)
             if modality_of(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
         pictures = (
@@ -61,7 +61,7 @@ class CitedAnswer(Stage):
 
     @staticmethod
     def _values(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> dict[str, Any]:
-        chunks = turn.best_evidence(MOST_DOCUMENTS)
+        chunks = turn.best_evidence(MAX_DOCUMENTS)
         texts = [dataclasses.replace(chunk, text=turn.knowledge.get(chunk, chunk.text)) for chunk in chunks]
         shown: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
         for number, chunk in enumerate(chunks, start=1):
@@ -78,7 +78,7 @@ class CitedAnswer(Stage):
 
 def long_answer(reply: ChatReply) -> Candidate | None:
     """The answer of a reply with its markers; None where it says nothing but where to read, or was cut off before its answer."""
-    said = reply.text[:MOST_READ]
+    said = reply.text[:MAX_READ]
     text = labelled(said, "answer")
     begins = text is None  # with the answer itself, not with a label
     if text is None:

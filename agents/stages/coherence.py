@@ -74,7 +74,7 @@ class CoherenceStage(Stage):
 
     options: Options
     fills = ("coherent",)
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def roles(self) -> tuple[str, ...]:
         """The encoder, and what finds names for the graph."""
@@ -113,7 +113,7 @@ class CoherenceStage(Stage):
             short = [(pool, shortage(pool, self.options.k, context)) for pool in pools]
             by_image = [pool for pool, modalities in short if modalities & {"image", "table"}]
             by_text = [pool for pool, modalities in short if "text" in modalities]
-            if not (by_image or by_text) or not context.deadline.allows(self.least_seconds):
+            if not (by_image or by_text) or not context.deadline.allows(self.min_seconds):
                 break
             self._search_images(by_image, context, factor)
             self._search_pages(by_text, context, factor)
@@ -127,7 +127,7 @@ class CoherenceStage(Stage):
             return
         cut = cutter(self.options)
         found = context.search.search_images(
-            images, self.options.pictures * factor, [pool.turn.given for pool in pools]
+            images, self.options.pictures * factor, [pool.turn.provided for pool in pools]
         )
         for pool, results in zip(pools, found, strict=True):
             pool.add(list(pictures(results.hits, pool.turn)))
@@ -144,8 +144,8 @@ class CoherenceStage(Stage):
         if not asked:
             return
         k = self.options.pages * factor
-        given = [pool.turn.given for pool, _ in asked]
-        found = context.search.search_web([query for _, query in asked], k, given, context.deadline)
+        provided = [pool.turn.provided for pool, _ in asked]
+        found = context.search.search_web([query for _, query in asked], k, provided, context.deadline)
         cut = cutter(self.options)
         for pool in pools:
             own = [results for (of, _), results in zip(asked, found, strict=True) if of is pool]
@@ -228,8 +228,8 @@ def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """The modalities with fewer than k items that a search can still be made for."""
     turn, held = pool.turn, [item.modality for item in pool.items]
     possible: set[Modality] = set()
-    if context.search.sees(turn.given) and turn.image is not None and turn.entity is not None and turn.tools.image:
+    if context.search.sees(turn.provided) and turn.image is not None and turn.entity is not None and turn.tools.image:
         possible |= {"image", "table"}
-    if context.search.reads(turn.given) and turn.tools.text:
+    if context.search.reads(turn.provided) and turn.tools.text:
         possible.add("text")
     return {modality for modality in possible if held.count(modality) < k}

@@ -12,7 +12,7 @@ class Consistency(Stage):
     fills = ("consistent",)
     templates = ("consistency_judge",)
     kind = "verifies"
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``consistent`` of the turns that have an answer from the evidence and one without it."""

@@ -28,15 +28,15 @@ class DocumentsStage(Stage):
     fills = ("ranked",)
     model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most K documents for each query, each once, best first."""
         options = self.options
-        most = _CHUNKS_WHEN_SHORT if context.short else None
+        limit = _CHUNKS_WHEN_SHORT if context.short else None
         asked: list[tuple[Turn, Sequence[str], list[Evidence]]] = []
         for turn in turns:
-            chunks = [it for it in turn.evidence[:most] if options.modality in ("both", modality_of(it))]
+            chunks = [it for it in turn.evidence[:limit] if options.modality in ("both", modality_of(it))]
             asked.append((turn, turn.queries or (turn.question,), chunks))
         pairs = [(query, passage_of(chunk)) for _, queries, chunks in asked for query in queries for chunk in chunks]
         scores = iter(context.models.reranker.score(pairs))

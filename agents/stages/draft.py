@@ -6,7 +6,7 @@ import sentencex
 from pydantic import Field
 
 from agents.asking.record import DRAFT
-from agents.methods.candidates import MOST_READ
+from agents.methods.candidates import MAX_READ
 from agents.methods.domains import load_domains
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
@@ -15,7 +15,7 @@ from agents.texts.text import one_line
 from agents.turn import IDK, Draft, Turn
 
 _FALLBACK_DOMAIN = "other"
-_LONGEST_NAME = 80
+_MAX_NAME = 80
 _STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
 _OBJECT = re.compile(
     r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]*? is (?:an? |the )?"
@@ -30,16 +30,16 @@ _UNKNOWN = re.compile(
 )
 
 
-def parse_draft(reply: ChatReply, most_steps: int) -> Draft:
+def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
     """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
 
     A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
     deadline or its limit stopped only whole sentences are an answer.
     """
-    said = reply.text[:MOST_READ]
+    said = reply.text[:MAX_READ]
     found = json_object(said) or {}
     answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(said, "answer")
-    steps = tuple(one_line(step) for step in _STEP.findall(said))[:most_steps]
+    steps = tuple(one_line(step) for step in _STEP.findall(said))[:max_steps]
     if answer is None:
         answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
     if was_cut(reply):
@@ -55,7 +55,7 @@ def _object_name(said: str) -> str | None:
     sentence = next(iter(sentencex.segment("en", named.group("name"))), "")  # "Dr. Pepper" ends no sentence
     if _UNKNOWN.search(sentence):
         return None
-    return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_LONGEST_NAME] or None
+    return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_MAX_NAME] or None
 
 
 class DraftStage(Stage):
@@ -63,20 +63,20 @@ class DraftStage(Stage):
 
     class Options(StageOptions):
         examples: int = Field(2, ge=0, description="worked examples of the domain shown")
-        most_steps: int = Field(5, ge=1, description="reasoning steps (appendix A: at most 5)")
+        max_steps: int = Field(5, ge=1, description="reasoning steps (appendix A: at most 5)")
 
     options: Options
     fills = ("draft",)
     templates = ("draft",)
     when_short = "no examples"
-    least_seconds, wanted_seconds = 2.0, 4.0
+    min_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""
         domains = load_domains()
         shown = {
-            "most_examples": 0 if context.short else self.options.examples,
-            "most_steps": self.options.most_steps,
+            "max_examples": 0 if context.short else self.options.examples,
+            "max_steps": self.options.max_steps,
         }
 
         def values(turn: Turn) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class DraftStage(Stage):
 
         for turn, reply in context.ask_each("draft", turns, values):
             if reply.finish_reason != "error":
-                turn.draft = parse_draft(reply, self.options.most_steps)
+                turn.draft = parse_draft(reply, self.options.max_steps)
             draft = turn.draft or Draft((), None, "")
             turn.found(answers={DRAFT: draft.answer or None})
             turn.note(steps=list(draft.steps), object=draft.object_name, error=reply.error)

@@ -30,7 +30,7 @@ class DualAnswer(Stage):
     fills = ("candidate", "parametric", "shown")
     templates = ("answer_with_evidence", "answer_without_evidence")
     kind = "answers"
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""

@@ -28,7 +28,7 @@ class EntriesStage(Stage):
     """
 
     class Options(StageOptions):
-        most: int = Field(5, ge=1, le=16, description="entries looked at (k)")
+        max_entries: int = Field(5, ge=1, le=16, description="entries looked at (k)")
         pictures: bool = Field(True, description="show the pictures of entries to the model, where there are any")
 
     options: Options
@@ -36,18 +36,18 @@ class EntriesStage(Stage):
     model_roles = ("reranker",)
     when_short = f"{_ENTRIES_WHEN_SHORT} entries, nothing fetched"
     picture_notes = frozenset({"entries"})
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def pictures(self) -> int:
         """A prompt shows those of all entries."""
-        return self.options.most if self.options.pictures else 0
+        return self.options.max_entries if self.options.pictures else 0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entries``, best picture first, and note whether picture and text point to different ones (VTKI, eq. 4)."""
-        most = min(self.options.most, _ENTRIES_WHEN_SHORT) if context.short else self.options.most
+        limit = min(self.options.max_entries, _ENTRIES_WHEN_SHORT) if context.short else self.options.max_entries
         fetch = context.fetch and not context.short
         for turn in turns:
-            hits = [hit for hit in turn.image_hits if hit.entities][:most]
+            hits = [hit for hit in turn.image_hits if hit.entities][:limit]
             turn.entries = tuple(
                 KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
                 for hit in hits

@@ -10,7 +10,7 @@ from agents.turn import Turn
 class EntryAnswer(Stage):
     """The chat model, from text and picture of the chosen entry (CoRe-MMRAG, section 3.2, step 3, eq. 6); one batched call."""
 
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)
     templates = ("entry_answer",)
     kind = "answers"

@@ -23,22 +23,22 @@ class EvidenceStage(Stage):
     class Options(ChunkOptions, StageOptions):
         entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
         min_score: Cosine = Field(-1.0, description="cosine of a picture from which its entities become evidence")
-        most_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
+        max_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options
     fills = ("evidence",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds, wanted_seconds = 0.2, 0.4
+    min_seconds, wanted_seconds = 0.2, 0.4
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""
         options = self.options
         cut = cutter(options)
-        most = min(options.most_chunks, _CHUNKS_WHEN_SHORT) if context.short else options.most_chunks
+        limit = min(options.max_chunks, _CHUNKS_WHEN_SHORT) if context.short else options.max_chunks
         for turn in turns:
             named = entities_of(turn, options.entities, options.min_score)
             known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, options, cut)]
             read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut)]
             ordered = each_once([*known, *read])
-            turn.evidence = tuple(in_turn(turn, ordered)[:most])
+            turn.evidence = tuple(in_turn(turn, ordered)[:limit])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))

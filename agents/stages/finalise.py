@@ -17,7 +17,7 @@ from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line
 from agents.turn import IDK, Candidate, Turn
 
-MOST_SHOWN = 10  # chunks that any stage shows
+MAX_SHOWN = 10  # chunks that any stage shows
 
 _gate = lru_cache(maxsize=8)(Gate.load)
 
@@ -25,7 +25,7 @@ _gate = lru_cache(maxsize=8)(Gate.load)
 class FinalVerification(StageOptions):
     """Algorithm 1 of CRUISE; see ``agents/methods/verification_chain.py``. Thresholds have no default: they belong to a model."""
 
-    least_retrieval: float = Field(description="tau_ret: least score of the best chunk for questions about the present")
+    min_retrieval: float = Field(description="tau_ret: least score of the best chunk for questions about the present")
     low: float = Field(description="tau_low: confidence that suffices with context")
     high: float = Field(description="tau_high: confidence needed without context")
 
@@ -37,7 +37,7 @@ class FinaliseOptions(StageOptions):
         None,
         description="fitted gate (JSON of python -m evaluation.studies.calibrate), a path below the repository; None: no gate",
     )
-    most_idk: float | None = Field(
+    max_idk: float | None = Field(
         None,
         ge=0,
         le=1,
@@ -74,7 +74,7 @@ def algorithm1(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Br
         context=best is not None,
         consistent=turn.consistent if "consistency" in stages else True,
         confidence=confidence if "chain_of_verification" in stages else max(rule.low, rule.high),
-        least_retrieval=rule.least_retrieval,
+        min_retrieval=rule.min_retrieval,
         low=rule.low,
         high=rule.high,
     )
@@ -109,7 +109,7 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
 
 def _read(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
     """What the answering model read: title and text of the evidence, and what the user said before."""
-    evidence = [(chunk.title, chunk.text) for chunk in turn.shown or turn.best_evidence(MOST_SHOWN)]
+    evidence = [(chunk.title, chunk.text) for chunk in turn.shown or turn.best_evidence(MAX_SHOWN)]
     entries = [(entry.title, entry.text) for entry in turn.entries]
     return [*evidence, *entries, (turn.entity_name or "", "")], [
         each["content"] for each in turn.history if each["role"] == "user"
@@ -126,7 +126,7 @@ def signals_of(turn: Turn, provided: bool = False) -> GateSignals:
     return GateSignals(
         p_idk=candidate.idk if candidate is not None else None,
         p_yes=turn.verification.p_yes,
-        least_probability=statistics.least if statistics is not None else None,
+        min_probability=statistics.minimum if statistics is not None else None,
         mean_probability=statistics.mean if statistics is not None else None,
         agreement=None if turn.consistent is None else float(turn.consistent),
         chain_confidence=turn.chain.confidence if turn.chain is not None else None,
@@ -159,16 +159,16 @@ def _entity_margin(turn: Turn) -> float | None:
     return turn.entity_score - max(others) if others else None
 
 
-def doubt(
+def rejection_reason(
     turn: Turn, candidate: Candidate, probability: float | None, gate: Gate | None, options: FinaliseOptions
 ) -> str | None:
     """Why a candidate that no rule forbids is not sure enough: by the gate, or where there is none by P(idk)."""
     if gate is not None and probability is not None:
-        least = gate.least(egocentric=turn.egocentric)
-        sure = probability >= least  # not so for NaN
-        return None if sure else f"the gate holds it for right with {probability:.3f}, not {least:.3f} or more"
-    if options.most_idk is not None and candidate.idk is not None and candidate.idk > options.most_idk:
-        return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {options.most_idk}"
+        minimum = gate.minimum(egocentric=turn.egocentric)
+        sure = probability >= minimum  # not so for NaN
+        return None if sure else f"the gate holds it for right with {probability:.3f}, not {minimum:.3f} or more"
+    if options.max_idk is not None and candidate.idk is not None and candidate.idk > options.max_idk:
+        return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {options.max_idk}"
     return None
 
 
@@ -192,14 +192,14 @@ class Finalise(Stage):
         gate = _gate(ROOT / options.gate) if options.gate is not None else None
         for turn in turns:
             candidate = turn.candidate
-            signals = signals_of(turn, context.search.stands_in(turn.given))
+            signals = signals_of(turn, context.search.stands_in(turn.provided))
             turn.found(signals=signals.found())
             values = {name: signal.value for name, signal in turn.signals.items()} | signals.known()  # not rounded
             probability = gate.probability(values) if gate is not None and candidate is not None else None
             forbidden = ruled_out(turn, options, context.stages, guarded=context.guarded)
             reason = forbidden
             if reason is None and candidate is not None:
-                reason = doubt(turn, candidate, probability, gate, options)
+                reason = rejection_reason(turn, candidate, probability, gate, options)
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None:
                 turn.answer = text or IDK

@@ -13,7 +13,7 @@ from agents.turn import Candidate, Turn
 class FourStepsStage(Stage):
     """All of CoRe-MMRAG (section 3.2) in one prompt: own answer, choice of an entry, answer from it, and which of both is given."""
 
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
     templates = ("four_steps",)
     kind = "answers"

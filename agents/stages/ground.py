@@ -11,10 +11,10 @@ from agents.turn import Turn, with_image
 
 # Ours: the paper names a detector, and no rule for its boxes.
 _PADDING = 0.05  # of its sides, by which a box is grown
-_MOST_OVERLAP = 0.5  # IoU above which two boxes are one
-_LEAST_SIDE = 48  # pixels; smaller boxes show too little to be recognised
-_MOST_AREA = 0.85  # of the image; the whole image is searched anyway
-_MOST_BOXES = 6
+_MAX_OVERLAP = 0.5  # IoU above which two boxes are one
+_MIN_SIDE = 48  # pixels; smaller boxes show too little to be recognised
+_MAX_AREA = 0.85  # of the image; the whole image is searched anyway
+_MAX_BOXES = 6
 _BOXES_WHEN_SHORT = 1
 
 
@@ -25,10 +25,10 @@ class Ground(Stage):
     """
 
     class Options(StageOptions):
-        least_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
+        min_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
 
     options: Options
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("regions",)
     model_roles = ("detector",)
     when_short = f"{_BOXES_WHEN_SHORT} box"
@@ -47,11 +47,11 @@ class Ground(Stage):
                     detections,
                     *image.size,
                     padding=_PADDING,
-                    most_overlap=_MOST_OVERLAP,
-                    least_side=_LEAST_SIDE,
-                    most_area=_MOST_AREA,
-                    least_area=self.options.least_area,
-                    most=_BOXES_WHEN_SHORT if context.short else _MOST_BOXES,
+                    max_overlap=_MAX_OVERLAP,
+                    min_side=_MIN_SIDE,
+                    max_area=_MAX_AREA,
+                    min_area=self.options.min_area,
+                    limit=_BOXES_WHEN_SHORT if context.short else _MAX_BOXES,
                 )
             )
             turn.found(boxes=tuple(_found(region) for region in turn.regions))

@@ -12,7 +12,7 @@ from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
 _CROPS_WHEN_SHORT = 1
-_MOST_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
+_MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
 
 
 class ImageSearch(Stage):
@@ -35,20 +35,20 @@ class ImageSearch(Stage):
     options: Options
     fills = ("views", "image_hits", "entity", "entity_score")
     when_short = f"{_CROPS_WHEN_SHORT} crop"
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
         asked: list[tuple[Turn, Detection | None, Image.Image]] = []
         for turn, image in with_image(turns):
-            if turn.tools.image and context.search.sees(turn.given):
+            if turn.tools.image and context.search.sees(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
                 asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
         views: dict[int, list[View]] = {}
         errors: dict[int, str] = {}
-        images, given = [image for _, _, image in asked], [turn.given for turn, _, _ in asked]
-        found = context.search.search_images(images, options.k, given) if asked else []
+        images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]
+        found = context.search.search_images(images, options.k, provided) if asked else []
         for (turn, region, _), results in zip(asked, found, strict=True):
             views.setdefault(id(turn), []).append(View(region, results.hits))
             if results.error is not None:
@@ -71,4 +71,4 @@ class ImageSearch(Stage):
         if short or not self.options.scales:
             return turn.regions[: _CROPS_WHEN_SHORT if short else None]
         grid = [Detection(box, "", 0.0) for box in squares(*image.size, self.options.scales)]
-        return suppress([*turn.regions, *grid], _MOST_OVERLAP)[: self.options.crops]
+        return suppress([*turn.regions, *grid], _MAX_OVERLAP)[: self.options.crops]

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.candidates import MOST_READ
-from agents.methods.citations import MOST_DOCUMENTS
+from agents.methods.candidates import MAX_READ
+from agents.methods.citations import MAX_DOCUMENTS
 from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
@@ -24,14 +24,14 @@ class KnowledgeStage(Stage):
     options: Options
     fills = ("knowledge",)
     templates = ("knowledge_extraction",)
-    least_seconds, wanted_seconds = 2.0, 4.0
+    min_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words.
 
         So does an image document whose picture is not there: asked what a picture shows that it does not see, a model invents it.
         """
-        shown = (chunk for turn in turns for chunk in turn.best_evidence(MOST_DOCUMENTS))
+        shown = (chunk for turn in turns for chunk in turn.best_evidence(MAX_DOCUMENTS))
         distinct = {(chunk.title, chunk.text): chunk for chunk in shown}
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
@@ -46,14 +46,14 @@ class KnowledgeStage(Stage):
         )
         said = {(chunk.title, chunk.text): extracted(reply) for chunk, reply in replies}
         for turn in turns:
-            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in turn.best_evidence(MOST_DOCUMENTS)}
+            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in turn.best_evidence(MAX_DOCUMENTS)}
             turn.knowledge = {chunk: knowledge for chunk, knowledge in found.items() if knowledge is not None}
             turn.note(documents=len(turn.knowledge), knowledge=list(turn.knowledge.values()))
 
 
 def extracted(reply: ChatReply) -> str | None:
     """The facts of a reply on one line, a stop behind each line of it; None where there are none."""
-    said = reply.text[:MOST_READ]
+    said = reply.text[:MAX_READ]
     lines = clean(whole_sentences(said) if was_cut(reply) else said).split("\n")
     text = one_line(" ".join(line if line.endswith(_STOPS) else f"{line}." for line in lines if line))
     if reply.finish_reason == "error":

@@ -8,12 +8,12 @@ from agents.stage import Context, Stage, StageOptions
 from agents.texts.replies import json_object, strings
 from agents.turn import Target, Turn, with_image
 
-_MOST_WORDS = 3
+_MAX_WORDS = 3
 
 
 def short(names: Sequence[str]) -> tuple[str, ...]:
     """Object names in lower case; those longer than three words are no object names."""
-    return tuple(dict.fromkeys(name.lower() for name in names if 0 < len(name.split()) <= _MOST_WORDS))
+    return tuple(dict.fromkeys(name.lower() for name in names if 0 < len(name.split()) <= _MAX_WORDS))
 
 
 class Objects(Stage):
@@ -24,12 +24,12 @@ class Objects(Stage):
 
     class Options(StageOptions):
         by: Literal["model", "rules"] = Field("rules", description="who names them")
-        most: int = Field(5, ge=1, description="objects listed")
+        max_objects: int = Field(5, ge=1, description="objects listed")
 
     options: Options
     fills = ("target",)
     picture_notes = frozenset({"objects"})
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that lists objects and chooses one."""
@@ -39,7 +39,7 @@ class Objects(Stage):
         """Fill ``target`` of the turns whose picture is to be searched."""
         concerned = [turn for turn, _ in with_image(turns) if turn.tools.image]
         for turn in concerned:
-            phrases = short(object_phrases(turn.question, self.options.most))
+            phrases = short(object_phrases(turn.question, self.options.max_objects))
             turn.target = Target(phrases, phrases[0] if phrases else None, position_in(turn.question))
         if self.options.by == "model":
             self._ask(concerned, context)
@@ -47,10 +47,10 @@ class Objects(Stage):
             turn.note(objects=list(turn.target.objects), object=turn.target.phrase, position=turn.target.position)
 
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
-        most = self.options.most
+        limit = self.options.max_objects
         several: list[Turn] = []
-        for turn, reply in context.ask_each("object_list", turns, lambda turn: {**turn.values, "most": most}):
-            names = short(strings((json_object(reply.text) or {}).get("object_list"), most))
+        for turn, reply in context.ask_each("object_list", turns, lambda turn: {**turn.values, "limit": limit}):
+            names = short(strings((json_object(reply.text) or {}).get("object_list"), limit))
             if names:
                 turn.target = Target(names, names[0], turn.target.position)
             if len(names) > 1:

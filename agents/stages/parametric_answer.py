@@ -9,7 +9,7 @@ from agents.turn import Turn
 class ParametricAnswer(Stage):
     """The chat model, without any evidence (CoRe-MMRAG, section 3.2, step 1, eq. 3); one batched call."""
 
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric",)
     templates = ("parametric_answer",)
 

@@ -28,7 +28,7 @@ class Queries(Stage):
         )
         prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
-        most: int = Field(4, ge=1, description="queries of a turn")
+        max_queries: int = Field(4, ge=1, description="queries of a turn")
         names: Cosine | None = Field(
             None,
             description="cosine from which what a picture shows is named to the model, and in one more query of all such names "
@@ -47,18 +47,18 @@ class Queries(Stage):
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
         options = self.options
         split = "none" if context.short else options.split
-        most = _QUERIES_WHEN_SHORT if context.short else options.most
+        limit = _QUERIES_WHEN_SHORT if context.short else options.max_queries
         concerned = [turn for turn in turns if turn.tools.text]
         for turn in concerned:
-            main = turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary, least=options.min_score)
+            main = turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary, minimum=options.min_score)
             if split == "rules" and turn.needs_image:
                 shown = turn.shown_entities(options.min_score) or (None,)
                 turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
-            turn.queries = _unique([main, *turn.hops], most)
+            turn.queries = _unique([main, *turn.hops], limit)
         if split == "model":
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
-            turn.queries = _unique([*turn.queries, ", ".join(self._recognised(turn))], options.most + 1)
+            turn.queries = _unique([*turn.queries, ", ".join(self._recognised(turn))], options.max_queries + 1)
         for turn in concerned:
             turn.found(queries=turn.queries)
             turn.note(hops=list(turn.hops))
@@ -73,26 +73,26 @@ class Queries(Stage):
                 "reasoning": turn.draft.reasoning if turn.draft else "",
                 "entity": turn.entity_name if sure else None,
                 "names": self._recognised(turn),
-                "most": options.most,
+                "limit": options.max_queries,
             }
 
         constrained = context.prompts[options.prompt].settings.schema_ is not None
         for turn, reply in context.ask_each(options.prompt, turns, values):
             if not constrained:
-                found = listed(reply.text, options.most, cut=was_cut(reply))
+                found = listed(reply.text, options.max_queries, cut=was_cut(reply))
             else:
-                found = strings((json_object(reply.text) or {}).get("queries"), options.most)
+                found = strings((json_object(reply.text) or {}).get("queries"), options.max_queries)
             turn.queries = _unique(
-                [*turn.queries, *found] if options.keep_question else found or turn.queries, options.most
+                [*turn.queries, *found] if options.keep_question else found or turn.queries, options.max_queries
             )
 
     def _recognised(self, turn: Turn) -> tuple[str, ...]:
         """Names of what the pictures found show, from the cosine ``names`` on, best first, each once."""
-        least = self.options.names
-        hits = [hit for hit in turn.image_hits if least is not None and hit.score >= least]
+        minimum = self.options.names
+        hits = [hit for hit in turn.image_hits if minimum is not None and hit.score >= minimum]
         return tuple(dict.fromkeys(entity.name for hit in hits for entity in hit.entities))
 
 
-def _unique(queries: Sequence[str], most: int) -> tuple[str, ...]:
+def _unique(queries: Sequence[str], limit: int) -> tuple[str, ...]:
     by_words = {" ".join(query.lower().split()).rstrip("?"): query for query in reversed(queries) if query.strip()}
-    return tuple(reversed(by_words.values()))[:most]
+    return tuple(reversed(by_words.values()))[:limit]

@@ -14,22 +14,24 @@ class Relevance(Stage):
     """Chunks that the chat model says yes to, by P(yes) on each with the picture (task 2's winner, NVIDIA); one call of one word each."""
 
     class Options(StageOptions):
-        most: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
+        max_chunks: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
         threshold: float = Field(0.5, ge=0, le=1, description="least P(yes)")
         k: int = Field(8, ge=1, description="chunks kept")
-        least: int = Field(0, ge=0, description="chunks kept at least, the best ones below the threshold")
-        least_egocentric: int = Field(0, ge=0, description="the same for photos of smart glasses (960 x 1280 pixels)")
+        min_chunks: int = Field(0, ge=0, description="chunks kept at least, the best ones below the threshold")
+        min_chunks_egocentric: int = Field(
+            0, ge=0, description="the same for photos of smart glasses (960 x 1280 pixels)"
+        )
 
     options: Options
     fills = ("ranked",)
     templates = ("context_relevance",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds, wanted_seconds = 1.0, 3.0
+    min_seconds, wanted_seconds = 1.0, 3.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``; a turn none of whose chunks was judged keeps its ranking."""
-        most = min(self.options.most, _CHUNKS_WHEN_SHORT) if context.short else self.options.most
-        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(most)]
+        limit = min(self.options.max_chunks, _CHUNKS_WHEN_SHORT) if context.short else self.options.max_chunks
+        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(limit)]
         replies = context.ask_each("context_relevance", shown, lambda one: {**one[0].values, "chunk": one[1]})
         for turn in turns:
             said = [(chunk, said_yes(reply)) for (of, chunk), reply in replies if of is turn]
@@ -43,5 +45,5 @@ class Relevance(Stage):
         options = self.options
         best = best_first(chunks)
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
-        least = options.least_egocentric if turn.egocentric else options.least
-        return tuple(best[: min(options.k, max(passing, least))])
+        minimum = options.min_chunks_egocentric if turn.egocentric else options.min_chunks
+        return tuple(best[: min(options.k, max(passing, minimum))])

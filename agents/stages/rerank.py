@@ -35,12 +35,12 @@ class Rerank(Stage):
     fills = ("ranked",)
     model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``ranked``: at most k chunks that reach the threshold, best first; those of several objects in turn."""
-        options, most = self.options, _CHUNKS_WHEN_SHORT if context.short else None
-        asked_of = [(turn, turn.evidence[:most]) for turn in turns]
+        options, limit = self.options, _CHUNKS_WHEN_SHORT if context.short else None
+        asked_of = [(turn, turn.evidence[:limit]) for turn in turns]
 
         def asked(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)

@@ -15,7 +15,7 @@ from agents.texts.infobox import facts
 from agents.texts.replies import json_object
 from agents.turn import Position, Turn, View, with_image
 
-MOST_CHOICES = 6  # entities to choose from
+MAX_CHOICES = 6  # entities to choose from
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
 # Ours, looked at on validation: the paper leaves the choice to a model.
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
@@ -30,21 +30,21 @@ class Found:
     score: float
 
 
-def found_in(view: View, least: float) -> list[Found]:
+def found_in(view: View, minimum: float) -> list[Found]:
     """The entities of the hits of a view that reach the threshold, best first."""
-    return [Found(entity, hit.score) for hit in view.hits if hit.score >= least for entity in hit.entities]
+    return [Found(entity, hit.score) for hit in view.hits if hit.score >= minimum for entity in hit.entities]
 
 
-def candidates(turn: Turn, least: float) -> list[Found]:
+def candidates(turn: Turn, minimum: float) -> list[Found]:
     """The best entity of each view that reaches the threshold, and the further ones of the fused list, each entity once, best first."""
-    found = [[each] for view in turn.views for each in found_in(view, least)]
+    found = [[each] for view in turn.views for each in found_in(view, minimum)]
     return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.score)]
 
 
-def of_all_objects(turn: Turn, choices: Sequence[Found], most: int) -> tuple[Entity, ...]:
+def of_all_objects(turn: Turn, choices: Sequence[Found], limit: int) -> tuple[Entity, ...]:
     """The best of the choices in each view, each entity once, best first: what a question about several objects is about.
 
-    The entity that was settled on comes first; ``most`` are kept where the question names no number of objects.
+    The entity that was settled on comes first; ``limit`` are kept where the question names no number of objects.
     """
     names = {choice.entity.name for choice in choices}
     best: list[list[tuple[float, Entity]]] = []
@@ -56,7 +56,7 @@ def of_all_objects(turn: Turn, choices: Sequence[Found], most: int) -> tuple[Ent
     if turn.entity is not None:
         chosen = turn.entity
         ordered = [chosen, *(entity for entity in ordered if entity.name != chosen.name)]
-    return tuple(ordered[: named_number(turn.question) or most])
+    return tuple(ordered[: named_number(turn.question) or limit])
 
 
 def describe(entity: Entity) -> str:
@@ -88,7 +88,7 @@ class SelectEntity(Stage):
     options: Options
     fills = ("entity", "entity_score", "entities")
     picture_notes = frozenset({"entities", "candidates"})
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that chooses."""
@@ -102,7 +102,7 @@ class SelectEntity(Stage):
         """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, and ``entities``."""
         options = self.options
         found = [
-            (turn, candidates(turn, options.min_score)[:MOST_CHOICES]) for turn, _ in with_image(turns) if turn.views
+            (turn, candidates(turn, options.min_score)[:MAX_CHOICES]) for turn, _ in with_image(turns) if turn.views
         ]
         for turn, _ in found:
             turn.entity, turn.entity_score, turn.entities = None, 0.0, ()
@@ -162,7 +162,7 @@ class SelectEntity(Stage):
             turn.entity, turn.entity_score = best.entity, best.score
 
 
-def at_place(turn: Turn, least: float) -> list[Found]:
+def at_place(turn: Turn, minimum: float) -> list[Found]:
     """What the crop at the place that the question names was found to show; empty where it names none or nothing lies there.
 
     Only the best boxes count: lesser ones are often parts of objects. Of those that lie about as near to the place as the nearest one,
@@ -175,7 +175,7 @@ def at_place(turn: Turn, least: float) -> list[Found]:
     shown = [
         (offset(view.region.box, position, *turn.image.size), found)
         for view in turn.views
-        if view.region is not None and view.region in best_regions and (found := found_in(view, least))
+        if view.region is not None and view.region in best_regions and (found := found_in(view, minimum))
     ]
     nearest = min((away for away, _ in shown), default=0.0)
     near = [found for away, found in shown if away <= nearest + _PLACE_TOLERANCE]

@@ -11,7 +11,7 @@ class Summarise(Stage):
     Searches and rerankers may read it (eq. 2).
     """
 
-    least_seconds, wanted_seconds = 2.0, 4.0
+    min_seconds, wanted_seconds = 2.0, 4.0
     fills = ("summary",)
     templates = ("image_summary",)
     picture_notes = frozenset({"summary"})
@@ -19,7 +19,7 @@ class Summarise(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""
         concerned = [turn for turn, _ in with_image(turns) if turn.tools.image or turn.tools.text]
-        most = context.prompts["image_summary"].settings.max_tokens
+        limit = context.prompts["image_summary"].settings.max_tokens
         for turn, reply in context.ask_each("image_summary", concerned, lambda turn: turn.values):
-            turn.summary = cut_words(one_line(clean(reply.text)), most)
+            turn.summary = cut_words(one_line(clean(reply.text)), limit)
             turn.note(summary=turn.summary, error=reply.error)

@@ -24,7 +24,7 @@ class ToolRouter(Stage):
 
     options: Options
     fills = ("tools",)
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that decides."""

@@ -27,7 +27,7 @@ class TwoStageRerank(Stage):
     options: Options
     fills = ("ranked",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks, {_FINE_WHEN_SHORT} of them to the fine stage"
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
 
     def roles(self) -> tuple[str, ...]:
         """The rerankers that are run."""
@@ -46,11 +46,11 @@ class TwoStageRerank(Stage):
             for turn, scored in coarse
         ]
         fine = best_scores(left, asked, scores_of(context.models.fine_reranker) if options.fine else _indifferent)
-        least = options.fine_threshold * options.coarse_threshold
+        minimum = options.fine_threshold * options.coarse_threshold
         for turn, scored in fine:
             cumulative = [(chunk, value * (chunk.score or 0.0)) for chunk, value in scored]
             turn.ranked = tuple(
-                best_first(it.scored(value) for it, value in cumulative if value >= least)[: options.k2]
+                best_first(it.scored(value) for it, value in cumulative if value >= minimum)[: options.k2]
             )
             turn.found(evidence=evidence_found(turn.ranked))
             turn.note(coarse_kept=len(scored))

@@ -23,14 +23,14 @@ class Verify(Stage):
 
     class Options(StageOptions):
         prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
-        weight_least: float = Field(0.5, description="weight of the least token probability in g_white")
+        weight_min: float = Field(0.5, description="weight of the least token probability in g_white")
         weight_mean: float = Field(0.5, description="weight of the mean token probability in g_white")
         white_box_threshold: float = Field(0.5, description="tau_white")
 
     options: Options
     fills = ("verification",)
     kind = "verifies"
-    least_seconds, wanted_seconds = 1.0, 2.0
+    min_seconds, wanted_seconds = 1.0, 2.0
 
     def prompts(self) -> tuple[str, ...]:
         """Of the model that judges."""
@@ -46,7 +46,7 @@ class Verify(Stage):
         ):
             by_tokens = self._white_box(candidate)
             by_model, reason = verdict(reply)
-            p_yes = yes_probability(reply.opening)
+            p_yes = yes_probability(reply.first_token_probs)
             turn.verification = Verification(by_tokens, by_model, reason, p_yes)
             turn.found(checks={"token probabilities": by_tokens, "verifier": by_model, "verifier's P(yes)": p_yes})
             turn.note(reason=reason)
@@ -56,5 +56,5 @@ class Verify(Stage):
         statistics = token_probabilities(candidate.logprobs)
         if statistics is None:
             return None
-        g_white = self.options.weight_least * statistics.least + self.options.weight_mean * statistics.mean
+        g_white = self.options.weight_min * statistics.minimum + self.options.weight_mean * statistics.mean
         return g_white >= self.options.white_box_threshold

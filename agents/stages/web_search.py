@@ -26,23 +26,23 @@ class WebSearch(Stage):
     options: Options
     fills = ("web_hits",)
     when_short = f"{_QUERIES_WHEN_SHORT} query"
-    least_seconds, wanted_seconds = 0.5, 1.0
+    min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""
-        most = _QUERIES_WHEN_SHORT if context.short else None
+        limit = _QUERIES_WHEN_SHORT if context.short else None
         asked = [
             (turn, query)
             for turn in turns
-            if turn.tools.text and context.search.reads(turn.given)
-            for query in (turn.queries[:most] or (turn.question,))
+            if turn.tools.text and context.search.reads(turn.provided)
+            for query in (turn.queries[:limit] or (turn.question,))
             if query
         ]
         if not asked:
             return
-        given = [turn.given for turn, _ in asked]
+        provided = [turn.provided for turn, _ in asked]
         queries = [query for _, query in asked]
-        found = context.search.search_web(queries, self.options.k, given, context.deadline)
+        found = context.search.search_web(queries, self.options.k, provided, context.deadline)
         errors: dict[int, str] = {}
         for (turn, _), results in zip(asked, found, strict=True):
             if results.error is not None:

@@ -15,7 +15,7 @@ from agents.turn import Evidence, Turn
 
 _WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
-_LEAST_WORDS = 4  # fewer would be found anywhere
+_MIN_WORDS = 4  # fewer would be found anywhere
 PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
 Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
 
@@ -38,14 +38,14 @@ def cutter(options: ChunkOptions) -> Cut:
     return paragraphs if options.chunking == "paragraph" else TextSplitter(options.chunk_characters).chunks
 
 
-def entities_of(turn: Turn, most: int, least: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
+def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
     """The entity that was settled on, then those of the other pictures found, best first, each once.
 
-    Of a turn that is about several objects it is the entities of these, however many ``most`` says. Pictures with a cosine below
-    ``least`` are not looked at.
+    Of a turn that is about several objects it is the entities of these, however many ``limit`` says. Pictures with a cosine below
+    ``minimum`` are not looked at.
     """
     found = [
-        hit for hit in (*turn.image_hits, *(hit for view in turn.views for hit in view.hits)) if hit.score >= least
+        hit for hit in (*turn.image_hits, *(hit for view in turn.views for hit in view.hits)) if hit.score >= minimum
     ]
     if turn.entities:
         for entity in turn.entities:
@@ -58,7 +58,7 @@ def entities_of(turn: Turn, most: int, least: float = -1.0) -> Iterator[tuple[En
     seen: set[str] = set()
     for hit in sorted(found, key=lambda hit: turn.entity not in hit.entities):
         for entity in hit.entities:
-            if entity.name not in seen and len(seen) < most:
+            if entity.name not in seen and len(seen) < limit:
                 seen.add(entity.name)
                 yield entity, hit
 
@@ -101,7 +101,7 @@ def _place(page: str, found: str) -> int:
         return -1
     at = page.find(found[:_PROBE])
     words = found[:_PROBE].split()
-    if at >= 0 or len(words) < _LEAST_WORDS:
+    if at >= 0 or len(words) < _MIN_WORDS:
         return at
     match = re.search(r"\s+".join(map(re.escape, words[:-1])), page)  # the last word may be cut
     return match.start() if match else -1

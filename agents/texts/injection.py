@@ -17,7 +17,7 @@ _SPECIAL_TOKEN = re.compile(
     r"|\[/?(?:INST|IMG|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>",
     re.IGNORECASE,
 )
-_MOST_ROUNDS = 8
+_MAX_ROUNDS = 8
 _BARS = re.compile(r"<[|｜]|[|｜]>")
 _FAKE_INFO = re.compile(r"\[\s*((?:info|doc|document|source|passage|evidence)\s*#?\s*\d{1,4})\s*\]", re.IGNORECASE)
 _FAKE_CITATION = re.compile(r"[\[【]\s*\^?\s*(\d{1,3})\s*[\]】]")
@@ -71,14 +71,14 @@ _KEY_WORDS = frozenset(  # each order has one of them
     "mode end asked".split()
 )
 _WORD = re.compile("[a-z]+")
-_MOST_CHARACTERS = 200_000
+_MAX_CHARACTERS = 200_000
 
 
 def without_special_tokens(text: str) -> str:
     """The text without what chat templates take for their own marks; doing it twice changes nothing more."""
     if "<" not in text and "[" not in text:
         return text
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         shorter = _SPECIAL_TOKEN.sub(" ", text)
         if shorter == text:
             return text
@@ -96,7 +96,7 @@ def neutral(text: str, *, citations: bool = True) -> str:
 
     With ``citations`` bare ``[3]``, as encyclopedias have them, go too: the model is to cite our documents, not theirs.
     """
-    text = without_special_tokens(text[:_MOST_CHARACTERS])
+    text = without_special_tokens(text[:_MAX_CHARACTERS])
     if "[" in text or "【" in text:
         text = _FAKE_INFO.sub(r"(\1)", text)
         if citations:
@@ -120,7 +120,7 @@ def _plain_header(line: re.Match[str]) -> str:
 def _without_orders(text: str) -> str:
     """The text without the sentences that an order touches; one may go over several, as lines that are broken anywhere do."""
     parts: list[str] = _SENTENCE.findall(text)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         touched = _touched(parts)
         if not touched:
             return text

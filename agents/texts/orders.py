@@ -67,7 +67,7 @@ _LITTLE = frozenset(
     "photo picture she shown shows so some such than that the their them then there these they this those to up was were "
     "what when where which who will with would yes you your".split()
 )
-_LONGEST = 20_000  # characters of a text that are looked at; chunks are shorter
+_MAX_CHARACTERS = 20_000  # characters of a text that are looked at; chunks are shorter
 
 
 def orders_in(sentence: str) -> bool:
@@ -92,7 +92,7 @@ def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]]
         return False
     ordered: set[str] = set()
     told = {word for text in said for word in _words(text)}
-    for title, text in ((title[:_LONGEST], text[:_LONGEST]) for title, text in shown):
+    for title, text in ((title[:_MAX_CHARACTERS], text[:_MAX_CHARACTERS]) for title, text in shown):
         # A name that gives orders would make one of each sentence that it stands in.
         about = text.replace(title, " ") if len(title) > 2 else text
         for sentence in chain(_SENTENCE.split(title), _SENTENCE.split(about)):

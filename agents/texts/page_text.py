@@ -6,9 +6,9 @@ import trafilatura
 
 from agents.texts.text import looks_like_markup, visible_text
 
-MOST_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
+MAX_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
 
-_LEAST_CHARACTERS = 200
+_MIN_CHARACTERS = 200
 """Where less than this of a page is taken for content, all that a reader sees of it is kept: a list, a form, a single line."""
 
 logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of every page without content
@@ -20,8 +20,8 @@ def main_content(page: str) -> str:
     Empty for a page that shows nothing without its scripts.
     """
     if not looks_like_markup(page):
-        return page[:MOST_CHARACTERS]
+        return page[:MAX_CHARACTERS]
     found = trafilatura.extract(page, favor_recall=True, include_tables=True, include_comments=False, fast=True) or ""
-    if len(found) < _LEAST_CHARACTERS:
+    if len(found) < _MIN_CHARACTERS:
         found = visible_text(page).strip()
-    return found[:MOST_CHARACTERS]
+    return found[:MAX_CHARACTERS]

@@ -7,7 +7,7 @@ to be found before an answer is given. Sentences that merely speak of something 
 import re
 import unicodedata
 
-_MOST_CHARACTERS = 2_000  # a refusal says so at once
+_MAX_CHARACTERS = 2_000  # a refusal says so at once
 _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u0060\u00b4\u2032\uff07", "'''''''")
 _MARKS = re.compile(r"[*_\"“”«»]|\[[\d, ]{1,20}\]")
 _KNOW = re.compile(r"\bi (?:really |honestly |simply |just )?(?:do not|don'?t|don t) (?:really |actually )?know\b")
@@ -96,7 +96,7 @@ def refuses(answer: str) -> bool:
     One that holds "I don't know" refuses whatever else it says: the evaluators count it as a miss.
     """
     text = " ".join(
-        _MARKS.sub(" ", unicodedata.normalize("NFKC", answer[:_MOST_CHARACTERS]).translate(_APOSTROPHES))
+        _MARKS.sub(" ", unicodedata.normalize("NFKC", answer[:_MAX_CHARACTERS]).translate(_APOSTROPHES))
         .casefold()
         .split()
     )

@@ -13,10 +13,10 @@ import sentencex
 from agents.models.base import ChatReply
 from agents.texts.text import without_controls
 
-_MOST_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
-_MOST_VERDICT = 4_000
-_MOST_JSON = 8_000  # no prompt allows a reply of more than some hundred tokens
-_MOST_OPEN = 200  # brackets; the time that repairing takes grows with the square of their depth
+_MAX_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
+_MAX_VERDICT = 4_000
+_MAX_JSON = 8_000  # no prompt allows a reply of more than some hundred tokens
+_MAX_OPEN = 200  # brackets; the time that repairing takes grows with the square of their depth
 _MARKS = re.compile(r"[*_`\"“”]")
 _LINE_LABEL = re.compile(r"^\W*(?P<label>[a-z][a-z -]{0,30}?)\s*:\s*")
 _REASONS = frozenset({"reason", "reasoning", "explanation", "because", "analysis", "rationale"})
@@ -44,20 +44,20 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”")
-_MOST_ITEM_WORDS = 15  # more are a sentence of prose
+_MAX_ITEM_WORDS = 15  # more are a sentence of prose
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
-_MOST_SPLIT = 6_000  # sentencex takes quadratic time on some quotes
+_MAX_SPLIT = 6_000  # sentencex takes quadratic time on some quotes
 _END_CHARACTERS = 80
 _ENDED = re.compile(r"[^\W\d_]{4,}[\"')]*(?: ?\[[\d, ]+\])*[.!?][\"')]*(?: ?\[[\d, ]+\])*$")
 """A word, its citations and its full stop, in either order; "3." and "Mt." may go on."""
 
 
 def json_object(reply: str) -> dict[str, Any] | None:
-    """The first JSON object of a reply, repaired where it is incomplete; None where it opens more than ``_MOST_OPEN`` brackets."""
-    start = reply.find("{", 0, _MOST_CHARACTERS)
+    """The first JSON object of a reply, repaired where it is incomplete; None where it opens more than ``_MAX_OPEN`` brackets."""
+    start = reply.find("{", 0, _MAX_CHARACTERS)
     if start < 0:
         return None
-    text = reply[start : min(start + _MOST_JSON, _MOST_CHARACTERS)]
+    text = reply[start : min(start + _MAX_JSON, _MAX_CHARACTERS)]
     text = text[: text.rfind("}") + 1] or text
     found = _repaired(text)
     if isinstance(found, list):  # several objects in one reply: the first is the answer, the rest is chatter
@@ -67,7 +67,7 @@ def json_object(reply: str) -> dict[str, Any] | None:
 
 def _repaired(text: str) -> Any:
     """A text in JSON, repaired where it is incomplete; None where it opens too many brackets or cannot be read."""
-    if sum(map(text.count, "{[(")) > _MOST_OPEN:
+    if sum(map(text.count, "{[(")) > _MAX_OPEN:
         return None
     try:
         return json_repair.loads(text)
@@ -82,7 +82,7 @@ def yes_or_no(reply: str) -> bool | None:
     says on its way; one that speaks against the answer rejects it where no verdict follows.
     """
     rejected = False
-    for line in _MARKS.sub("", reply[:_MOST_VERDICT].lower()).replace("\u2019", "'").splitlines():
+    for line in _MARKS.sub("", reply[:_MAX_VERDICT].lower()).replace("\u2019", "'").splitlines():
         label = _LINE_LABEL.match(line)
         if label and label.group("label").strip() in _REASONS:
             rejected = rejected or _AGAINST.search(line) is not None
@@ -105,7 +105,7 @@ def labelled(reply: str, label: str) -> str | None:
 
     A label stands at the beginning of a line or, capitalised, after the end of a sentence.
     """
-    text = reply[:_MOST_CHARACTERS].replace("*", "")
+    text = reply[:_MAX_CHARACTERS].replace("*", "")
     found = re.search(
         rf"^\W{{0,4}}(?:\d{{1,2}}[.)]\W{{0,3}})?{re.escape(label)}[ \t]*:[ \t]*|^#{{1,4}} {{1,3}}{re.escape(label)}[ \t]*$|"
         rf"(?<=[.!?] )(?-i:{re.escape(label.capitalize())}):[ \t]*",
@@ -120,28 +120,28 @@ def labelled(reply: str, label: str) -> str | None:
     return value or None
 
 
-def listed(reply: str, most: int, *, cut: bool = False) -> list[str]:
-    """The short items of a list that a model wrote, each once, at most ``most``.
+def listed(reply: str, limit: int, *, cut: bool = False) -> list[str]:
+    """The short items of a list that a model wrote, each once, at most ``limit``.
 
     A list in JSON, or one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation marks), or several on a
     line, numbered, in quotation marks or with semicolons between them. Announcements and sentences of prose are no items, nor is the last
     item of a reply that was ``cut``.
     """
-    text = _FENCE.sub("", reply[:_MOST_CHARACTERS])
+    text = _FENCE.sub("", reply[:_MAX_CHARACTERS])
     found = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]
     if cut and len(found) > 1:
         found = found[:-1]
     by_words = {
-        " ".join(item.lower().split()): item for item in reversed(found) if len(item.split()) <= _MOST_ITEM_WORDS
+        " ".join(item.lower().split()): item for item in reversed(found) if len(item.split()) <= _MAX_ITEM_WORDS
     }
-    return list(reversed(by_words.values()))[:most]
+    return list(reversed(by_words.values()))[:limit]
 
 
 def _in_json(text: str) -> list[str]:
-    start = min((at for bracket in "[{" if (at := text.find(bracket, 0, _MOST_JSON)) >= 0), default=-1)
+    start = min((at for bracket in "[{" if (at := text.find(bracket, 0, _MAX_JSON)) >= 0), default=-1)
     if start < 0 or _NUMBERED.match(text) or not re.match(r"[\[{]\s*[\[{\"']", text[start:]):
         return []  # "[1] a query" is a line with a number
-    value = _repaired(text[start : start + _MOST_JSON])
+    value = _repaired(text[start : start + _MAX_JSON])
     while isinstance(value, dict):  # {"queries": [...]}, {"1": "...", "2": "..."}
         inner = [each for each in value.values() if isinstance(each, list | dict)]
         value = inner[0] if inner else list(value.values())
@@ -163,20 +163,20 @@ def _items(line: str) -> list[str]:
     return [item for item in items if any(letter.isalnum() for letter in item)]
 
 
-def number(text: str | None, least: float, most: float) -> float | None:
+def number(text: str | None, minimum: float, limit: float) -> float | None:
     """The first number of a text, where it lies between two bounds; None otherwise."""
-    found = _NUMBER.search((text or "")[:_MOST_CHARACTERS])
+    found = _NUMBER.search((text or "")[:_MAX_CHARACTERS])
     if found is None:
         return None
     value = float(found.group())
-    return value if least <= value <= most else None
+    return value if minimum <= value <= limit else None
 
 
-def strings(value: Any, most: int) -> list[str]:
-    """The non-empty strings of what should be a list of strings, each once, at most ``most``."""
+def strings(value: Any, limit: int) -> list[str]:
+    """The non-empty strings of what should be a list of strings, each once, at most ``limit``."""
     items = value if isinstance(value, list) else [value]
     cleaned = (" ".join(item.split()) for item in items if isinstance(item, str))
-    return list(dict.fromkeys(item for item in cleaned if item))[:most]
+    return list(dict.fromkeys(item for item in cleaned if item))[:limit]
 
 
 def was_cut(reply: ChatReply) -> bool:
@@ -190,7 +190,7 @@ def whole_sentences(text: str) -> str:
     An incomplete sentence is not used: the rest might have reversed its meaning ("The tower was never ...").
     """
     kept: list[str] = []
-    for line in without_controls(text[:_MOST_SPLIT]).splitlines(keepends=True):
+    for line in without_controls(text[:_MAX_SPLIT]).splitlines(keepends=True):
         kept += sentencex.segment("en", line)
     if kept and not _ENDED.search(kept[-1].strip()[-_END_CHARACTERS:]):
         kept.pop()

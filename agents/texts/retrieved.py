@@ -14,14 +14,14 @@ from agents.texts.page_text import main_content
 from agents.texts.text import clean, one_line, visible_text
 from agents.texts.wikitext import KEPT_VALUES, plain
 
-MOST_VALUES = 400  # values of an entity that are read; real infoboxes have some dozens
-MOST_CHARACTERS = 8_000  # characters of one raw value that are read
+MAX_VALUES = 400  # values of an entity that are read; real infoboxes have some dozens
+MAX_CHARACTERS = 8_000  # characters of one raw value that are read
 KEPT_ENTITIES = 1_000  # entities that are remembered as they were made safe, of a few kilobytes each
-MOST_OF_ENTITY = 200_000  # characters of all values of an entity that are read
+MAX_OF_ENTITY = 200_000  # characters of all values of an entity that are read
 
-_MOST_NAME = 300
-_MOST_DEPTH = 6
-_MOST_STEPS = 6
+_MAX_NAME = 300
+_MAX_DEPTH = 6
+_MAX_STEPS = 6
 _MARKS = re.compile("[&<>]")
 _MARKUP = re.compile(r"[&<{\[]|''")
 _TORN = re.compile(r"<!--.{0,300}?-->|<[^<>]{0,200}>|&#?\w{1,8};", re.DOTALL)
@@ -62,7 +62,7 @@ def safe_picture(hit: ImageHit) -> ImageHit:
 
 
 def safe_entity(entity: Entity) -> Entity:
-    """The entity with at most ``MOST_VALUES`` values and ``MOST_OF_ENTITY`` characters; cycles are cut where they close.
+    """The entity with at most ``MAX_VALUES`` values and ``MAX_OF_ENTITY`` characters; cycles are cut where they close.
 
     Its attributes are made safe when the first of them is read: crops find dozens of entities, and few of them become evidence.
     """
@@ -70,7 +70,7 @@ def safe_entity(entity: Entity) -> Entity:
         text = json.dumps(entity.attributes)
     except (TypeError, ValueError, RecursionError):  # no JSON, a cycle, nested too deep
         text = ""
-    if 0 < len(text) <= MOST_OF_ENTITY:
+    if 0 < len(text) <= MAX_OF_ENTITY:
         return _made_safe(entity.name, text)
     return Entity(_name(entity.name), _WhenRead(lambda: entity.attributes))
 
@@ -102,7 +102,7 @@ class _WhenRead(Mapping[str, Any]):
 
 
 def _name(name: str) -> str:
-    return _disarmed(name[:_MOST_NAME], lambda text: one_line(clean(text)))
+    return _disarmed(name[:_MAX_NAME], lambda text: one_line(clean(text)))
 
 
 def _disarmed(text: str, decode: Callable[[str], str]) -> str:
@@ -116,8 +116,8 @@ def _disarmed(text: str, decode: Callable[[str], str]) -> str:
 
 def _settled(text: str, step: Callable[[str], str], done: int = 0) -> str:
     """The text after as many steps as change it: entities may hide tags and entities, and what is taken out may leave new ones behind."""
-    for number in range(done, 2 * _MOST_STEPS):
-        if number >= _MOST_STEPS:  # wrapped more often than ordinary text is
+    for number in range(done, 2 * _MAX_STEPS):
+        if number >= _MAX_STEPS:  # wrapped more often than ordinary text is
             text = _MARKS.sub(" ", text)
         once, text = text, step(text)
         if text == once:
@@ -129,8 +129,8 @@ class _Bounded:
     """Copies of attribute values until there have been too many."""
 
     def __init__(self) -> None:
-        self._left = MOST_VALUES
-        self._characters = MOST_OF_ENTITY
+        self._left = MAX_VALUES
+        self._characters = MAX_OF_ENTITY
 
     def mapping(self, value: Mapping[Any, Any], path: tuple[int, ...]) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -144,14 +144,14 @@ class _Bounded:
 
     def _value(self, value: Any, path: tuple[int, ...]) -> Any:
         self._left -= 1
-        if self._left <= 0 or len(path) > _MOST_DEPTH or id(value) in path:
+        if self._left <= 0 or len(path) > _MAX_DEPTH or id(value) in path:
             return None
         if isinstance(value, Mapping):
             return self.mapping(value, path)
         if isinstance(value, list | tuple):
             return [self._value(item, (*path, id(value))) for item in value[: max(0, self._left)]]
         if isinstance(value, str):
-            read = value[: min(MOST_CHARACTERS, self._characters)]
+            read = value[: min(MAX_CHARACTERS, self._characters)]
             self._characters -= len(read)
             return _harmless(read)
         return value if value is None or isinstance(value, bool | int | float) else None
@@ -163,7 +163,7 @@ def _key(key: str) -> str | None:
 
     Only one that is no plain words is looked at closely: ``system`` is a key, not a header.
     """
-    key = key[:_MOST_NAME]
+    key = key[:_MAX_NAME]
     name = key if key.isascii() and key.replace("_", "").replace(" ", "").isalnum() else _name(key)
     return None if gives_orders(f"the {name.replace('_', ' ')}") else name
 

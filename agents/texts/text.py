@@ -10,8 +10,8 @@ from lxml import html as markup
 
 from agents.texts.injection import without_special_tokens
 
-_MOST_MARKUP = 8_000_000  # characters of a page that are looked at: style sheets alone may take hundreds of thousands
-_MOST_TEXT = 400_000  # characters of its text that are kept; what answers a question stands in far less
+_MAX_MARKUP = 8_000_000  # characters of a page that are looked at: style sheets alone may take hundreds of thousands
+_MAX_TEXT = 400_000  # characters of its text that are kept; what answers a question stands in far less
 _INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split())
 """They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
 _BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
@@ -63,19 +63,19 @@ def looks_like_markup(page: str) -> bool:
 def visible_text(page: str) -> str:
     """What a reader sees of a page: of HTML the text without tags, scripts, styles and what its styles hide; other text as it is.
 
-    Linear in the page, of which at most ``_MOST_MARKUP`` characters are looked at, and at most ``_MOST_TEXT`` of its text are given;
+    Linear in the page, of which at most ``_MAX_MARKUP`` characters are looked at, and at most ``_MAX_TEXT`` of its text are given;
     libxml2 leaves out what is nested more than 2,048 deep.
     """
     if not looks_like_markup(page):
-        return page[:_MOST_TEXT]
-    page = page[:_MOST_MARKUP]
+        return page[:_MAX_TEXT]
+    page = page[:_MAX_MARKUP]
     parser = markup.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         # NUL ends the document for older libxml2; it cannot encode lone surrogates.
         root = markup.document_fromstring(page.replace("\0", " ").encode("utf-8", errors="ignore"), parser=parser)
     except etree.ParserError:  # nothing is left but comments
         return ""
-    return "".join(_seen(root))[:_MOST_TEXT]
+    return "".join(_seen(root))[:_MAX_TEXT]
 
 
 def _seen(root: etree._Element) -> Iterator[str]:
@@ -116,8 +116,8 @@ def cut_words(text: str, tokens: int) -> str:
     A Llama-3.2 token is seldom shorter than three characters of English prose on average, and never shorter than a
     word piece: counting 3 characters a token errs on the short side of the evaluator's cut.
     """
-    most = 3 * tokens
-    if len(text) <= most:
+    limit = 3 * tokens
+    if len(text) <= limit:
         return text
-    head = text[:most]
+    head = text[:limit]
     return head[: head.rfind(" ")] if " " in head else head

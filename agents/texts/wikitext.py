@@ -17,13 +17,13 @@ from mwparserfromhell.wikicode import Wikicode
 from agents.texts.text import clean, one_line
 
 KEPT_VALUES = 4_096  # values whose cleaned form is remembered: a batch finds the same entities with many crops
-_MOST_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
-_MOST_MARKS = 150  # beginnings of markup in one value; the parser's time grows with their square
+_MAX_CHARACTERS = 20_000  # of one raw value: real infobox values are far shorter
+_MAX_MARKS = 150  # beginnings of markup in one value; the parser's time grows with their square
 _MARKS = re.compile(r"\{\{|\[\[?|<|\{\||\n[*#:;=|!]|[*#:;]{2}|''")
 _MARKUP = re.compile(r"<[^<>]{0,200}>|[\[\]{}<>|*#=']+")
-_MOST_PAIRS = 400  # of one attribute
-_MOST_STEPS = 4_000  # through one attribute: nested lists may hold themselves
-_MOST_DEPTH = 6
+_MAX_PAIRS = 400  # of one attribute
+_MAX_STEPS = 4_000  # through one attribute: nested lists may hold themselves
+_MAX_DEPTH = 6
 _HIDDEN_TAGS = frozenset({"ref", "gallery", "math", "score", "style", "script", "noinclude"})
 _BREAK_TAGS = frozenset({"br", "li", "p", "hr"})
 _HIDDEN_LINKS = ("file:", "image:", "category:")
@@ -164,10 +164,10 @@ def _text(code: Wikicode) -> str:
 @lru_cache(maxsize=KEPT_VALUES)
 def plain(value: str) -> str:
     """One raw infobox string as plain text on one line; list items and line breaks are set off by semicolons."""
-    value = value[:_MOST_CHARACTERS]
+    value = value[:_MAX_CHARACTERS]
     if not any(mark in value for mark in "[{<&'|*#\n"):
         return one_line(clean(value))
-    if len(_MARKS.findall(value)) > _MOST_MARKS:  # no infobox value: the marks go, the words stay
+    if len(_MARKS.findall(value)) > _MAX_MARKS:  # no infobox value: the marks go, the words stay
         return one_line(clean(_MARKUP.sub(" ", value)))
     text = simple_text(value)
     if text is None:
@@ -204,11 +204,11 @@ def flatten(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
     Keys are spelled with blanks (``built_in`` -> ``built in``). Nesting deeper than six levels is left out.
     """
-    return islice(_pairs(key, value, 0, iter(range(_MOST_STEPS))), _MOST_PAIRS)
+    return islice(_pairs(key, value, 0, iter(range(_MAX_STEPS))), _MAX_PAIRS)
 
 
 def _pairs(key: str, value: Any, depth: int, steps: Iterator[int]) -> Iterator[tuple[str, str]]:
-    if value is None or depth > _MOST_DEPTH or next(steps, None) is None:
+    if value is None or depth > _MAX_DEPTH or next(steps, None) is None:
         return
     if isinstance(value, Mapping):
         for inner_key, inner in value.items():
@@ -219,7 +219,7 @@ def _pairs(key: str, value: Any, depth: int, steps: Iterator[int]) -> Iterator[t
                 yield from _pairs(key, item, depth + 1, steps)
         else:
             joined = _SEPARATOR.join(
-                text for text in (plain(str(item)) for item in value[:_MOST_PAIRS] if item is not None) if text
+                text for text in (plain(str(item)) for item in value[:_MAX_PAIRS] if item is not None) if text
             )
             if joined:
                 yield one_line(key.replace("_", " ")), joined

@@ -13,7 +13,7 @@ from agents.models.base import ModelError
 from agents.runtime.files import told
 from agents.runtime.weights import SUBMISSION
 from agents.settings.profiles import ROOT, SettingsError
-from agents.settings.run_config import DEFAULT_CACHE, Launch
+from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from apps.preflight.check import Check, check, guarded
 from apps.preflight.memory import L40S_BYTES, memory_of
 from apps.preflight.rehearsal import check_import, check_rehearsal
@@ -39,16 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder with the local indices")
     options = parser.parse_args(arguments)
     try:
-        launch = Launch.read(options.preset, options.profile, cache=options.cache)
+        config = RunConfig.read(options.preset, options.profile, cache=options.cache)
         if options.task is not None:
-            write(SUBMISSION, options.task, launch)
+            write(SUBMISSION, options.task, config)
     except (SettingsError, ModelError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"error: {told(error)}", file=sys.stderr)
         return 1
-    checks = run(launch, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
+    checks = run(config, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)
     shown = Table(title=f"preflight: {options.preset} under {options.profile}", show_lines=True)
     shown.caption = f"{failed} failed" if failed else "ready to submit"
@@ -60,28 +60,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(failed > 0)
 
 
-def run(launch: Launch, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:
+def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:
     """All checks, in the order of the table."""
-    checks = guarded("aicrowd.json", lambda: check_submission(SUBMISSION, launch))
+    checks = guarded("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
-    checks += guarded("preset", lambda: check_preset(launch.preset, ROOT / "Dockerfile"))
-    checks += guarded("limits", lambda: check_limits(launch.settings))
-    checks += guarded("memory", lambda: check_memory(launch, capacity))
+    checks += guarded("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
+    checks += guarded("limits", lambda: check_limits(config.settings))
+    checks += guarded("memory", lambda: check_memory(config, capacity))
     checks += guarded("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick=quick))
     checks += guarded("Dockerfile", lambda: check_dockerfile(ROOT / "Dockerfile"))
     checks += guarded("files", lambda: check_files(ROOT))
     checks += guarded("import of agents.user_config", check_import)
-    checks += guarded("rehearsal", lambda: check_rehearsal(launch, task, quick=quick))
+    checks += guarded("rehearsal", lambda: check_rehearsal(config, task, quick=quick))
     return checks
 
 
-def check_memory(launch: Launch, capacity: int) -> Check:
+def check_memory(config: RunConfig, capacity: int) -> Check:
     """Whether the models fit a GPU of so many bytes."""
     try:
-        memory = memory_of(launch, capacity)
+        memory = memory_of(config, capacity)
     except ArchitectureError as error:
         return Check("memory", "skipped", str(error), "run it where the models are in the local Hugging Face cache")
-    problems, fix = memory.problems(), f"change [models] of profiles/{launch.profile.name}.toml"
+    problems, fix = memory.problems(), f"change [models] of profiles/{config.profile.name}.toml"
     return check("memory", not problems, "; ".join([*problems, str(memory)]), fix)
 
 

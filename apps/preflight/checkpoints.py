@@ -8,7 +8,7 @@ from typing import Any
 from agents.models.registry import options_of
 from agents.pipeline import roles_of, searches_of
 from agents.settings.profiles import SettingsError
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 
 SEARCH_PICTURES = "search: pictures"
 SEARCH_WEB = "search: web"
@@ -31,16 +31,16 @@ class Checkpoint:
         return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith("cuda")
 
 
-def checkpoints_of(launch: Launch) -> list[Checkpoint]:
+def checkpoints_of(config: RunConfig) -> list[Checkpoint]:
     """The checkpoints that the stages of a preset can ask for, and those of the organiser's search pipeline.
 
     Models that come inside Python packages are not listed. Specifications that are alike are one checkpoint in memory, as in
     ``ModelRegistry``. SettingsError where the profile names no model for a role of the preset, or two roles would start an engine each of
     one model; ModelError where a kind is unknown.
     """
-    profile = launch.profile.with_lora(launch.settings.lora)
+    profile = config.profile.with_lora(config.settings.lora)
     found: dict[str, Checkpoint] = {}
-    for role in roles_of(launch.settings, launch.prompts):
+    for role in roles_of(config.settings, config.prompts):
         if role not in profile.models:
             known = ", ".join(sorted(profile.models))
             raise SettingsError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
@@ -59,7 +59,7 @@ def checkpoints_of(launch: Launch) -> list[Checkpoint]:
                 f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options ({names}), "
                 "so that it would be loaded twice: give them the same table and they share one engine"
             )
-    return [*found.values(), *_search_models(launch)]
+    return [*found.values(), *_search_models(config)]
 
 
 def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -71,10 +71,10 @@ def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _with_paths(value)
 
 
-def _search_models(launch: Launch) -> Iterator[Checkpoint]:
+def _search_models(config: RunConfig) -> Iterator[Checkpoint]:
     """The organiser's pipeline loads its encoders as they were saved, in float32, and puts them on the GPU where there is one."""
-    images, web = searches_of(launch.settings)
-    search = launch.profile.search
+    images, web = searches_of(config.settings)
+    search = config.profile.search
     device = "cuda" if search.kind == "organiser" else "cpu"
     for wanted, path, role in ((images, search.image_model, SEARCH_PICTURES), (web, search.text_model, SEARCH_WEB)):
         if wanted and path not in _PACKAGED:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
 from agents.pipeline import images_of
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import Checkpoint, checkpoints_of
 
 L40S_BYTES = 47_000_000_000
@@ -128,10 +128,10 @@ class Memory:
         return found
 
 
-def memory_of(launch: Launch, capacity: int = L40S_BYTES) -> Memory:
+def memory_of(config: RunConfig, capacity: int = L40S_BYTES) -> Memory:
     """What a preset takes of a GPU under a profile; raises as ``checkpoints_of`` and ``row_of``."""
-    rows = tuple(row_of(entry) for entry in checkpoints_of(launch) if entry.on_gpu)
-    return Memory(rows, capacity, images_of(launch.settings))
+    rows = tuple(row_of(entry) for entry in checkpoints_of(config) if entry.on_gpu)
+    return Memory(rows, capacity, images_of(config.settings))
 
 
 def row_of(checkpoint: Checkpoint) -> Row:
@@ -142,10 +142,10 @@ def row_of(checkpoint: Checkpoint) -> Row:
     weights, size = model.weight_bytes(dtype), int(options.get("max_batch", options.get("batch_size", 1)))
     decoder, vision, images = model.decoder, model.vision, int(options.get("images", 1))
     if decoder is None:  # a model that generates nothing
-        most = int(options.get("max_tokens") or model.positions) if vision is None else model.positions
+        limit = int(options.get("max_tokens") or model.positions) if vision is None else model.positions
         parts = (model, vision or model)
         hidden, inner = max(part.hidden for part in parts), max(part.intermediate for part in parts)
-        activations = alive_bytes(hidden, inner, dtype, positions=size * min(model.positions, most))
+        activations = alive_bytes(hidden, inner, dtype, positions=size * min(model.positions, limit))
         return Row(checkpoint, model, dtype, weights, 0, activations)
     engine, masked = checkpoint.kind == "vllm", vision is not None and vision.masked
     longest = decoder.context if engine else min(decoder.context, UNBOUNDED_PROMPT)

@@ -17,7 +17,7 @@ from agents.crag_agent import CragAgent
 from agents.runtime.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
 from agents.settings.profiles import ROOT, Limits
-from agents.settings.run_config import DEFAULT_CACHE, Launch
+from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from apps.preflight.check import Check, check, output_of
 
 IMPORT_SECONDS = 5.0  # the evaluator imports the agent in every process it starts; the models are for the constructor
@@ -57,13 +57,13 @@ def check_import() -> Check:
     return check(name, good, found, "import heavy libraries and load models where the agent is built")
 
 
-def check_rehearsal(launch: Launch, task: int, *, quick: bool = False) -> list[Check]:
+def check_rehearsal(config: RunConfig, task: int, *, quick: bool = False) -> list[Check]:
     """Whether batches are answered offline, in time and within the tokens allowed, under the embedded profile."""
-    arguments = ["-m", "apps.preflight.rehearsal", "--preset", launch.preset, "--task", str(task)]
+    arguments = ["-m", "apps.preflight.rehearsal", "--preset", config.preset, "--task", str(task)]
     again = f"python {' '.join(arguments)}"
     if quick:
         return [Check("rehearsal", "skipped", "--quick", again)]
-    done = _python([*arguments, "--cache", str(launch.cache)])
+    done = _python([*arguments, "--cache", str(config.cache)])
     if done.returncode:
         return [Check("rehearsal", "failed", _last_line(done.stderr), again)]
     return judge(json.loads(_last_line(done.stdout)))
@@ -88,13 +88,13 @@ def judge(report: dict[str, Any]) -> list[Check]:
     taken = "; ".join(f"{name} in {seconds:.1f} of {allowed:.0f} s" for name, seconds, allowed in steps)
     late = any(seconds > allowed for _, seconds, allowed in steps)
     whole = all(sum(bool(answer.strip()) for answer in call["answers"]) == call["turns"] for call in calls)
-    most, allowed = max(max(call["tokens"]) for call in calls), Limits().answer_tokens
-    answers = f"{'one' if whole else 'not one'} for each turn, the longest of {most} tokens by {report['tokenizer']}"
+    longest, allowed = max(max(call["tokens"]) for call in calls), Limits().answer_tokens
+    answers = f"{'one' if whole else 'not one'} for each turn, the longest of {longest} tokens by {report['tokenizer']}"
     length = f"every turn needs an answer of at most {allowed} tokens (limits.answer_tokens), or I don't know"
     return [
         check("offline", not wrong, wrong or "no connection was tried, all models loaded", fix),
         check("time", not late, taken, "the log of the start-up and the trace show the slow step"),
-        check("answers", whole and most <= allowed, answers, length),
+        check("answers", whole and longest <= allowed, answers, length),
     ]
 
 
@@ -108,14 +108,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     os.environ["HF_HUB_OFFLINE"] = "1"
     attempts = block_network()
-    launch = Launch.read(options.preset, options.profile, cache=options.cache)
+    config = RunConfig.read(options.preset, options.profile, cache=options.cache)
     pipeline, missing = None, []
     try:
-        pipeline = launch.pipeline(split="validation", web=options.task != 1)
+        pipeline = config.pipeline(split="validation", web=options.task != 1)
     except SearchError as error:
         missing = [f"no search: {error}"]
-    agent = CragAgent.from_launch(launch, pipeline)
-    report = rehearse(agent, CragAgent.from_launch(launch, models=agent.models))
+    agent = CragAgent.from_config(config, pipeline)
+    report = rehearse(agent, CragAgent.from_config(config, models=agent.models))
     print(json.dumps({**report, "failures": missing + report["failures"], "attempts": attempts}))
     return 0
 

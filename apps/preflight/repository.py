@@ -11,7 +11,7 @@ from apps.preflight.check import Check, check, output_of
 
 HOME = "/home/aicrowd"
 
-MOST_BYTES = 10_000_000  # larger files belong into a model repository: the submission is cloned and built as a whole
+MAX_BYTES = 10_000_000  # larger files belong into a model repository: the submission is cloned and built as a whole
 PYTHON, PLATFORM = "3.11.13", "x86_64-manylinux_2_28"  # what the image of the Dockerfile has
 
 _KEY = re.compile(
@@ -63,7 +63,7 @@ def check_files(folder: Path) -> list[Check]:
     if listed.returncode:
         return [Check("files", "skipped", "not a git repository", "run it in the clone that is submitted")]
     files = [path for name in listed.stdout.split("\0") if name and (path := folder / name).is_file()]
-    large = [str(path.relative_to(folder)) for path in files if path.stat().st_size > MOST_BYTES]
+    large = [str(path.relative_to(folder)) for path in files if path.stat().st_size > MAX_BYTES]
     keys = [str(path.relative_to(folder)) for path in files if _KEY.search(path.read_bytes())]
     return [
         check("size of files", not large, "; ".join(large) or f"{len(files)}, none above 10 MB", "keep it in a hub"),

@@ -13,7 +13,7 @@ from agents.runtime.files import first_fault, parse_json, told, write_whole
 from agents.runtime.weights import cached_revision, is_hub_id, submitted_revisions
 from agents.settings.presets import Settings
 from agents.settings.profiles import Limits
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from apps.preflight.check import Check, check
 from apps.preflight.checkpoints import SEARCH_WEB, checkpoints_of
 
@@ -46,16 +46,16 @@ class Submission(BaseModel):
     hf_models: list[HubModel]
 
 
-def wanted_models(launch: Launch, task: int) -> list[str]:
+def wanted_models(config: RunConfig, task: int) -> list[str]:
     """The hub models, sorted, that a task can load; SettingsError where the profile names no model for a role of the preset."""
-    checkpoints = checkpoints_of(launch)
+    checkpoints = checkpoints_of(config)
     found = {each.path for each in checkpoints if not (task == 1 and each.roles == (SEARCH_WEB,))}
-    if launch.settings.lora is not None:
-        found.add(launch.settings.lora.path)
+    if config.settings.lora is not None:
+        found.add(config.settings.lora.path)
     return sorted(path for path in found if is_hub_id(path))
 
 
-def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
+def write(path: Path, task: int, config: RunConfig) -> dict[str, Any]:
     """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay. ValueError where it is no JSON.
 
     A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else none.
@@ -65,7 +65,7 @@ def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
         raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
     known = submitted_revisions(path)
     models = []
-    for model in wanted_models(launch, task):
+    for model in wanted_models(config, task):
         revision = known.get(model) or cached_revision(model)
         models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
     table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
@@ -73,7 +73,7 @@ def write(path: Path, task: int, launch: Launch) -> dict[str, Any]:
     return table
 
 
-def check_submission(path: Path, launch: Launch) -> list[Check]:
+def check_submission(path: Path, config: RunConfig) -> list[Check]:
     """Whether ``aicrowd.json`` is valid, lists what would be loaded and nothing more, and names a task the preset is made for."""
     name = "aicrowd.json"
     try:
@@ -91,11 +91,11 @@ def check_submission(path: Path, launch: Launch) -> list[Check]:
     task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
     again = f"python -m apps.preflight --task {task}"
     listed = [model.repo_id for model in submission.hf_models]
-    wanted = wanted_models(launch, task)
+    wanted = wanted_models(config, task)
     wrong = [f"missing: {model}" for model in wanted if model not in listed]
     wrong += [f"never loaded: {model}" for model in listed if model not in wanted]
     wrong += ["a model is listed twice"] * (len(set(listed)) < len(listed))
-    images, web = searches_of(launch.settings)
+    images, web = searches_of(config.settings)
     lacking = "image" if not images else "" if web or task == 1 else "web"
     searched = f"{task}: image{' and web' * (task > 1)} search"
     searched += f", but the preset makes no {lacking} search" * bool(lacking)
@@ -106,7 +106,7 @@ def check_submission(path: Path, launch: Launch) -> list[Check]:
     )
     valid = f"valid, {submission.challenge_id}" if submission.gpu else "gpu is false"
     return [
-        check(name, submission.gpu, valid, f"the profile {launch.profile.name} needs one: {again}"),
+        check(name, submission.gpu, valid, f"the profile {config.profile.name} needs one: {again}"),
         check("models listed", not wrong, "; ".join(wrong) or f"{len(wanted)}, as the preset loads them", again),
         check("revisions pinned", not loose, f"no commit for {', '.join(loose)}" if loose else "each a commit", pin),
         check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),

@@ -147,7 +147,7 @@ class Server:
             return Question(text, None, history)
         limits = self._limits
         photo = await asyncio.to_thread(
-            photo_of, url, most_bytes=limits.body_bytes, most_pixels=limits.pixels, http=limits.http_pictures
+            photo_of, url, max_bytes=limits.body_bytes, max_pixels=limits.pixels, http=limits.http_pictures
         )
         return Question(text, photo, history)
 

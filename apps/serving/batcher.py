@@ -28,7 +28,7 @@ class _Waiting:
 
 
 class Batcher:
-    """Hands questions to an agent, a batch at a time, in the order they came; more than ``most`` at once are refused.
+    """Hands questions to an agent, a batch at a time, in the order they came; more than ``limit`` at once are refused.
 
     ``answer``, the agent's call for at most ``batch_size`` questions, runs in a thread of its own, never twice at once; ``observe`` is told
     size and seconds of each call.
@@ -38,10 +38,10 @@ class Batcher:
         self,
         answer: Callable[[Sequence[Question]], list[Outcome]],
         batch_size: int,
-        most: int,
+        limit: int,
         observe: Callable[[int, float], None],
     ) -> None:
-        self._answer, self._batch_size, self._most, self._observe = answer, batch_size, most, observe
+        self._answer, self._batch_size, self._limit, self._observe = answer, batch_size, limit, observe
         self._waiting: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self.inside = 0
@@ -66,10 +66,10 @@ class Batcher:
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
         """A place that is kept while a request is read, waits and is answered; ProtocolError where there is none."""
-        if self.inside >= self._most:
+        if self.inside >= self._limit:
             calls = math.ceil(self.inside / self._batch_size)
             seconds = max(1, math.ceil(calls * self._mean_seconds))
-            busy = f"the server is busy with {self._most} questions; try again in {seconds} s"
+            busy = f"the server is busy with {self._limit} questions; try again in {seconds} s"
             raise ProtocolError(429, busy, "server_busy", retry_after=seconds)
         self.inside += 1
         try:

@@ -12,21 +12,21 @@ from apps.serving.protocol import ProtocolError
 _FETCH_SECONDS = 5.0
 
 
-def photo_of(url: str, *, most_bytes: int, most_pixels: int, http: bool) -> Image.Image:
+def photo_of(url: str, *, max_bytes: int, max_pixels: int, http: bool) -> Image.Image:
     """The photo that a URL stands for, upright, 8-bit RGB; ProtocolError where it may not be followed or holds no picture within limits.
 
-    ``most_bytes`` bounds a file that is fetched (a data URL is bounded by its request), from public addresses alone and only with ``http``;
-    pictures of more than ``most_pixels`` are refused before they are decoded.
+    ``max_bytes`` bounds a file that is fetched (a data URL is bounded by its request), from public addresses alone and only with ``http``;
+    pictures of more than ``max_pixels`` are refused before they are decoded.
     """
-    return decoded(_data(url) if url[:5].lower() == "data:" else _fetched(url, most_bytes, http), most_pixels)
+    return decoded(_data(url) if url[:5].lower() == "data:" else _fetched(url, max_bytes, http), max_pixels)
 
 
-def decoded(data: bytes, most_pixels: int) -> Image.Image:
-    """A file's photo, upright, 8-bit RGB; ProtocolError where it holds no picture of ``FORMATS``, or one of more than ``most_pixels``."""
+def decoded(data: bytes, max_pixels: int) -> Image.Image:
+    """A file's photo, upright, 8-bit RGB; ProtocolError where it holds no picture of ``FORMATS``, or one of more than ``max_pixels``."""
     try:
         with Image.open(io.BytesIO(data), formats=PHOTO_FORMATS) as image:
-            if image.width * image.height > most_pixels:
-                message = f"the picture has {image.width} x {image.height} pixels; at most {most_pixels} are taken"
+            if image.width * image.height > max_pixels:
+                message = f"the picture has {image.width} x {image.height} pixels; at most {max_pixels} are taken"
                 raise _refused(message, "image_too_large")
             return opened(image)
     except ProtocolError:
@@ -46,12 +46,12 @@ def _data(url: str) -> bytes:
         raise _refused("the data URL is not valid base64", "invalid_image_url") from None
 
 
-def _fetched(url: str, most_bytes: int, http: bool) -> bytes:
+def _fetched(url: str, max_bytes: int, http: bool) -> bytes:
     if not http:
         message = "this server fetches no pictures; send a data URL (data:image/jpeg;base64,...)"
         raise _refused(message, "image_url_not_allowed")
     try:
-        return fetch(url, seconds=_FETCH_SECONDS, most_bytes=most_bytes).body
+        return fetch(url, seconds=_FETCH_SECONDS, max_bytes=max_bytes).body
     except FetchError as error:
         raise _refused(f"the picture cannot be fetched: {error}", "image_url_not_reachable") from error
 

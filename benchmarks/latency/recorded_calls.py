@@ -20,8 +20,8 @@ from agents.pipeline import Pipeline
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.model_set import ModelSet
 from agents.search.gateway import SearchGateway
-from agents.search.given import GivenContext
 from agents.search.hits import ImageHit, Results
+from agents.search.provided_context import ProvidedContext
 from agents.settings.presets import Settings
 from agents.settings.profiles import PROMPTS
 from agents.turn import Turn
@@ -80,7 +80,7 @@ class PicturedSearch(SearchGateway):
     """A search whose picture cache holds every picture of the index, as at the competition, and whose cosines pass every cut-off."""
 
     def search_images(
-        self, images: Sequence[Image.Image], k: int, given: Sequence[GivenContext | None] | None = None
+        self, images: Sequence[Image.Image], k: int, provided: Sequence[ProvidedContext | None] | None = None
     ) -> list[Results[ImageHit]]:
         """As the search it is, in the same order, with cosines of 0.8 and more.
 
@@ -88,7 +88,7 @@ class PicturedSearch(SearchGateway):
         queries that the GPU's presets would have must not be missing from what is timed.
         """
         raised = []
-        for found in super().search_images(images, k, given):
+        for found in super().search_images(images, k, provided):
             hits = (dataclasses.replace(hit, score=0.8 + 0.2 * max(hit.score, 0.0)) for hit in found.hits)
             raised.append(Results(tuple(hits), found.error))
         return raised

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agents.models.architecture import Architecture
 from agents.settings.profiles import Profile
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
 from apps.preflight.memory import memory_of
 from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
@@ -32,15 +32,15 @@ class Placed:
     engine: bool
 
 
-def with_configs(launch: Launch) -> Launch:
+def with_configs(config: RunConfig) -> RunConfig:
     """A launch that names folders of ``CONFIGS`` in place of the models of a hub."""
-    profile = launch.profile.model_dump_json()
+    profile = config.profile.model_dump_json()
     for folder in CONFIGS.iterdir():
         profile = profile.replace(json.dumps(folder.name.replace("--", "/")), json.dumps(str(folder)))
-    return dataclasses.replace(launch, profile=Profile.model_validate_json(profile))
+    return dataclasses.replace(config, profile=Profile.model_validate_json(profile))
 
 
-def placed_models(launch: Launch) -> dict[str, Placed]:
+def placed_models(config: RunConfig) -> dict[str, Placed]:
     """The models of a preset on the GPU by role, those of the search among them; figures of ``CONFIGS``.
 
     Raises:
@@ -48,7 +48,7 @@ def placed_models(launch: Launch) -> dict[str, Placed]:
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
     found: dict[str, Placed] = {}
-    for row in memory_of(with_configs(launch)).rows:
+    for row in memory_of(with_configs(config)).rows:
         size = row.at_once or int(row.checkpoint.options.get("batch_size", 1))
         for role in row.checkpoint.roles:
             found[role] = Placed(row.architecture, row.dtype, size, row.engine)

@@ -41,7 +41,7 @@ class Latency:
     """Times of a run in seconds.
 
     Attributes:
-        mean_turn: Mean over turns of the wall time of a call divided by the turns in it; ``longest_turn``: the longest of these.
+        mean_turn: Mean over turns of the wall time of a call divided by the turns in it; ``max_turn``: the longest of these.
         late_batches: Calls that took more than 10 s times their number of turns.
         late_dialogs: Dialogs whose turns took more than 30 s together.
         reply_hits: Replies that a reply cache gave; None where no call had such a cache.
@@ -51,7 +51,7 @@ class Latency:
 
     turns: int
     mean_turn: float
-    longest_turn: float
+    max_turn: float
     late_batches: int
     late_dialogs: int
     reply_hits: int | None
@@ -74,7 +74,7 @@ def latency(costs: Iterable[RunLogLine]) -> Latency | None:
     return Latency(
         turns=len(lines),
         mean_turn=fmean(line.seconds for line in lines),
-        longest_turn=max(line.seconds for line in lines),
+        max_turn=max(line.seconds for line in lines),
         late_batches=sum(line.batch_seconds > TURN_LIMIT_SECONDS * line.batch_size for line in calls),
         late_dialogs=sum(seconds > DIALOG_LIMIT_SECONDS for seconds in dialogs.values()),
         reply_hits=sum(line.reply_hits or 0 for line in cached) if cached else None,

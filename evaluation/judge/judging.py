@@ -17,7 +17,7 @@ from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
-from evaluation.rules import OURS, Reply, Rules
+from evaluation.rules import OURS, JudgeStyle, Rules
 from evaluation.scores.scoring import is_exact, is_miss
 
 
@@ -123,7 +123,7 @@ def choose_judge(
     eval_model: str | None,
     *,
     cache: Path,
-    style: Reply | None = None,
+    style: JudgeStyle | None = None,
     rules: Rules = OURS,
     organiser: Path | None = None,
     max_cost: float | None = None,

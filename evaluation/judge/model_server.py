@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 300.0
 SIGN_SECONDS = 15.0
 """While a server is silent, that is said after so long, and again each time."""
 
-LONGEST_PAUSE = 60.0
+MAX_PAUSE = 60.0
 
 Wait = Callable[[RetryCallState], float]
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Reply:
+class ServerReply:
     """A reply, "" where there is none, and the tokens read and written for it, 0 where the server does not say."""
 
     text: str
@@ -143,11 +143,11 @@ class ModelServer:
         self._client = openai.OpenAI(api_key=key, base_url=base_url, max_retries=0)
         self._timeout, self._patience, self._sign = timeout, patience, sign
         self._silence = _Silence()
-        self._wait = wait or wait_exponential_jitter(initial=1.0, max=LONGEST_PAUSE)
+        self._wait = wait or wait_exponential_jitter(initial=1.0, max=MAX_PAUSE)
         self._spending = spending or Spending()
         self._refused: set[str] = set()
 
-    def ask(self, request: dict[str, Any]) -> Reply:
+    def ask(self, request: dict[str, Any]) -> ServerReply:
         """The reply to a request of the chat completions API.
 
         A parameter that the server refuses (other than model and messages) is left out from then on. While the server is silent a
@@ -197,11 +197,11 @@ class ModelServer:
                 self._patience,
             )
 
-    def _ask_in_time(self, request: dict[str, Any]) -> Reply:
+    def _ask_in_time(self, request: dict[str, Any]) -> ServerReply:
         """The reply to a request that is given up in time even where the server sends a byte now and then: a client's limit is for each."""
         seconds = max(0.0, min(self._timeout, self._left))
         end = time.monotonic() + seconds
-        future: Future[Reply] = Future()
+        future: Future[ServerReply] = Future()
 
         def ask() -> None:
             try:
@@ -217,7 +217,7 @@ class ModelServer:
             raise _LateError(f"no reply in {seconds:.0f} s")
         return future.result()
 
-    def _ask_once(self, request: dict[str, Any], seconds: float) -> Reply:
+    def _ask_once(self, request: dict[str, Any], seconds: float) -> ServerReply:
         while True:
             left = {name: value for name, value in request.items() if name not in self._refused}
             try:
@@ -229,12 +229,12 @@ class ModelServer:
                 self._refused.add(refused)
                 continue
             except json.JSONDecodeError:
-                return Reply("")  # the server's reply is no JSON at all: asked for again as no verdict
+                return ServerReply("")  # the server's reply is no JSON at all: asked for again as no verdict
             usage = getattr(completion, "usage", None)
             tokens = (usage.prompt_tokens, usage.completion_tokens) if usage is not None else None
             self._spending.add(tokens)
             choices = getattr(completion, "choices", None)
-            return Reply((choices[0].message.content or "") if choices else "", tokens or (0, 0))
+            return ServerReply((choices[0].message.content or "") if choices else "", tokens or (0, 0))
 
     def _pause(self, state: RetryCallState) -> float:
         pause = self._wait(state)
@@ -244,7 +244,7 @@ class ModelServer:
                 asked = float(error.response.headers.get("retry-after", ""))
             except ValueError:
                 return pause
-            return min(max(pause, asked), LONGEST_PAUSE)
+            return min(max(pause, asked), MAX_PAUSE)
         return pause
 
 

@@ -20,7 +20,7 @@ from evaluation.judge.model_server import ModelServer, NoAnswerError, RequestErr
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.judge.spending import Spending, price_of
 from evaluation.records import JudgeError, JudgeItem, Verdict
-from evaluation.rules import Reply
+from evaluation.rules import JudgeStyle
 
 TRIES = 3
 """How often a reply is asked for that holds a verdict (starter kit)."""
@@ -37,7 +37,7 @@ class Accuracy(BaseModel):
     accuracy: bool
 
 
-def style_of(model: str) -> Reply:
+def style_of(model: str) -> JudgeStyle:
     """The style in which a model judges by default: gpt-4o explains (research release), others reply in JSON (challenge)."""
     name = model.rsplit("/", 1)[-1]
     return "explained" if name.startswith("gpt-4o") and "mini" not in name else "structured"
@@ -99,7 +99,7 @@ class OpenAIJudge:
         self,
         model: str,
         *,
-        style: Reply | None = None,
+        style: JudgeStyle | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
         cache: Path | None = None,
@@ -119,7 +119,7 @@ class OpenAIJudge:
         theirs = read_organiser(organiser) if organiser is not None else None
         if theirs is not None and style not in (None, theirs.style):
             raise JudgeError(f"--organiser {organiser}: its judge is {theirs.style}, not {style}")
-        self.style: Reply = theirs.style if theirs is not None else style or style_of(model)
+        self.style: JudgeStyle = theirs.style if theirs is not None else style or style_of(model)
         self._prompt = theirs or load_prompt(self.style)
         self.name = f"{model} ({self.style}; {self._prompt.words})"
         self._cache = VerdictCache(cache) if cache is not None else None

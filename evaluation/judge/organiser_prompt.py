@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from evaluation.judge.judge_prompts import load_prompt
 from evaluation.records import JudgeError
-from evaluation.rules import Reply
+from evaluation.rules import JudgeStyle
 
 _PLACES = {
     "query": "query",
@@ -32,7 +32,7 @@ _WANTED = {"query", "ground_truth", "response"}
 _DEEPEST = 20
 """References followed from one expression to the next."""
 
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
 """What the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
 
@@ -52,7 +52,7 @@ class OrganiserPrompt:
 
     system: str
     user: _Pieces
-    style: Reply
+    style: JudgeStyle
     words: str
     reply: tuple[str, str] = ("", "")
 
@@ -120,7 +120,7 @@ def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
     for file in sorted(checkout.rglob("*.py"), key=lambda file: (len(file.parts), file)):
         hidden = any(part.startswith(".") for part in file.relative_to(checkout).parts)
         try:
-            if not hidden and file.stat().st_size <= _MOST_BYTES:
+            if not hidden and file.stat().st_size <= _MAX_BYTES:
                 yield file, ast.parse(file.read_bytes())
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of a file nested deep
             continue  # a broken file of theirs is not where the judge is
@@ -215,7 +215,7 @@ def _returned(node: ast.Call, names: _Names, depth: int) -> str | None:
     return _text(returns[0], ChainMap(inside, *names.maps[1:]), depth + 1)
 
 
-def _style(system: str | None) -> Reply | None:
+def _style(system: str | None) -> JudgeStyle | None:
     if system is None:
         return None
     return "explained" if "Result:" in system else "structured" if "accuracy" in system else None

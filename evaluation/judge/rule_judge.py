@@ -27,7 +27,7 @@ from evaluation.scores.scoring import is_miss
 
 KEY_SHARE = 0.6
 LIST_KEY_SHARE = 0.85
-LONGEST_CANDIDATE = 3
+MAX_CANDIDATE = 3
 """Content words of a candidate beside the right one; anything longer says something else."""
 
 _YES = re.compile(r"(?:yes|yeah|yep|correct|indeed|true|right|that is (?:right|correct|true))\b")
@@ -222,5 +222,5 @@ def _item(text: str, side: int) -> list[str]:
     """The words at the end (side -1) of a text, or all of it (side 1), without an article; [] where they are too many or a clause."""
     words = re.sub(r"^\s*(?:(?:an?|the|also) )?", "", text).split()[::side]
     count = next((place for place, word in enumerate(words) if not content(word)), len(words))
-    fits = 0 < count <= LONGEST_CANDIDATE and (side < 0 or count == len(words))
+    fits = 0 < count <= MAX_CANDIDATE and (side < 0 or count == len(words))
     return content(" ".join(words[:count][::side])) if fits else []

@@ -78,13 +78,13 @@ class Spending:
         JudgeError: There is a limit and no price.
     """
 
-    def __init__(self, price: Price | None = None, most: float | None = None) -> None:
-        if most is not None and price is None:
+    def __init__(self, price: Price | None = None, limit: float | None = None) -> None:
+        if limit is not None and price is None:
             raise JudgeError(
                 "--max-cost needs the model's price, which is not known: name it with --judge-price READ,WRITTEN"
             )
         self.price = price
-        self.most = most
+        self.limit = limit
         self.requests = 0
         self.unmetered = 0
         self._now = self._kept = (0, 0)
@@ -92,9 +92,9 @@ class Spending:
 
     def check(self) -> None:
         """Called before a request; JudgeError where all that may be spent is spent."""
-        if self.most is not None and self.dollars >= self.most:
+        if self.limit is not None and self.dollars >= self.limit:
             raise JudgeError(
-                f"the judge has cost ${self.dollars:.4f}, and --max-cost is ${self.most:g}; every judgement is kept: "
+                f"the judge has cost ${self.dollars:.4f}, and --max-cost is ${self.limit:g}; every judgement is kept: "
                 "the same command goes on from here"
             )
 
@@ -108,7 +108,7 @@ class Spending:
             self.requests += 1
             self.unmetered += tokens is None
             self._now = _sum(self._now, tokens or (0, 0))
-        if tokens is None and self.most is not None:
+        if tokens is None and self.limit is not None:
             raise JudgeError("--max-cost cannot be held: the judge's server does not say how many tokens it used")
 
     def add_kept(self, tokens: tuple[int, int]) -> None:

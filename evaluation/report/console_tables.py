@@ -90,7 +90,7 @@ def _between(interval: Sequence[float] | None) -> str:
 def print_latency(console: Console, times: Latency) -> None:
     """Print how long turns took, and how many calls and dialogs went over the challenge's limits."""
     console.print(
-        f"{times.mean_turn:.2f} s a turn on average, {times.longest_turn:.2f} s at most; "
+        f"{times.mean_turn:.2f} s a turn on average, {times.max_turn:.2f} s at most; "
         f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s a turn, "
         f"{times.late_dialogs} dialogs over {DIALOG_LIMIT_SECONDS:.0f} s"
     )

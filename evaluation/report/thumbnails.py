@@ -49,11 +49,11 @@ def thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image
     return small
 
 
-def crops(image: Image.Image, boxes: Sequence[BoxFound], most: int = 3) -> list[tuple[int, Image.Image]]:
+def crops(image: Image.Image, boxes: Sequence[BoxFound], limit: int = 3) -> list[tuple[int, Image.Image]]:
     """The first regions cut out, at most 90 pixels wide and high, with their numbers from 0; those outside the image are left out."""
     upright = ImageOps.exif_transpose(image)
     found = []
-    for number, box in enumerate(boxes[:most]):
+    for number, box in enumerate(boxes[:limit]):
         left, top = max(0, round(box.left)), max(0, round(box.top))
         right, bottom = min(upright.width, round(box.right)), min(upright.height, round(box.bottom))
         if right > left and bottom > top:

@@ -28,7 +28,7 @@ def main(
 ) -> int:
     """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
 
-    ``build`` takes the place of the agent that ``--agent`` names, with the arguments of ``CragAgent.from_launch``.
+    ``build`` takes the place of the agent that ``--agent`` names, with the arguments of ``CragAgent.from_config``.
     """
     return evaluate(parse(arguments), console or output(), build)
 
@@ -72,7 +72,7 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     from evaluation.files.manifest import read_manifest
     from evaluation.run import launching
 
-    launch, about = launching.prepare(options)
+    config, about = launching.prepare(options)
     if "built" in about:
         console.print(f"agent {about['agent']} is {about['built']}", markup=False, soft_wrap=True)
     from evaluation.run import replicas, steps  # seconds to import, and an unknown preset is told at once
@@ -82,7 +82,7 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
     if options.replicas is None:
-        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launched(options, launch, build))
+        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launched(options, config, build))
     else:
         agent = replicas.replicated(options, about, build)
     with agent as launched:

@@ -1,4 +1,4 @@
-"""Agents put together for a run: the one module of the evaluation that knows ``agents.settings.run_config``; all others know ``BaseAgent``."""
+"""Agents put together for a run: the one module of the evaluation that knows ``RunConfig``; all others know ``BaseAgent``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.settings.named import ImportPath, canonical, imported, look_up
 from agents.settings.profiles import PRESETS, PROMPTS, ROOT, SettingsError
-from agents.settings.run_config import Launch, preset_names
+from agents.settings.run_config import RunConfig, preset_names
 from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
 from evaluation.run.calls import Answering, Listen, Recording, ReplyCounts
@@ -27,11 +27,20 @@ if TYPE_CHECKING:
     from agents.models.base import ChatModel
 
 __all__ = [
-    "PRESETS", "ROOT", "Launch", "LaunchedAgent", "LocalModel", "launched", "local_judge", "prepare", "preset_names", "settings_table",
+    "PRESETS",
+    "ROOT",
+    "LaunchedAgent",
+    "LocalModel",
+    "RunConfig",
+    "launched",
+    "local_judge",
+    "prepare",
+    "preset_names",
+    "settings_table",
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
-"""Takes what ``CragAgent.from_launch`` takes."""
+"""Takes what ``CragAgent.from_config`` takes."""
 
 NOT_OURS = "built as the organiser builds it: no preset is applied, and of the profile the search alone"
 """Said of an agent that is not derived from ``CragAgent``, in run.json under ``built``."""
@@ -83,12 +92,12 @@ def agent_class(reference: str) -> type[BaseAgent]:
 
 def _builder(agent: type[BaseAgent]) -> BuildAgent:
     if issubclass(agent, CragAgent):
-        return agent.from_launch
+        return agent.from_config
     # Its parameters are those of the starter kit's agents, which ``BaseAgent`` leaves to each
     return lambda _, search_pipeline, **__: agent(search_pipeline=search_pipeline)
 
 
-def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | None = None) -> LaunchedAgent:
+def launched(options: argparse.Namespace, config: RunConfig, build: BuildAgent | None = None) -> LaunchedAgent:
     """The agent of a command line; ``build`` takes the place of the one that ``--agent`` names.
 
     Raises:
@@ -100,10 +109,10 @@ def launched(options: argparse.Namespace, launch: Launch, build: BuildAgent | No
     with _as_evaluation_errors():
         folder = reply_cache(options)
         replies = ReplyStore(folder) if folder is not None else None
-        pipeline = launch.pipeline(split=options.split, web=web, images=images)
+        pipeline = config.pipeline(split=options.split, web=web, images=images)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
-        agent = (build or _builder(agent_class(options.agent)))(launch, searched, replies=replies)
+        agent = (build or _builder(agent_class(options.agent)))(config, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
@@ -118,7 +127,7 @@ def _provided(options: argparse.Namespace, pipeline: Any, **searches: bool) -> P
     return ProvidedEvidence(pipeline, **searches, full_queries=queries)
 
 
-def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
+def prepare(options: argparse.Namespace) -> tuple[RunConfig, dict[str, Any]]:
     """Read preset and profile.
 
     Returns:
@@ -141,16 +150,16 @@ def prepare(options: argparse.Namespace) -> tuple[Launch, dict[str, Any]]:
             raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
     with _as_evaluation_errors():
         changes = {"without": options.without, "overrides": options.set, "chat_model": options.model_name}
-        launch = Launch.read(options.preset, options.profile, **changes, cache=options.cache)
+        config = RunConfig.read(options.preset, options.profile, **changes, cache=options.cache)
     made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
-        "settings": launch.digest,
+        "settings": config.digest,
         **({"model_name": options.model_name} if options.model_name else {}),
     }
-    return launch, {
+    return config, {
         "agent": f"{agent.__module__}:{agent.__qualname__}",
-        **({"preset": launch.preset} if ours else {"built": NOT_OURS}),
+        **({"preset": config.preset} if ours else {"built": NOT_OURS}),
         "profile": canonical(options.profile),
         **(made if ours else {}),
         "web_search": not options.suppress_web_search_api,
@@ -174,7 +183,7 @@ class LocalModel:
     def __init__(self, profile: str, cache: Path) -> None:
         with _as_evaluation_errors():
             # Any preset does: what is read of it here is the profile's batch size.
-            self._launch = Launch.read("vlm_only", profile, cache=cache)
+            self._launch = RunConfig.read("vlm_only", profile, cache=cache)
         self.profile = self._launch.profile.name
         self.prompt = hashlib.sha256((PROMPTS / f"{_JUDGE_PROMPT}.j2").read_bytes()).hexdigest()[:12]
         self.batch = self._launch.settings.limits.batch_size
@@ -226,7 +235,7 @@ def settings_table(preset: str, profile: str) -> dict[str, Any]:
         EvaluationError: There is no such preset or profile, or it is malformed.
     """
     with _as_evaluation_errors():
-        return Launch.read(preset, profile).settings.model_dump(mode="json")
+        return RunConfig.read(preset, profile).settings.model_dump(mode="json")
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepar
 START_SECONDS = 600.0
 """A replica is started within this: an agent may take 10 minutes (challenge rules)."""
 
-MOST_DEATHS = 3
+MAX_DEATHS = 3
 """A replica that dies so often without an answer in between is not started again."""
 
 log = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ class Assignment:
     def next_batch(self, replica: int) -> list[Slot]:
         """The next turn of each dialog of a replica, new dialogs among them; empty where there is nothing for it now."""
         held = self._open[replica]
-        most = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
-        while self._waiting and len(held) < most:
+        limit = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
+        while self._waiting and len(held) < limit:
             held.append(self._waiting.popleft())
         return [self._left[session][0] for session in held]
 
@@ -87,8 +87,8 @@ class Replica:
 
     def start(self) -> tuple[int, dict[str, Any]]:
         """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
-        launch, about = prepare(self._options)
-        self._launched = launched(self._options, launch, self._build)
+        config, about = prepare(self._options)
+        self._launched = launched(self._options, config, self._build)
         agent = self._launched.agent
         assert isinstance(agent, BaseAgent)
         self._asked = OneAgent(agent, self._launched.replies, self._launched.listen)
@@ -148,7 +148,7 @@ class Replicas:
         """See ``Answering``.
 
         Raises:
-            EvaluationError: Every replica has died ``MOST_DEATHS`` times in a row, or none can be started.
+            EvaluationError: Every replica has died ``MAX_DEATHS`` times in a row, or none can be started.
         """
         ray = self._ray
         work = Assignment(batches, self.get_batch_size(), len(self._replicas))
@@ -176,7 +176,7 @@ class Replicas:
                 log.warning("replica %d died (%s); its dialogs are asked on others", number, first_line(error))
                 work.lost(number)
                 ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
-                if deaths[number] < MOST_DEATHS:
+                if deaths[number] < MAX_DEATHS:
                     self._replicas[number] = self._start()
                     under_way[self._replicas[number].start.remote()] = number, None
                 continue

@@ -49,8 +49,8 @@ labels.csv (or .jsonl) has a line a turn: interaction_id, label, and session_id 
 OWN = "own"
 """Names the verdicts of a run's own table."""
 
-_LONGEST = 60
-_MOST_SHOWN = 20
+_MAX_CHARACTERS = 60
+_MAX_SHOWN = 20
 
 Verdicts = Mapping[Key, bool]
 """Whether an answer is right; a turn on which a rater says nothing is not in it."""
@@ -190,9 +190,9 @@ def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict
 
 
 def tables(
-    saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], most: int | None = None
+    saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], limit: int | None = None
 ) -> list[ResultTable]:
-    """Agreement and confusion of each pair, and the answers on which raters differ: ``most`` of them, cut to a line; None: all, in full."""
+    """Agreement and confusion of each pair, and answers on which raters differ: ``limit`` of them, cut to a line; None: all, whole."""
     letters = dict(zip(found, ascii_uppercase, strict=False))
     heads = ["pair", "turns", "agree (%)", "kappa [95%]"]
     heads += ["both right", "both wrong", "right by first", "right by second"]
@@ -214,13 +214,13 @@ def tables(
     differing = [turn for turn in saved.turns if {False, True} <= {said.get(turn.key) for said in found.values()}]
     if differing:
         words = {None: "", True: "right", False: "wrong"}
-        longest = None if most is None else _LONGEST
+        longest = None if limit is None else _MAX_CHARACTERS
         rows = [
             (
                 *(cut(text, longest) for text in (turn.query, turn.ground_truth, turn.agent_response)),
                 *(words[said.get(turn.key)] for said in found.values()),
             )
-            for turn in differing[:most]
+            for turn in differing[:limit]
         ]
         more = [f"{len(differing) - len(rows)} more differ"] if len(differing) > len(rows) else []
         heads = ["question", "truth", "answer", *letters.values()]
@@ -255,7 +255,7 @@ def _run(options: argparse.Namespace, console: Console) -> None:
     saved = find_saved(options.answers)
     found = ratings(saved, options, console)
     pairs = pairs_of(found)
-    for table in tables(saved, found, pairs, _MOST_SHOWN):
+    for table in tables(saved, found, pairs, _MAX_SHOWN):
         table.show(console)
     if options.out is not None:
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}

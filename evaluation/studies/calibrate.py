@@ -48,7 +48,7 @@ from evaluation.studies.result_tables import ResultTable
 _HOW = """how it is done:
   1. Answer the validation split with every candidate given, so that dialogs go on after each:
        python local_evaluation.py --preset best --dataset-type both --dataset .cache/datasets --split validation \\
-         --set finalise.gate=null --set finalise.most_idk=null --output-dir results/open
+         --set finalise.gate=null --set finalise.max_idk=null --output-dir results/open
   2. Fit, look, and write the gate into the preset:
        python -m evaluation.studies.calibrate --runs results/open --preset best --dataset .cache/datasets
   3. Run the preset on public_test, and see what the gate is worth there:
@@ -60,7 +60,7 @@ their dialogs have seen "I don't know" instead. docs/calibration.md says more.
 
 
 @dataclass(frozen=True)
-class Material:
+class FitData:
     """Judged candidates of one preset and profile, and where they come from."""
 
     turns: Turns
@@ -79,7 +79,7 @@ class Material:
             "judge": ", ".join(self.judges),
             "turns": len(self.turns.points),
             "sessions": len(np.unique(self.turns.session)),
-            "candidates": int(self.turns.free.sum()),
+            "candidates": int(self.turns.gate_decides.sum()),
             "right": int(self.turns.right.sum()),
         }
 
@@ -104,7 +104,9 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     right = turns.right
     honest = held_out(turns, names, folds=options.folds, repeats=options.repeats)
-    fitted = fit(turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses, turns.doubts)
+    fitted = fit(
+        turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses, turns.negative_signals
+    )
     each = (honest.at_half, honest.at_fitted, honest.at_both)
     at_half, at_fitted, at_both = (truthfulness(turns, points) for points in each)
     one = at_fitted.mean > at_half.mean
@@ -163,7 +165,7 @@ def _measure(options: argparse.Namespace, console: Console) -> None:
     _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
 
 
-def _gate_file(options: argparse.Namespace, material: Material) -> Path:
+def _gate_file(options: argparse.Namespace, material: FitData) -> Path:
     return PRESETS / "gates" / f"{name_of(options.preset)}_{name_of(material.profile)}.json"
 
 
@@ -180,7 +182,7 @@ def _fit_rule(options: argparse.Namespace, console: Console) -> None:
         _into_preset(options, material, values, console)
 
 
-def _material(places: Sequence[Path], options: argparse.Namespace, *, fitting: bool) -> Material:
+def _material(places: Sequence[Path], options: argparse.Namespace, *, fitting: bool) -> FitData:
     """The judged candidates of some runs.
 
     Raises:
@@ -206,10 +208,10 @@ def _material(places: Sequence[Path], options: argparse.Namespace, *, fitting: b
         for decision in read_decisions(run, judge, _accept_forms(run, options))
     ]
     turns = Turns.of(decisions)
-    if not turns.free.any():
+    if not turns.gate_decides.any():
         raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
     splits, names = {_split(about) for about in made}, {judge.name for judge in judges}
-    return Material(turns, profiles[0], tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)))
+    return FitData(turns, profiles[0], tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)))
 
 
 def _split(about: Mapping[str, Any]) -> str:
@@ -218,14 +220,14 @@ def _split(about: Mapping[str, Any]) -> str:
 
 
 def _given_now(turns: Turns, preset: str, profile: str) -> BoolArray:
-    """The free candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
+    """The candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
     finalise = settings_table(preset, profile)["finalise"]
     if finalise["gate"] is not None:
         return given_by(turns, Gate.load(ROOT / finalise["gate"]))
-    if finalise["most_idk"] is not None:
-        given: BoolArray = ~(turns.signals["p_idk"][turns.free] > finalise["most_idk"])  # unknown is given
+    if finalise["max_idk"] is not None:
+        given: BoolArray = ~(turns.signals["p_idk"][turns.gate_decides] > finalise["max_idk"])  # unknown is given
         return given
-    return np.ones(int(turns.free.sum()), dtype=np.bool_)
+    return np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
 
 
 def _judge_of(run: Path, options: argparse.Namespace) -> Judge:
@@ -251,7 +253,7 @@ def _accept_forms(run: Path, options: argparse.Namespace) -> dict[str, list[str]
 
 
 def _show(
-    console: Console, material: Material, rows: Mapping[str, Truthfulness], areas: Mapping[str, tuple[float, int]]
+    console: Console, material: FitData, rows: Mapping[str, Truthfulness], areas: Mapping[str, tuple[float, int]]
 ) -> None:
     about = material.about
     said = (
@@ -271,7 +273,7 @@ def _show(
 
 def _write(
     place: Path,
-    material: Material,
+    material: FitData,
     rows: Mapping[str, Truthfulness],
     areas: Mapping[str, tuple[float, int]],
     probability: FloatArray,
@@ -287,7 +289,7 @@ def _write(
 
 
 def _into_preset(
-    options: argparse.Namespace, material: Material, values: Mapping[str, float | str], console: Console
+    options: argparse.Namespace, material: FitData, values: Mapping[str, float | str], console: Console
 ) -> None:
     path = find_file(options.preset, "preset", PRESETS, EvaluationError)
     about, profile = material.about, name_of(material.profile)

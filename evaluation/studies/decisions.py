@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from agents.asking.record import Decision as Told
 from agents.asking.record import Signal
-from agents.methods.gate import DOUBTS, FOREIGN, SIGNALS
+from agents.methods.gate import FOREIGN, NEGATIVE_SIGNALS, SIGNALS
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
@@ -36,7 +36,7 @@ class Decision:
         session: Turns of one session are not independent.
         points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer. Where the truth is
             "I don't know" any answer is wrong.
-        free: Whether the gate decides; not where there is no candidate or a rule forbids it.
+        gate_decides: Whether the gate decides; not where there is no candidate or a rule forbids it.
         signals: What was known of the candidate, by name: those of ``agents.methods.gate.GateSignals``, and what other stages found.
         direct: Answered without evidence, so that the white-box line does not apply.
         egocentric: About a photo of smart glasses, as the agent tells them.
@@ -44,7 +44,7 @@ class Decision:
 
     session: str
     points: float
-    free: bool
+    gate_decides: bool
     signals: Mapping[str, Signal]
     direct: bool
     egocentric: bool = False
@@ -54,24 +54,24 @@ class Decision:
 class Turns:
     """Decisions as columns of one length.
 
-    ``session`` is its number, ``signals`` are NaN where nothing is known, ``doubts`` names those that are higher for wrong answers.
+    ``session`` is its number, ``signals`` are NaN where unknown; ``negative_signals`` are higher for wrong answers.
     """
 
     session: npt.NDArray[np.int64]
     points: FloatArray
-    free: BoolArray
+    gate_decides: BoolArray
     direct: BoolArray
     egocentric: BoolArray
     signals: dict[str, FloatArray]
-    doubts: frozenset[str] = DOUBTS
+    negative_signals: frozenset[str] = NEGATIVE_SIGNALS
 
     @classmethod
     def of(cls, decisions: Sequence[Decision]) -> Turns:
         """The columns of a list of decisions."""
         _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
-        free, direct, egocentric = (
+        gate_decides, direct, egocentric = (
             np.array([getattr(turn, name) for turn in decisions], dtype=np.bool_)
-            for name in ("free", "direct", "egocentric")
+            for name in ("gate_decides", "direct", "egocentric")
         )
         points = np.array([turn.points for turn in decisions], dtype=np.float64)
         found = [turn.signals for turn in decisions]
@@ -81,32 +81,34 @@ class Turns:
         names = [*SIGNALS, *(name for name in others if FOREIGN in name)]
         values = ([each[name].value if name in each else np.nan for each in found] for name in names)
         known = {name: np.array(row, np.float64) for name, row in zip(names, values, strict=True)}
-        doubts = DOUBTS | {name for signals in found for name, signal in signals.items() if signal.doubt}
-        return cls(session.astype(np.int64), points, free, direct, egocentric, known, doubts)
+        negative_signals = NEGATIVE_SIGNALS | {
+            name for signals in found for name, signal in signals.items() if signal.negative
+        }
+        return cls(session.astype(np.int64), points, gate_decides, direct, egocentric, known, negative_signals)
 
     @property
     def right(self) -> BoolArray:
-        """Whether each free candidate is right, shape (free turns,)."""
-        return self.points[self.free] > 0
+        """Whether each candidate is right, shape (candidates,)."""
+        return self.points[self.gate_decides] > 0
 
     @property
     def of_glasses(self) -> BoolArray:
-        """Whether each free candidate is about a photo of smart glasses."""
-        return self.egocentric[self.free]
+        """Whether each candidate is about a photo of smart glasses."""
+        return self.egocentric[self.gate_decides]
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
-        """The session of each free candidate."""
-        return self.session[self.free]
+        """The session of each candidate."""
+        return self.session[self.gate_decides]
 
     def matrix(self, names: Sequence[str]) -> FloatArray:
-        """The named signals of the free candidates, shape (free turns, signals)."""
-        return np.column_stack([self.signals[name][self.free] for name in names])
+        """The named signals of the candidates, shape (candidates, signals)."""
+        return np.column_stack([self.signals[name][self.gate_decides] for name in names])
 
     def earned(self, given: BoolArray) -> FloatArray:
-        """Points of every turn where ``given`` says which free candidates are given; their mean is the truthfulness."""
+        """Points of every turn where ``given`` says which candidates are given; their mean is the truthfulness."""
         points = np.zeros(len(self.points))
-        points[self.free] = np.where(given, self.points[self.free], 0.0)
+        points[self.gate_decides] = np.where(given, self.points[self.gate_decides], 0.0)
         return points
 
 
@@ -150,20 +152,20 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
         for judged, _, final in seen
-        if judged.miss and _is_free(final)
+        if judged.miss and _gate_decides(final)
     ]
     later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept)}
     decisions = []
     for judged, record, final in seen:
-        points, free = 0.0, _is_free(final)
-        if free:
+        points, gate_decides = 0.0, _gate_decides(final)
+        if gate_decides:
             points = truthfulness_points(later.get(judged.turn.key, judged))
-        if free and is_miss(judged.turn.ground_truth):
+        if gate_decides and is_miss(judged.turn.ground_truth):
             points = -1.0  # whatever the judge made of it
         about = final.direct, final.egocentric
-        decisions.append(Decision(judged.turn.session_id, points, free, record.signals, *about))
+        decisions.append(Decision(judged.turn.session_id, points, gate_decides, record.signals, *about))
     return decisions
 
 
-def _is_free(final: Told) -> bool:
+def _gate_decides(final: Told) -> bool:
     return final.candidate is not None and not final.ruled_out and not is_miss(final.candidate)

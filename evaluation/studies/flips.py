@@ -23,7 +23,7 @@ from evaluation.studies.result_tables import ResultTable, cut, publish, with_int
 
 VERDICTS = ("right", "missing", "wrong", "unjudged")
 _NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
-_LONGEST = 80
+_MAX_CHARACTERS = 80
 """Characters of a question or an answer on the terminal; the files hold all."""
 
 _NOT_COMPARED = frozenset({"stage", "seconds", "reason", "notes"})
@@ -197,7 +197,7 @@ def _run(options: argparse.Namespace, console: Console) -> None:
     entries = read_entries([options.before, options.after], options, console)
     one, other = entries.entries
     flips = find_flips(one, other)
-    for table in tables(one, other, flips, _LONGEST):
+    for table in tables(one, other, flips, _MAX_CHARACTERS):
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
     if options.out is not None:

@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from agents.methods.gate import CLASSES, DOUBTS, Gate
+from agents.methods.gate import CLASSES, NEGATIVE_SIGNALS, Gate
 from agents.methods.linear_head import rows_of
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import session_interval
@@ -43,10 +43,10 @@ class Truthfulness:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What gates fitted on other sessions say of each free candidate, averaged over repeated divisions.
+    """What gates fitted on other sessions say of each candidate, averaged over repeated divisions.
 
     Attributes:
-        probability: Of being right, shape (free turns,).
+        probability: Of being right, shape (candidates,).
         auroc: Mean over the divisions.
         at_half: Points of every turn with the threshold at one half.
         at_fitted: Points of every turn with a threshold that was fitted on the other sessions too.
@@ -70,14 +70,14 @@ def truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
 
 def usable(turns: Turns) -> list[str]:
     """The signals that tell candidates of this run apart at all."""
-    known = {name: values[turns.free & np.isfinite(values)] for name, values in turns.signals.items()}
+    known = {name: values[turns.gate_decides & np.isfinite(values)] for name, values in turns.signals.items()}
     return [name for name, values in known.items() if len(np.unique(values)) > 1]
 
 
 def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
     """Area under the ROC curve of right against wrong candidates, and of how many candidates that know the value.
 
-    ``values``: higher means more likely correct, NaN for unknown; shape (free turns,). NaN where the known ones are all right or all wrong.
+    ``values``: higher means more likely correct, NaN for unknown; shape (candidates,). NaN where the known ones are all right or all wrong.
     """
     known = np.isfinite(values)
     right = turns.right[known]
@@ -88,8 +88,8 @@ def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
 
 def signal_auroc(turns: Turns, name: str) -> tuple[float, int]:
     """The same of one signal, in the direction in which it is meant."""
-    values = turns.signals[name][turns.free]
-    return auroc(turns, -values if name in turns.doubts else values)
+    values = turns.signals[name][turns.gate_decides]
+    return auroc(turns, -values if name in turns.negative_signals else values)
 
 
 def best_threshold(probability: FloatArray, points: FloatArray) -> float:
@@ -145,13 +145,13 @@ def fit(
     folds: int,
     seed: int,
     of_glasses: BoolArray | None = None,
-    doubts: Collection[str] = DOUBTS,
+    negative_signals: Collection[str] = NEGATIVE_SIGNALS,
 ) -> Fit:
     """The regression with the strength of the lowest held-out log loss, and the thresholds that are best on its held-out probabilities.
 
     Args:
-        of_glasses: Which candidates are about photos of smart glasses, shape (free turns,); None: none is.
-        doubts: The signals that are higher for wrong candidates.
+        of_glasses: Which candidates are about photos of smart glasses, shape (candidates,); None: none is.
+        negative_signals: The signals that are higher for wrong candidates.
 
     Raises:
         EvaluationError: Right or wrong candidates stand in fewer than two sessions.
@@ -163,7 +163,7 @@ def fit(
         return found
 
     try:
-        tried = {strength: unseen(_model(strength, names, doubts)) for strength in STRENGTHS}
+        tried = {strength: unseen(_model(strength, names, negative_signals)) for strength in STRENGTHS}
     except ValueError as error:  # a part without which the others are all right or all wrong
         raise EvaluationError(_TOO_FEW) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
@@ -171,7 +171,9 @@ def fit(
     glasses = np.zeros_like(right) if of_glasses is None else of_glasses
     of_each = tuple(best_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
     threshold = best_threshold(tried[strength], points)
-    return Fit(_model(strength, names, doubts).fit(matrix, right), strength, threshold, (of_each[0], of_each[1]))
+    return Fit(
+        _model(strength, names, negative_signals).fit(matrix, right), strength, threshold, (of_each[0], of_each[1])
+    )
 
 
 def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
@@ -187,7 +189,14 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
         once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
         for others, held in _splitter(right, groups, folds, repeat).split(matrix, right, groups):
             fitted = fit(
-                matrix[others], right[others], groups[others], names, folds, repeat, glasses[others], turns.doubts
+                matrix[others],
+                right[others],
+                groups[others],
+                names,
+                folds,
+                repeat,
+                glasses[others],
+                turns.negative_signals,
             )
             once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
             threshold[held] = fitted.threshold
@@ -219,15 +228,15 @@ def gate_of(
 
 
 def decided_by(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
-    """What a gate says of each free candidate, shape (free turns,)."""
-    rows = zip(*(values[turns.free] for values in turns.signals.values()), strict=True)
+    """What a gate says of each candidate, shape (candidates,)."""
+    rows = zip(*(values[turns.gate_decides] for values in turns.signals.values()), strict=True)
     return np.array([probability(dict(zip(turns.signals, map(float, row), strict=True))) for row in rows])
 
 
 def given_by(turns: Turns, gate: Gate) -> BoolArray:
-    """Which free candidates a gate gives, shape (free turns,)."""
-    least = np.where(turns.of_glasses, gate.least(egocentric=True), gate.least(egocentric=False))
-    given: BoolArray = decided_by(turns, gate.probability) >= least
+    """Which candidates a gate gives, shape (candidates,)."""
+    minimum = np.where(turns.of_glasses, gate.minimum(egocentric=True), gate.minimum(egocentric=False))
+    given: BoolArray = decided_by(turns, gate.probability) >= minimum
     return given
 
 
@@ -239,14 +248,14 @@ def white_box_line(turns: Turns) -> dict[str, float]:
     Raises:
         EvaluationError: The traces hold no token probabilities, or all of these candidates are right or all wrong.
     """
-    least, mean = turns.signals["least_probability"], turns.signals["mean_probability"]
-    known = turns.free & ~turns.direct & np.isfinite(least) & np.isfinite(mean)
+    minimum, mean = turns.signals["min_probability"], turns.signals["mean_probability"]
+    known = turns.gate_decides & ~turns.direct & np.isfinite(minimum) & np.isfinite(mean)
     right = turns.points[known] > 0
     if len(np.unique(right)) < 2:
         raise EvaluationError("the white-box line needs right and wrong candidates that have token probabilities")
-    fitted = LogisticRegression().fit(np.column_stack([least[known], mean[known]]), right)
+    fitted = LogisticRegression().fit(np.column_stack([minimum[known], mean[known]]), right)
     return {
-        "verify.weight_least": round(float(fitted.coef_[0][0]), 4),
+        "verify.weight_min": round(float(fitted.coef_[0][0]), 4),
         "verify.weight_mean": round(float(fitted.coef_[0][1]), 4),
         "verify.white_box_threshold": round(-float(fitted.intercept_[0]), 4),
     }
@@ -262,25 +271,25 @@ def algorithm1_confidences(turns: Turns) -> dict[str, float]:
         EvaluationError: No candidate was checked for consistency and by the chain of verification.
     """
     confidence, no_context = turns.signals["chain_confidence"], turns.signals["no_evidence"]
-    checked = turns.free & (turns.signals["agreement"] == 1) & np.isfinite(confidence)
+    checked = turns.gate_decides & (turns.signals["agreement"] == 1) & np.isfinite(confidence)
     if not checked.any():
         raise EvaluationError(
             "Algorithm 1 needs candidates with a consistency and a confidence of the chain of verification"
         )
 
-    def least(part: BoolArray) -> float:
+    def minimum(part: BoolArray) -> float:
         levels = np.unique(confidence[part])
         earned = np.array([turns.points[part & (confidence >= level)].sum() for level in levels])
         return float(levels[earned == earned.max()][-1]) if earned.max(initial=0.0) > 0 else 1.0
 
     grounded = checked & (no_context == 0)
-    low, high = least(grounded), least(checked & (no_context == 1))
+    low, high = minimum(grounded), minimum(checked & (no_context == 1))
     return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, high) if grounded.any() else high}
 
 
-def _model(strength: float, names: Sequence[str], doubts: Collection[str]) -> Pipeline:
+def _model(strength: float, names: Sequence[str], negative_signals: Collection[str]) -> Pipeline:
     """Missing values get the mean, so that after standardising they say nothing."""
-    regression = SignedRegression(tuple(-1.0 if name in doubts else 1.0 for name in names), strength)
+    regression = SignedRegression(tuple(-1.0 if name in negative_signals else 1.0 for name in names), strength)
     impute = SimpleImputer(keep_empty_features=True)
     return Pipeline([("impute", impute), ("scale", StandardScaler()), ("regress", regression)])
 

@@ -77,13 +77,13 @@ def _corners(width: int, height: int) -> Floats:
 
 
 def _viewpoint(
-    width: int, height: int, strength: float, rng: np.random.Generator, most_yaw: float, most_roll: float
+    width: int, height: int, strength: float, rng: np.random.Generator, max_yaw: float, max_roll: float
 ) -> Floats:
     """Where the corners of a flat thing of this size lie when it is seen from another side; shape (4, 2), pixels."""
     yaw, pitch = (float(side) for side in rng.choice([-1.0, 1.0], size=2) * rng.uniform(0.6, 1.0, size=2))
-    roll = np.deg2rad(float(rng.uniform(-1, 1)) * most_roll * strength)
+    roll = np.deg2rad(float(rng.uniform(-1, 1)) * max_roll * strength)
     x, y = (_corners(2, 2) - 1).T  # -1 to 1
-    depth = 1 + strength * (most_yaw * yaw * x + PITCH * pitch * y)
+    depth = 1 + strength * (max_yaw * yaw * x + PITCH * pitch * y)
     seen_x, seen_y = x * np.cos(0.6 * strength * yaw) / depth, y / depth
     turned_x = seen_x * np.cos(roll) - seen_y * np.sin(roll) * height / width
     turned_y = seen_y * np.cos(roll) + seen_x * np.sin(roll) * width / height

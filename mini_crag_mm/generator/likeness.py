@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Cosines of other photographs of 53 entities of the set, measured with that encoder: 0.33 to 0.69.
 OTHER_PHOTOS = (0.33, 0.69)
 # No copy is shown as the graph has it, not even where the scene alone makes it unlike.
-LEAST_STRENGTH = 0.25
+MIN_STRENGTH = 0.25
 # The usual likeness of a thing in a scene, unaltered and with the strongest change: where the search begins.
 USUAL_LIKENESS = ((0.0, 0.9), (1.0, 0.5))
 CLOSE_ENOUGH = 0.06
@@ -55,7 +55,7 @@ def next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
     slope = (at_other - at_one) / (other - one) if other != one else 0.0
     # Likeness falls with strength; where two samples say otherwise, a usual slope takes their place.
     step = (target - at_one) / min(slope, -0.3)
-    return float(np.clip(one + step, LEAST_STRENGTH, 1.0))
+    return float(np.clip(one + step, MIN_STRENGTH, 1.0))
 
 
 def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = None) -> tuple[Image.Image, Layout]:

@@ -36,14 +36,14 @@ from mini_crag_mm.content_models import (
 )
 from mini_crag_mm.generator.compose import fingerprint
 from mini_crag_mm.generator.graph_and_pages import kg_images, own_pages
-from mini_crag_mm.generator.likeness import LEAST_STRENGTH
+from mini_crag_mm.generator.likeness import MIN_STRENGTH
 from mini_crag_mm.loader import SetPaths, flattened, read_kg, read_layout, read_pages
 
 MIN_PHOTOS, MIN_QUESTIONS, MIN_DIALOGS, MIN_ENTITIES, MIN_PAGES = 120, 150, 40, 200, 400
 MAX_BYTES = 25_000_000
 # At least this share of the questions of a split, single ones and turns of dialogs each, is on something that the graph
 # does not hold although it holds something like it.
-LEAST_HELD_OUT = 1 / 6
+MIN_HELD_OUT = 1 / 6
 PAGE_WORDS = (40, 300)
 # Two photos whose 64-bit difference hashes differ in this many bits or fewer are taken for the same picture.
 SAME_PICTURE_BITS = 3
@@ -160,9 +160,9 @@ def check_counts(content: Content) -> Iterator[Finding]:
         "dialogs": (len(content.dialogs), MIN_DIALOGS),
         "pages": (len(content.pages) + len(content.claimed_titles()), MIN_PAGES),
     }
-    for name, (count, least) in counts.items():
-        if count < least:
-            yield Finding(f"only {count} {name}; at least {least} are wanted")
+    for name, (count, minimum) in counts.items():
+        if count < minimum:
+            yield Finding(f"only {count} {name}; at least {minimum} are wanted")
     for split in SPLITS:
         asked = [turn for _, its_split, _, turn in _asked(content) if its_split == split]
         for category in sorted(set(get_args(Category)) - {turn.query_category for turn in asked}):
@@ -170,7 +170,7 @@ def check_counts(content: Content) -> Iterator[Finding]:
         for domain in sorted(set(get_args(Domain)) - {turn.domain for turn in asked}):
             yield _note(f"{split}: no question of domain {domain}")
         for kind, counted in held_out_share(content, split).items():
-            if counted < LEAST_HELD_OUT:
+            if counted < MIN_HELD_OUT:
                 share = f"{counted:.1%} of the {kind}"
                 yield Finding(f"{split}: {share} are on things that the graph does not hold; 1 in 6 is wanted")
     used = {item.scene for item in content.asking()}
@@ -329,7 +329,7 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
             yield Finding(f"{scene.where}: changed since it was composed; {_ANEW}")
         else:
             for thing in made["objects"]:
-                if thing["same_photo"] and thing["strength"] < LEAST_STRENGTH:
+                if thing["same_photo"] and thing["strength"] < MIN_STRENGTH:
                     yield Finding(f"{scene.where}: {thing['entity']} is shown as the graph has it; {_ANEW}")
     for picture in sorted(paths.scenes.glob("*.webp")):
         if picture.stem not in content.scenes:

@@ -14,7 +14,7 @@ from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.models.vision.boxes import overlap, squares
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, settings_from
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
@@ -174,7 +174,7 @@ QUERIES = {
     "prompt": "short_queries",
     "keep_question": False,
     "fuse_entity": False,
-    "most": 8,
+    "max_queries": 8,
     "names": 0.8,
 }
 
@@ -225,7 +225,7 @@ def judged(
         probability = texts[text]
         if probability is None:
             return ChatReply("maybe", "stop")
-        return ChatReply("yes", "stop", opening={"Yes": probability, "No": 1 - probability})
+        return ChatReply("yes", "stop", first_token_probs={"Yes": probability, "No": 1 - probability})
 
     chat = ScriptedChat(say)
     asked = turn("How tall?", size, ranked=tuple(chunk(text) for text in texts))
@@ -233,7 +233,7 @@ def judged(
     return chat, [each.text for each in asked.ranked or ()]
 
 
-WINNER = {"threshold": 0.6, "k": 8, "least": 4, "least_egocentric": 0}
+WINNER = {"threshold": 0.6, "k": 8, "min_chunks": 4, "min_chunks_egocentric": 0}
 
 
 def test_contexts_are_kept_by_the_models_yes_best_first_with_the_picture() -> None:
@@ -251,7 +251,7 @@ def test_photos_that_are_not_of_glasses_keep_four_at_least_and_none_keeps_more_t
 
 
 def test_a_reply_without_probabilities_counts_by_its_word_and_one_that_says_neither_not_at_all() -> None:
-    assert judged({"a": None, "b": 0.7}, least=2)[1] == ["b"]
+    assert judged({"a": None, "b": 0.7}, min_chunks=2)[1] == ["b"]
     assert judged({"a": None, "b": None})[1] == ["a", "b"]  # nothing was judged: the ranking stays
 
 
@@ -272,13 +272,13 @@ def test_the_preset_from_end_to_end(doubt: float, answer: str) -> None:
             return ChatReply("1. lighthouse height\n2. lighthouse builder", "stop")
         if "helps to answer" in system:
             yes = 0.9 if "31 metres" in request.messages[-1].content else 0.1
-            return ChatReply("yes", "stop", opening={"yes": yes, "no": 1 - yes})
-        return ChatReply("It is 31 metres tall.", "stop", (-0.1,), opening={"It": 1 - doubt, "I": doubt})
+            return ChatReply("yes", "stop", first_token_probs={"yes": yes, "no": 1 - yes})
+        return ChatReply("It is 31 metres tall.", "stop", (-0.1,), first_token_probs={"It": 1 - doubt, "I": doubt})
 
     pages = {"Lighthouse": "The lighthouse height is 31 metres.", "Soup": "Soup is hot. The builder likes it."}
     pipeline = ScriptedPipeline({(96, 64): ("Lighthouse of Cape", {"height": "31 metres"})}, pages)
     asked = turn("How tall is this?", (96, 64))
-    made = Launch.read("context_gate", "gpu").settings
+    made = RunConfig.read("context_gate", "gpu").settings
     run_stages([asked], context(made, pipeline, chat=ScriptedChat(say), reranker=WordOverlapReranker()))
     assert asked.error is None and asked.answer == answer
     queries = [query for query in pipeline.queries if isinstance(query, str)]
@@ -287,7 +287,7 @@ def test_the_preset_from_end_to_end(doubt: float, answer: str) -> None:
 
 
 def test_the_public_weights_are_listed_among_the_checkpoints_and_all_else_is_as_under_gpu() -> None:
-    tuned, plain = (checkpoints_of(Launch.read("context_gate", profile)) for profile in ("gpu_tuned", "gpu"))
+    tuned, plain = (checkpoints_of(RunConfig.read("context_gate", profile)) for profile in ("gpu_tuned", "gpu"))
     paths = {checkpoint.path for checkpoint in tuned}
     assert paths - {checkpoint.path for checkpoint in plain} == {"rbiswasfc/aicrowd-kddcup-v9"}
-    assert Launch.read("context_gate", "gpu_tuned").settings == Launch.read("context_gate", "gpu").settings
+    assert RunConfig.read("context_gate", "gpu_tuned").settings == RunConfig.read("context_gate", "gpu").settings

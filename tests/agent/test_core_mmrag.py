@@ -246,7 +246,7 @@ def test_the_scores_choose_where_the_model_names_none() -> None:
 def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     long = ImageHit(9, 0.95, "", (Entity("Long", {"story": "word " * 300}),))
     asked = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
-    run(EntriesStage, [asked, turn("none")], context(settings(entries={"most": 2}), reranker=ThreeEngines()))
+    run(EntriesStage, [asked, turn("none")], context(settings(entries={"max_entries": 2}), reranker=ThreeEngines()))
     assert [one.title for one in asked.entries] == ["Long", "Lockheed L-1011"]
     assert len(asked.entries[0].text) <= 804
     assert entry_text(hits()[2]) == (

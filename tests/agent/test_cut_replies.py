@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.methods.candidates import MOST_READ, candidate_of
+from agents.methods.candidates import MAX_READ, candidate_of
 from agents.models.base import ChatReply
 from agents.settings.presets import load_settings
 from agents.stages.cited_answer import long_answer
@@ -66,8 +66,8 @@ def test_a_torn_draft_keeps_its_steps_and_what_it_had_answered() -> None:
 def test_of_endless_replies_little_is_read() -> None:
     endless = ChatReply("tower " * 200_000, "stop")
     long = long_answer(endless)
-    assert len(parse_draft(endless, 5).answer) <= MOST_READ
-    assert long is not None and len(long.text) <= MOST_READ
+    assert len(parse_draft(endless, 5).answer) <= MAX_READ
+    assert long is not None and len(long.text) <= MAX_READ
 
 
 @pytest.mark.parametrize("finish", ["abort", "length"])

@@ -27,23 +27,21 @@ RANKED = (Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=
 
 
 def test_a_candidate_that_is_held_back_stands_in_the_trace_with_its_signals() -> None:
-    answer, decision, record = finalise(FinaliseOptions(most_idk=0.2), candidate=HELD, ranked=RANKED)
+    answer, decision, record = finalise(FinaliseOptions(max_idk=0.2), candidate=HELD, ranked=RANKED)
     assert answer == IDK
     assert decision.candidate == record.answers[CANDIDATE] == "Gustave Eiffel"
     assert {name: signal.value for name, signal in record.signals.items()} == {
-        "p_idk": 0.3, "least_probability": 0.5, "mean_probability": 0.75, "evidence_score": 0.6, "no_evidence": 0.0, "no_entity": 1.0,
+        "p_idk": 0.3, "min_probability": 0.5, "mean_probability": 0.75, "evidence_score": 0.6, "no_evidence": 0.0, "no_entity": 1.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
-    assert record.signals["p_idk"] == Signal(0.3, doubt=True) and not record.signals["mean_probability"].doubt
+    assert record.signals["p_idk"] == Signal(0.3, negative=True) and not record.signals["mean_probability"].doubt
     assert decision.probability is None and "gate" not in record.checks  # there is no gate
     assert decision.ruled_out is None  # doubt held it back, no rule
     assert not decision.given and str(decision).startswith("abstained: the reply would have been")
 
 
 def test_rules_are_told_apart_from_doubt() -> None:
-    answer, decision, _ = finalise(
-        FinaliseOptions(abstain_real_time=True, most_idk=0.1), candidate=HELD, real_time=True
-    )
+    answer, decision, _ = finalise(FinaliseOptions(abstain_real_time=True, max_idk=0.1), candidate=HELD, real_time=True)
     assert (answer, decision.ruled_out) == (IDK, "the question is about the present moment")
     answer, decision, record = finalise(FinaliseOptions(), candidate=None)
     assert (answer, decision.candidate, decision.ruled_out) == (IDK, None, "no answer was found")

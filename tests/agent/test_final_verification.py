@@ -24,7 +24,7 @@ def branch(
         context=context,
         consistent=consistent,
         confidence=confidence,
-        least_retrieval=0.1,
+        min_retrieval=0.1,
         low=0.9,
         high=1.0,
     )

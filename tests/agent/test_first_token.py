@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.methods.candidates import candidate_of
 from agents.methods.token_probabilities import idk_probability, yes_probability
-from agents.models.base import ChatReply, opening_of
+from agents.models.base import ChatReply, first_token_probs_of
 from agents.settings.presets import Settings
 from agents.stages.verify import Verify
 from agents.turn import Candidate
@@ -51,10 +51,12 @@ def test_whatever_the_tokens_are_both_are_probabilities(opening: dict[str, float
 
 def test_a_candidate_knows_how_near_it_was_to_an_abstention() -> None:
     opening = {"330": 0.8, "I": 0.15}
-    plain = candidate_of(ChatReply("330 m", "stop", opening=opening))
+    plain = candidate_of(ChatReply("330 m", "stop", first_token_probs=opening))
     assert plain is not None
     assert plain.idk == pytest.approx(0.15)
-    labelled = candidate_of(ChatReply("Reason: it says so.\nAnswer: 330 m", "stop", opening={"Reason": 0.9, "I": 0.1}))
+    labelled = candidate_of(
+        ChatReply("Reason: it says so.\nAnswer: 330 m", "stop", first_token_probs={"Reason": 0.9, "I": 0.1})
+    )
     assert labelled is not None
     assert labelled.idk is None  # the first token is none of the answer's
     without = candidate_of(ChatReply("330 m", "stop"))
@@ -64,7 +66,7 @@ def test_a_candidate_knows_how_near_it_was_to_an_abstention() -> None:
 
 def test_the_verdict_keeps_its_probability() -> None:
     asked = turn("How tall?", candidate=Candidate("330 m", None))
-    chat = ScriptedChat(lambda _: ChatReply("No", "stop", opening={"No": 0.6, "Yes": 0.2}))
+    chat = ScriptedChat(lambda _: ChatReply("No", "stop", first_token_probs={"No": 0.6, "Yes": 0.2}))
     run(Verify, [asked], context(Settings(stages=("verify",)), chat=chat))
     assert (asked.verification.model, asked.verification.p_yes) == (False, pytest.approx(0.25))
     asked.close_stage("verify", 0.0)
@@ -72,5 +74,5 @@ def test_the_verdict_keeps_its_probability() -> None:
 
 
 def test_tokens_with_the_same_text_are_added_up() -> None:
-    assert opening_of([("I", 0.2), ("It", 0.3), ("I", 0.1)]) == pytest.approx({"I": 0.3, "It": 0.3})
-    assert opening_of([]) is None
+    assert first_token_probs_of([("I", 0.2), ("It", 0.3), ("I", 0.1)]) == pytest.approx({"I": 0.3, "It": 0.3})
+    assert first_token_probs_of([]) is None

@@ -63,11 +63,11 @@ def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
     st.text("ab ", max_size=80),
     st.integers(1, 200),
 )
-def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: str, after: str, most: int) -> None:
+def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: str, after: str, limit: int) -> None:
     page = before + found + after
-    (window,) = surroundings(page, found, most)
+    (window,) = surroundings(page, found, limit)
     assert found in window and window in page
-    assert len(window) >= min(most, len(page)) and len(window) <= max(most, len(found) + most)
+    assert len(window) >= min(limit, len(page)) and len(window) <= max(limit, len(found) + limit)
 
 
 def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agents.methods.gate import SIGNALS, Gate, GateSignals
 from agents.methods.linear_head import HeadError
-from agents.search.given import parse_given
 from agents.search.hits import Entity, ImageHit
+from agents.search.provided_context import parse_provided
 from agents.settings.presets import settings_from
 from agents.settings.profiles import SettingsError
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
@@ -113,7 +113,7 @@ def test_the_signals_of_a_turn() -> None:
         image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),
     )
     assert {name: round(value, 6) for name, value in signals_of(asked).known().items()} == {
-        "p_idk": 0.1, "p_yes": 0.7, "least_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
+        "p_idk": 0.1, "p_yes": 0.7, "min_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
         "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
@@ -130,7 +130,7 @@ def test_provided_evidence_tells_no_cosines() -> None:
     text = evidence_text(
         "How tall?", [{"score": 0.8, "entities": [{"entity_name": "Eiffel Tower"}, {"entity_name": "Tokyo Tower"}]}], []
     )
-    asked = turn("How tall?", given=parse_given(text), candidate=Candidate("330 m", None))
+    asked = turn("How tall?", provided=parse_provided(text), candidate=Candidate("330 m", None))
     parts = context(settings_from({"stages": ("select_entity",), "select_entity": {"by": "rules"}}))
     run_stages([asked], parts, ImageSearch, SelectEntity, Finalise)
     assert asked.entity_name == "Eiffel Tower"
@@ -144,7 +144,7 @@ def test_provided_evidence_tells_no_cosines() -> None:
 def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: float, given: str) -> None:
     """Without a verdict the probability is 0.62 at an idk of 0.2 and 0.38 at 0.3; the threshold lies at 0.6."""
     GATE.save(tmp_path / "gate.json")
-    settings = FinaliseOptions(gate=str(tmp_path / "gate.json"), most_idk=0.0)  # which a gate takes the place of
+    settings = FinaliseOptions(gate=str(tmp_path / "gate.json"), max_idk=0.0)  # which a gate takes the place of
     asked = turn("How tall?", candidate=Candidate("330 m", None, idk=idk))
     run(Finalise, [asked, turn("Who?")], context(settings_from({"stages": ("finalise",), "finalise": settings})))
     asked.close_stage("finalise", 0.0)

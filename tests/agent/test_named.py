@@ -13,7 +13,7 @@ from agents.models.registry import ModelRegistry, options_of
 from agents.settings.named import ImportPath, canonical, find_file, import_path, look_up, name_of
 from agents.settings.presets import load_settings
 from agents.settings.profiles import SettingsError, load_profile
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.stage import stage_class
 from apps.answering import CannotStartError, add_options, start
 
@@ -65,12 +65,12 @@ def test_a_preset_and_a_profile_by_path(
 ) -> None:
     monkeypatch.chdir(outside)
     folder = outside if absolute else Path("..") / outside.name
-    launch = Launch.read(f"{folder}/quick{ending}", f"{folder}/mine{ending}", cache=outside)
-    assert launch.settings.limits.batch_size == 3, "the overlay is of the profile's name, that of its file"
-    assert (launch.profile.name, Path(launch.preset).name) == ("mine", "quick.toml")
-    assert Path(launch.preset).is_absolute()
-    assert _said(launch.models().chat()) == "yesyes"
-    assert load_settings(f"{folder}/quick{ending}", f"{folder}/mine{ending}") == launch.settings
+    config = RunConfig.read(f"{folder}/quick{ending}", f"{folder}/mine{ending}", cache=outside)
+    assert config.settings.limits.batch_size == 3, "the overlay is of the profile's name, that of its file"
+    assert (config.profile.name, Path(config.preset).name) == ("mine", "quick.toml")
+    assert Path(config.preset).is_absolute()
+    assert _said(config.models().chat()) == "yesyes"
+    assert load_settings(f"{folder}/quick{ending}", f"{folder}/mine{ending}") == config.settings
 
 
 def test_a_profile_by_path_extends_a_shipped_one_or_a_file_beside_it(outside: Path) -> None:
@@ -115,7 +115,7 @@ def _path(reference: str) -> object:
 @pytest.mark.parametrize(
     ("find", "reference", "said"),
     [
-        (Launch.read, "bset", r"^there is no preset 'bset'; did you mean 'best'\?; known: .*; or write the path of a .toml file$"),
+        (RunConfig.read, "bset", r"^there is no preset 'bset'; did you mean 'best'\?; known: .*; or write the path of a .toml file$"),
         (_path, "embeded", r"^there is no profile 'embeded'; did you mean 'embedded'\?; known: .*; or write the path"),
         (stage_class, "rernak", r"^there is no stage 'rernak'; did you mean 'rerank'\?; known: .*; or write package.module:ClassName$"),
         (_kind, "vlm", r"^there is no model kind 'vlm'; did you mean 'vllm'\?; known: .*; or write package.module:ClassName$"),

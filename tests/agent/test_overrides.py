@@ -9,9 +9,9 @@ import pytest
 
 from agents.settings.presets import settings_from
 from agents.settings.profiles import SettingsError
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 
-BASE = {"stages": ("understand", "answer", "finalise"), "finalise": {"most_idk": 0.5}}
+BASE = {"stages": ("understand", "answer", "finalise"), "finalise": {"max_idk": 0.5}}
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ BASE = {"stages": ("understand", "answer", "finalise"), "finalise": {"most_idk":
         ('queries.split="rules"', "queries", "split", "rules"),
         ("queries.fuse_entity=false", "queries", "fuse_entity", False),
         (" rerank.k = 3 ", "rerank", "k", 3),
-        ("finalise.most_idk=null", "finalise", "most_idk", None),
+        ("finalise.max_idk=null", "finalise", "max_idk", None),
         ('finalise.verified_by=["model"]', "finalise", "verified_by", ("model",)),
         ("route.trained=presets/router.json", "route", "trained", "presets/router.json"),
     ],
@@ -63,20 +63,20 @@ def test_what_does_not_fit_is_said(assignment: str, said: str) -> None:
 def test_the_environment_stands_between_the_preset_and_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAG_FINALISE__MOST_IDK", "0.25")
     monkeypatch.setenv("CRAG_LIMITS__BATCH_SIZE", "3")
-    assert settings_from(BASE).finalise.most_idk == 0.25
+    assert settings_from(BASE).finalise.max_idk == 0.25
     changed = settings_from(BASE, overrides=["limits.batch_size=4"])
-    assert (changed.finalise.most_idk, changed.limits.batch_size) == (0.25, 4)
+    assert (changed.finalise.max_idk, changed.limits.batch_size) == (0.25, 4)
     monkeypatch.setenv("CRAG_LIMITS__BATCH_SIZE", "many")
     with pytest.raises(SettingsError, match=r"limits\.batch_size"):
         settings_from(BASE)
 
 
 def test_a_digest_follows_the_settings_and_not_their_description() -> None:
-    plain = Launch.read("direct_rag", "embedded")
+    plain = RunConfig.read("direct_rag", "embedded")
     other = dataclasses.replace(plain, settings=plain.settings.model_copy(update={"description": "other words"}))
 
     def digest(**options: Sequence[str]) -> str:
-        return Launch.read("direct_rag", "embedded", **options).digest  # type: ignore[arg-type]
+        return RunConfig.read("direct_rag", "embedded", **options).digest  # type: ignore[arg-type]
 
     assert plain.digest == other.digest
     assert plain.digest == digest(overrides=["queries.fuse_entity=false"])

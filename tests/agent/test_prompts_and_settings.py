@@ -77,7 +77,7 @@ def test_every_preset_loads_under_every_profile(preset: str, profile: str) -> No
     assert settings.stages[-1] == "finalise"
     assert load_profile(profile).models["chat"]["kind"]
     prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
-    assert all(prompts[name].settings.max_tokens == most for name, most in settings.limits.reply_tokens.items())
+    assert all(prompts[name].settings.max_tokens == limit for name, limit in settings.limits.reply_tokens.items())
 
 
 def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:

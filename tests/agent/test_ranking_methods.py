@@ -83,9 +83,9 @@ def test_doubles_tiny_and_whole_image_boxes_are_dropped() -> None:
         detection(0, 0, 5, 5, 0.95),
         detection(0, 0, 100, 100, 0.99),
     ]
-    rules = {"padding": 0.0, "most_overlap": 0.5, "least_side": 16, "most_area": 0.9, "most": 8}
+    rules = {"padding": 0.0, "max_overlap": 0.5, "min_side": 16, "max_area": 0.9, "limit": 8}
     assert [round(box.score, 2) for box in usable(found, 100, 100, **rules)] == [0.9, 0.7]
-    assert [round(box.score, 2) for box in usable(found, 100, 100, least_area=0.1, **rules)] == [0.9]  # 0.25 and 0.09
+    assert [round(box.score, 2) for box in usable(found, 100, 100, min_area=0.1, **rules)] == [0.9]  # 0.25 and 0.09
 
 
 def test_two_objects_of_one_name_are_both_kept() -> None:

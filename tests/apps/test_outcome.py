@@ -24,7 +24,7 @@ def test_an_outcome_has_entity_evidence_verdict_and_times() -> None:
     assert outcome.alike == (("Red Tower", 0.9),)
     assert outcome.verdict == "answered"
     assert outcome.checks is not None
-    assert outcome.checks["least_probability"] == pytest.approx(math.exp(-0.5), abs=1e-6)
+    assert outcome.checks["min_probability"] == pytest.approx(math.exp(-0.5), abs=1e-6)
     first = outcome.sources[0]
     assert (first.kind, first.title, first.url) == ("kg", "Red Tower", "https://i.example/Red Tower")
     assert "300 m" in first.text

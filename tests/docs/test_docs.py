@@ -23,7 +23,7 @@ PAGES = [
 ]
 LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
 PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
-MOST_LINES = 150
+MAX_LINES = 150
 FOREIGN_OPTIONS = {"--no-deps", "--head", "--address", "--target"}
 """Options of other programs than ours that the pages name."""
 
@@ -194,4 +194,4 @@ def test_tests_exist(page: Path) -> None:
 @pages
 def test_pages_are_short(page: Path) -> None:
     if page != LICENCES:  # a line a photograph
-        assert len(page.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= MAX_LINES

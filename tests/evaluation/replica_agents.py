@@ -15,7 +15,7 @@ from agents.base_agent import Message
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply, ChatRequest
 from agents.runtime.model_set import ModelSet
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat
 
 ASKED = "asked.txt"
@@ -47,15 +47,15 @@ class TellingAgent(CragAgent):
         return super().batch_generate_response(queries, images, message_histories, **kwargs)
 
 
-def build(launch: Launch, pipeline: Any, **options: Any) -> TellingAgent:
-    """An agent without weights, in place of ``CragAgent.from_launch``."""
-    models = ModelSet(launch.profile, launch.cache, ready={"chat": ScriptedChat(_reply)})
-    agent = TellingAgent.from_launch(launch, pipeline, models=models)
-    agent.folder = launch.cache
+def build(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:
+    """An agent without weights, in place of ``CragAgent.from_config``."""
+    models = ModelSet(config.profile, config.cache, ready={"chat": ScriptedChat(_reply)})
+    agent = TellingAgent.from_config(config, pipeline, models=models)
+    agent.folder = config.cache
     return agent
 
 
-def build_nothing(launch: Launch, pipeline: Any, **options: Any) -> TellingAgent:
+def build_nothing(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:
     """Fails as an agent does whose model is missing."""
     from agents.models.base import ModelError
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from agents.base_agent import Message
 from agents.crag_agent import CragAgent
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from evaluation.run import command
 from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
 
@@ -32,8 +32,8 @@ def scripted_world(folder: Path) -> Iterator[Path]:
         patch.setenv("HF_HUB_OFFLINE", "1")
         for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
             patch.delenv(name, raising=False)
-        patch.setattr(Launch, "pipeline", lambda *_, **__: None)
-        patch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(answer, batch_size=2))
+        patch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
+        patch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(answer, batch_size=2))
         yield folder
 
 

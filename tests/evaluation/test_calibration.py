@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from agents.asking.record import Decision as Told
 from agents.asking.record import Signal, StageRecord, TurnRecord, read_record
-from agents.methods.gate import DOUBTS, Gate
+from agents.methods.gate import NEGATIVE_SIGNALS, Gate
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
@@ -45,13 +45,13 @@ def decision(
     points: float,
     session: str = "s",
     *,
-    free: bool = True,
+    gate_decides: bool = True,
     direct: bool = False,
     egocentric: bool = False,
     **signals: float,
 ) -> Decision:
-    known = {name: Signal(value, name in DOUBTS) for name, value in signals.items()}
-    return Decision(session, points, free, known, direct, egocentric)
+    known = {name: Signal(value, name in NEGATIVE_SIGNALS) for name, value in signals.items()}
+    return Decision(session, points, gate_decides, known, direct, egocentric)
 
 
 def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
@@ -162,7 +162,7 @@ def test_a_division_that_tells_nothing_gains_nothing() -> None:
 
 
 def test_what_a_rule_forbids_is_never_given() -> None:
-    turns = Turns.of([decision(0, "a", free=False, p_yes=1.0), decision(1, "b", p_yes=0.5)])
+    turns = Turns.of([decision(0, "a", gate_decides=False, p_yes=1.0), decision(1, "b", p_yes=0.5)])
     assert list(turns.earned(np.array([True]))) == [0.0, 1.0]
     assert list(turns.earned(np.array([False]))) == [0.0, 0.0]
 
@@ -204,18 +204,18 @@ def test_the_white_box_line_weighs_the_least_against_the_mean() -> None:
         decision(
             1.0 if right else -1.0,
             f"s{n}",
-            least_probability=(0.6 if right else 0.1) + 0.2 * random.random(),
+            min_probability=(0.6 if right else 0.1) + 0.2 * random.random(),
             mean_probability=0.8 + 0.2 * random.random(),
         )
         for n in range(60)
         for right in (n % 2 == 0,)
     ]
-    rows.append(decision(-1, "direct", direct=True, least_probability=1.0, mean_probability=1.0))
+    rows.append(decision(-1, "direct", direct=True, min_probability=1.0, mean_probability=1.0))
     line = white_box_line(Turns.of(rows))
-    assert line["verify.weight_least"] > 3 * abs(line["verify.weight_mean"])
+    assert line["verify.weight_min"] > 3 * abs(line["verify.weight_mean"])
 
-    def score(least: float) -> float:
-        return line["verify.weight_least"] * least + line["verify.weight_mean"] * 0.9
+    def score(minimum: float) -> float:
+        return line["verify.weight_min"] * minimum + line["verify.weight_mean"] * 0.9
 
     assert score(0.2) < line["verify.white_box_threshold"] < score(0.7)
     with pytest.raises(EvaluationError, match="token probabilities"):
@@ -253,12 +253,12 @@ def test_values_go_into_the_overlay_of_the_profile_and_comments_stay(tmp_path: P
     path = tmp_path / "mine.toml"
     path.write_text(PRESET)
     path.write_text(with_values(path, "embedded", {"finalise.gate": "presets/gates/a.json"}, "fitted"))
-    text = with_values(path, "embedded", {"finalise.gate": "presets/gates/b.json", "verify.weight_least": 0.3}, "anew")
+    text = with_values(path, "embedded", {"finalise.gate": "presets/gates/b.json", "verify.weight_min": 0.3}, "anew")
     table = tomllib.loads(text)
     assert table["finalise"] == {"abstain_real_time": True}
     assert table["profiles"]["embedded"] == {
         "finalise": {"gate": "presets/gates/b.json"},
-        "verify": {"weight_least": 0.3},
+        "verify": {"weight_min": 0.3},
     }
     assert "[profiles.embedded.finalise]" in text
     for comment in ("# Ours.", "# by hand", "# anew"):
@@ -361,13 +361,13 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
 
 
-@pytest.mark.parametrize("written", ["finalise = {most_idk = 0.9}", "finalise.most_idk = 0.9"])
+@pytest.mark.parametrize("written", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
 def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
     presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: str
 ) -> None:
     """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the profile."""
     turns = Turns.of([_checked(1, 0.7)])
-    made = calibrate.Material(turns, "embedded", ("validation",), ("run",), ("rule",))
+    made = calibrate.FitData(turns, "embedded", ("validation",), ("run",), ("rule",))
     monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
     text = f"[profiles.embedded]\n{written}\n"
     (presets / "best.toml").write_text(text)
@@ -403,7 +403,7 @@ def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.Ca
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
 ) -> None:
-    made = calibrate.Material(_photos(120, differ=differ), "embedded", ("validation",), ("run",), ("rule",))
+    made = calibrate.FitData(_photos(120, differ=differ), "embedded", ("validation",), ("run",), ("rule",))
     monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
     assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
     gate = Gate.load(presets / "gates" / "best_embedded.json")

@@ -15,7 +15,7 @@ import pytest
 from agents.asking.reply_cache import ReplyStore
 from agents.crag_agent import CragAgent
 from agents.models.chat import reply_cache
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
@@ -152,22 +152,22 @@ class Runs:
         write_dataset(folder, single, "v0.1.2", repository="crag-mm-single-turn-public")
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
-        monkeypatch.setattr(CragAgent, "from_launch", self.build)
-        monkeypatch.setattr(Launch, "read", self.reading(Launch.read))
+        monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
+        monkeypatch.setattr(CragAgent, "from_config", self.build)
+        monkeypatch.setattr(RunConfig, "read", self.reading(RunConfig.read))
 
-    def reading(self, read: Callable[..., Launch]) -> Callable[..., Launch]:
-        """``Launch.read``, with what it was last asked for in ``asked``."""
+    def reading(self, read: Callable[..., RunConfig]) -> Callable[..., RunConfig]:
+        """``RunConfig.read``, with what it was last asked for in ``asked``."""
 
-        def reader(preset: str, profile: str, *, without: Any = (), overrides: Any = (), **options: Any) -> Launch:
+        def reader(preset: str, profile: str, *, without: Any = (), overrides: Any = (), **options: Any) -> RunConfig:
             self.asked = (tuple(without), tuple(overrides))
             return read(preset, profile, without=without, overrides=overrides, **options)
 
         return reader
 
-    def build(self, launch: Launch, *_: Any, **__: Any) -> ScriptedAgent:
+    def build(self, config: RunConfig, *_: Any, **__: Any) -> ScriptedAgent:
         self.built.append(self.asked)
-        preset, without = launch.preset, self.asked[0]
+        preset, without = config.preset, self.asked[0]
 
         def answer(query: str, history: object) -> str:
             if query == "What is number 0?" and "rerank" not in without:

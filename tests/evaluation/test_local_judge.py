@@ -16,7 +16,7 @@ from rich.console import Console
 from agents.models.base import ChatReply, ChatRequest
 from agents.runtime.model_set import ModelSet
 from agents.settings.profiles import Profile
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from evaluation.files.responses import read_responses
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, load_cut
@@ -118,7 +118,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *replies: ChatRepl
     waiting = list(replies)
     chat = ScriptedChat(lambda _: waiting.pop(0))
     models = ModelSet(Profile(name="scripted", models={}), tmp_path, ready={"chat": chat})
-    monkeypatch.setattr(Launch, "models", lambda self, registry=None, *, replies=None: models)
+    monkeypatch.setattr(RunConfig, "models", lambda self, registry=None, *, replies=None: models)
     return LocalModel("embedded_batch", tmp_path), chat
 
 
@@ -128,7 +128,7 @@ def test_p_yes_is_read_from_the_alternatives_of_the_first_token(
     model, chat = scripted(
         monkeypatch,
         tmp_path,
-        ChatReply("no", "length", opening={"no": 0.6, " Yes": 0.15, "yes": 0.15, "It": 0.1}),
+        ChatReply("no", "length", first_token_probs={"no": 0.6, " Yes": 0.15, "yes": 0.15, "It": 0.1}),
         ChatReply("yes", "length"),  # an engine without alternatives
         ChatReply("", "error", error="too long"),
     )

@@ -22,7 +22,7 @@ from agents.search.own_sources import read_documents, read_table
 from agents.settings import run_config
 from agents.settings.presets import load_settings
 from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from apps.answering import CannotStartError, add_options, start
 from apps.preflight import submission
 from evaluation.files.responses import RESPONSES
@@ -319,7 +319,7 @@ READERS |= {
     },
     "preflight: aicrowd.json": (
         "aicrowd.json",
-        _plainly(lambda world: submission.check_submission(world / "aicrowd.json", Launch.read("vlm_only", "gpu"))),
+        _plainly(lambda world: submission.check_submission(world / "aicrowd.json", RunConfig.read("vlm_only", "gpu"))),
     ),
     "training: recipe": ("recipe.toml", _plainly(lambda world: load_recipe(str(world / "recipe.toml")))),
     "training: examples": ("examples.jsonl", _plainly(lambda world: read_examples(world / "examples.jsonl"))),
@@ -352,7 +352,7 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def profiles(name: str) -> Any:
         return real_profile(name, folder / "profiles") if name == "profile" else real_profile(name)
 
-    def build(made: Launch, *_: Any, **__: Any) -> ScriptedCragAgent:
+    def build(made: RunConfig, *_: Any, **__: Any) -> ScriptedCragAgent:
         for path in sorted((folder / "prompts").glob("*.j2")):
             made.prompts[path.stem]
         return ScriptedCragAgent()
@@ -362,7 +362,7 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run_config, "PROMPTS", folder / "prompts")
     monkeypatch.setattr(domains, "DOMAINS", folder / "domains")
     monkeypatch.setattr(judge_prompts, "PROMPTS", folder / "judges")
-    monkeypatch.setattr(CragAgent, "from_launch", build)
+    monkeypatch.setattr(CragAgent, "from_config", build)
     return folder
 
 

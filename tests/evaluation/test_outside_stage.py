@@ -48,7 +48,7 @@ class Sharpness(Stage):
         for turn in turns:
             bright = turn.image.convert("L").getpixel((0, 0)) / 255
             turn.found(
-                signals={"outside.sharpness": Signal(bright), "outside.blur": Signal(1 - bright, doubt=True)},
+                signals={"outside.sharpness": Signal(bright), "outside.blur": Signal(1 - bright, negative=True)},
                 boxes=[BoxFound(4, 4, 40, 30, "brightest part")],
                 checks={"in focus": bright > 0.5},
                 evidence=[EvidenceFound("Words on the sign.", "image")],
@@ -129,9 +129,9 @@ def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
     known = Turns.of(read_decisions(folder, RuleJudge()))
     names = ["outside.blur", "outside.sharpness"]
     assert [name for name in usable(known) if "." in name] == names
-    assert "outside.blur" in known.doubts and "outside.sharpness" not in known.doubts
+    assert "outside.blur" in known.negative_signals and "outside.sharpness" not in known.negative_signals
     assert [signal_auroc(known, name) for name in names] == [(1.0, 16)] * 2
-    fitted = fit(known.matrix(names), known.right, known.groups, names, 3, 0, doubts=known.doubts)
+    fitted = fit(known.matrix(names), known.right, known.groups, names, 3, 0, negative_signals=known.negative_signals)
     blur, sharpness = fitted.model["regress"].coef_[0]
     assert blur < 0 < sharpness
     gate_of(fitted, names, 0.5, {}).save(presets / "gate.json")

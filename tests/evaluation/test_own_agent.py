@@ -13,7 +13,7 @@ import pytest
 import agents.user_config
 import local_evaluation
 from agents.crag_agent import CragAgent
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from evaluation.files.outputs import SCORES
 from evaluation.judge.judging import choose_judge
 from evaluation.judge.openai_judge import OpenAIJudge
@@ -71,7 +71,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: "the pipeline")
+    monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: "the pipeline")
     return tmp_path
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.base_agent import BaseAgent
-from agents.search.given import parse_given
+from agents.search.provided_context import parse_provided
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import EvaluationError, QuestionTurn, Session
 from evaluation.run.generate import generate
@@ -34,7 +34,9 @@ def page(title: str, snippet: str) -> Hit:
 
 def test_what_is_alike_enough_is_listed_once_best_first() -> None:
     pictures = [picture("Lion", 0.9, diet="meat"), picture("Lion", 0.8), picture("Tiger", 0.76), picture("Cat", 0.75)]
-    found = parse_given(evidence_text("What?", pictures, [page("Lions", "They sleep."), page("Tigers", "They swim.")]))
+    found = parse_provided(
+        evidence_text("What?", pictures, [page("Lions", "They sleep."), page("Tigers", "They swim.")])
+    )
     assert [hit.entities[0].name for hit in found.pictures] == ["Lion", "Tiger"]
     assert found.pictures[0].entities[0].attributes == {"diet": "meat"}
     assert [(hit.page_name, hit.page_snippet) for hit in found.pages] == [
@@ -45,13 +47,13 @@ def test_what_is_alike_enough_is_listed_once_best_first() -> None:
 
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=6))
 def test_the_agent_reads_the_pages_that_were_written(pages: list[tuple[str, str]]) -> None:
-    found = parse_given(evidence_text("What?", [], [page(title, text) for title, text in pages]))
+    found = parse_provided(evidence_text("What?", [], [page(title, text) for title, text in pages]))
     assert [(hit.page_name, hit.page_snippet) for hit in found.pages] == pages
 
 
 def test_no_more_is_passed_than_the_release_passes() -> None:
     pictures = [picture(f"Thing {number}", 0.9, text="x" * 3000) for number in range(30)]
-    found = parse_given(evidence_text("What?", pictures, [page("Page", "y" * 15_000)] * 5))
+    found = parse_provided(evidence_text("What?", pictures, [page("Page", "y" * 15_000)] * 5))
     assert len(found.pictures) == 30  # the names of all
     assert sum(bool(hit.entities[0].attributes) for hit in found.pictures) == 2  # of 8,000 characters
     assert len(found.pages) == 2  # of 32,000
@@ -94,7 +96,7 @@ def test_each_turn_gets_what_was_found_for_it(
     sessions = [Session(f"s{n}", (QuestionTurn(f"i{n}", 0, f"question {n}?", "", domain="pets"),)) for n in range(2)]
     generate(agent, sessions, Photo(), PLAIN, tmp_path, progress=False, evidence=evidence)
     (call,) = agent.calls
-    found = [parse_given(text) for text in call["rag_context_list"]]
+    found = [parse_provided(text) for text in call["rag_context_list"]]
     assert [(len(each.pictures), len(each.pages)) for each in found] == [first, second]
     assert [hit.page_snippet for each in found for hit in each.pages] == (
         ["question 0?", "question 1?"] if first[1] else []
@@ -112,7 +114,7 @@ def test_the_web_is_searched_by_the_full_query_where_there_is_one(tmp_path: Path
     path.write_text('{"interaction_id": "i0", "agent_response": "How tall is the Eiffel Tower?"}\n')
     evidence = ProvidedEvidence(search, full_queries=read_full_queries(path))
     turns = [QuestionTurn(f"i{number}", 0, "How tall is this?", "") for number in range(2)]
-    found = [parse_given(text) for text in evidence.arguments(turns, [None, None])["rag_context_list"]]
+    found = [parse_provided(text) for text in evidence.arguments(turns, [None, None])["rag_context_list"]]
     assert [hit.page_snippet for each in found for hit in each.pages] == [
         "How tall is the Eiffel Tower?",
         "How tall is this?",

@@ -110,7 +110,7 @@ def test_two_replicas_of_which_one_is_killed_answer_as_one_process(
 def test_when_none_is_left_the_answers_are_kept_and_another_number_resumes(
     data: Path, alone: Left, ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replicas, "MOST_DEATHS", 1)
+    monkeypatch.setattr(replicas, "MAX_DEATHS", 1)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / FATAL).write_text("always:What is number 2 of e?")
     status, told = _run(data, tmp_path, "--replicas", "1", "--ray-address", ray_address)

@@ -231,7 +231,7 @@ def test_risk_rises_with_coverage_of_all_turns() -> None:
     """Ten turns, of which five are answered: the surest two right, then two wrong ones, then a right one."""
     turns = [judged(verdict, f"s{n}")[0] for n, verdict in enumerate("cchhcmmmmm")]
     final = [
-        StageRecord("finalise", signals={"p_idk": Signal(n / 10, doubt=True)}, decision=Decision("x", given=True))
+        StageRecord("finalise", signals={"p_idk": Signal(n / 10, negative=True)}, decision=Decision("x", given=True))
         for n in range(10)
     ]
     traces = _by_key(*(_record(turn, stage) for turn, stage in zip(turns, final, strict=True)))

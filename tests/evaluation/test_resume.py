@@ -16,7 +16,7 @@ import pytest
 import local_evaluation
 from agents.base_agent import Message
 from agents.crag_agent import CragAgent
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from evaluation.files.outputs import ALL_TURNS, SCORES
 from evaluation.files.responses import JsonLinesWriter
 from evaluation.run import generate
@@ -32,9 +32,9 @@ class Killed(BaseException):
 class Cut:
     """Kills a run once so many bytes were to be written; of what was not synced a part of any length reaches each file."""
 
-    def __init__(self, seed: int, most: int) -> None:
+    def __init__(self, seed: int, limit: int) -> None:
         self.chance = random.Random(seed)
-        self.left = self.chance.randint(0, most)
+        self.left = self.chance.randint(0, limit)
         self.open: list[CutWriter] = []
 
     def spend(self, count: int) -> None:
@@ -81,8 +81,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_dataset(folder, rows, "v0.1.2")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setattr(Launch, "pipeline", lambda *_, **__: None)
-        patch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_answer, batch_size=3))
+        patch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
+        patch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(_answer, batch_size=3))
         yield folder
 
 

@@ -14,7 +14,7 @@ from agents.asking.record import TurnRecord
 from agents.asking.reply_cache import CachedReplies, ReplyStore
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses
@@ -49,8 +49,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.setattr(Launch, "pipeline", lambda *_, **__: None)
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_script))
+    monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(_script))
     return tmp_path
 
 
@@ -95,7 +95,7 @@ def test_a_run_leaves_the_organisers_files_behind(world: Path, capsys: pytest.Ca
 def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _main(world, "--mode", "generate") == 0
     assert not (world / "out" / SCORES).exists()
-    monkeypatch.delattr(CragAgent, "from_launch")
+    monkeypatch.delattr(CragAgent, "from_config")
     assert _main(world, "--mode", "evaluate") == 0
     assert _scores(world)["all"]["correct"] == 6
     assert _scores(world)["about"]["preset"] == "best"
@@ -220,7 +220,7 @@ def test_what_came_from_the_reply_cache_is_told(
     world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Queries are "What is number N?" with one N a turn of a dialog; 3 + 2 + 2 turns in calls of two at most."""
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, replies, **__: Chatting(replies))
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, replies, **__: Chatting(replies))
     assert _main(world, "--no-report") == 0
     assert "reply cache" not in capsys.readouterr().out
     assert _scores(world)["about"]["latency"]["reply_hits"] is None
@@ -244,7 +244,7 @@ def test_the_manifest_notes_commit_and_models_whatever_a_resumed_run_finds(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest, "commit", lambda: "aaaaaaa")
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedCragAgent(_script))
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedCragAgent(_script))
     assert _main(world, "--no-report") == 0
     answers = world / "out" / "response.jsonl"
     monkeypatch.setattr(manifest, "commit", lambda: "bbbbbbb-dirty")
@@ -314,7 +314,7 @@ def test_a_run_follows_the_rules_of_a_release(
     world: Path, monkeypatch: pytest.MonkeyPatch, rules: str, order: list[str]
 ) -> None:
     """Dialogs of 3, 2 and 2 turns; the image of the first has the address None, of the second "", of the third one."""
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(_script, batch_size=2))
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(_script, batch_size=2))
     assert _main(world, "--rules", rules, "--eval-model", "None") == 0
     lines = [json.loads(line) for line in (world / "out" / "response.jsonl").read_text().splitlines()]
     assert " ".join(line["interaction_id"] for line in lines) == " ".join(order)
@@ -376,9 +376,9 @@ def test_the_research_releases_flags_are_known(world: Path, capsys: pytest.Captu
     assert _scores(world)["about"]["model_name"] == "meta-llama/other"
     assert _main(world, "--model-name", "meta-llama/other") == 2
     assert "has no weights or model to replace" in capsys.readouterr().out.replace("\n", " ")
-    launch = Launch.read("best", "gpu", chat_model="meta-llama/other")
-    assert launch.profile.models["chat"]["path"] == "meta-llama/other"
-    assert Launch.read("best", "server", chat_model="gpt-5").profile.models["chat"]["model"] == "gpt-5"
+    config = RunConfig.read("best", "gpu", chat_model="meta-llama/other")
+    assert config.profile.models["chat"]["path"] == "meta-llama/other"
+    assert RunConfig.read("best", "server", chat_model="gpt-5").profile.models["chat"]["model"] == "gpt-5"
 
 
 def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -416,7 +416,7 @@ def test_ctrl_c_ends_with_a_hint(
     def stop(query: str, history: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(stop))
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(stop))
     assert _main(world) == 130
     assert "--resume" in capsys.readouterr().out
 
@@ -456,7 +456,7 @@ def test_both_sets_are_asked_by_one_agent_into_one_report(both: Path, monkeypatc
         agents.append(ScriptedAgent(_script))
         return agents[-1]
 
-    monkeypatch.setattr(CragAgent, "from_launch", build)
+    monkeypatch.setattr(CragAgent, "from_config", build)
     assert _main(both, "--dataset-type", "both", "--num-conversations", "2") == 0
     assert len(agents) == 1
     single = json.loads((both / "out" / "single-turn" / SCORES).read_text())
@@ -477,23 +477,23 @@ def test_both_sets_are_resumed_and_judged_again(
             raise KeyboardInterrupt
         return _script(query, history)
 
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedAgent(stop_at_dialogs))
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(stop_at_dialogs))
     assert _main(both, "--dataset-type", "both") == 130
     assert "stopped after 3 of 7 turns" in capsys.readouterr().out
     again = ScriptedAgent(_script)
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: again)
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: again)
     assert _main(both, "--dataset-type", "both", "--resume") == 0
     assert again.calls[0] == ["What is number 1?"] * 3  # the single-turn set and the first turns were answered already
     report = (both / "out" / "report.html").read_bytes()
     (both / "out" / "report.html").unlink()
-    monkeypatch.delattr(CragAgent, "from_launch")
+    monkeypatch.delattr(CragAgent, "from_config")
     assert _main(both, "--dataset-type", "both", "--mode", "evaluate") == 0
     assert len((both / "out" / "report.html").read_bytes()) == pytest.approx(len(report), rel=0.1)
 
 
 def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[object] = []
-    monkeypatch.setattr(CragAgent, "from_launch", lambda *_, **__: ScriptedCragAgent(_script))
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedCragAgent(_script))
     monkeypatch.setattr(CragAgent, "warm_up", lambda agent, **_: warmed.append(agent))
     assert _main(world) == 0
     assert len(warmed) == 1

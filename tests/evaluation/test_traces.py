@@ -129,11 +129,11 @@ def test_a_full_disk_costs_the_trace_and_no_answer(tmp_path: Path, caplog: pytes
 def test_a_replica_brings_the_records_with_its_reply(tmp_path: Path) -> None:
     """What runs in a process of Ray, here without Ray."""
     from agents.crag_agent import CragAgent
-    from agents.settings.run_config import Launch
+    from agents.settings.run_config import RunConfig
 
-    def build(launch: Launch, pipeline: Any, **_: Any) -> CragAgent:
-        models = ModelSet(launch.profile, launch.cache, ready={"chat": ScriptedChat(lambda _: "a lion")})
-        return CragAgent.from_launch(launch, pipeline, models=models)
+    def build(config: RunConfig, pipeline: Any, **_: Any) -> CragAgent:
+        models = ModelSet(config.profile, config.cache, ready={"chat": ScriptedChat(lambda _: "a lion")})
+        return CragAgent.from_config(config, pipeline, models=models)
 
     suppressed = ["--suppress-web-search-api", "--suppress-image-search-api"]
     options = parse(["--preset", "vlm_only", "--cache", str(tmp_path), *suppressed])
@@ -143,8 +143,8 @@ def test_a_replica_brings_the_records_with_its_reply(tmp_path: Path) -> None:
         call = Call([Slot(0, 0)], [query], [Image.new("RGB", (64, 48))], [[]], [None])
         reply = replica.ask(call)
         assert (reply.answers, [record["query"] for record in reply.records]) == (["a lion"], [query])
-    launch, _ = prepare(options)
-    assert launched(options, launch, build).listen is not None
+    config, _ = prepare(options)
+    assert launched(options, config, build).listen is not None
 
 
 def test_lines_that_cannot_be_read_are_left_out_with_one_warning(

@@ -41,7 +41,7 @@ from tests.support.scripted_parts import Search
 class Timed(Stage):
     """A stage that takes as long as it is told on a scripted clock."""
 
-    least_seconds = 1.0
+    min_seconds = 1.0
     wanted_seconds = 2.0
 
     def __init__(self, name: str, kind: str = "ordinary", clock: Clock | None = None, seconds: float = 0.0) -> None:
@@ -80,7 +80,7 @@ def test_estimates_follow_what_was_seen_and_doubt_themselves() -> None:
     for _ in range(60):
         known.observe("draft", 4, 1.0)
     assert known.seconds("draft", 4, 7.0) == pytest.approx(1.0, abs=0.05)
-    known.doubt("draft")
+    known.decay("draft")
     assert known.seconds("draft", 4, 7.0) == pytest.approx(0.8, abs=0.05)
 
 
@@ -129,7 +129,7 @@ def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
     for tenths in range(-10, 200, 5):
         stages = [Timed(stage.name, stage.kind) for stage in stages_of(settings)]
         for made, stage in zip(stages, stages_of(settings), strict=True):
-            made.least_seconds, made.wanted_seconds = stage.least_seconds, stage.wanted_seconds  # type: ignore[misc]
+            made.min_seconds, made.wanted_seconds = stage.min_seconds, stage.wanted_seconds  # type: ignore[misc]
         [asked] = pipeline_with(settings.limits, clock, *stages).run([turn("a")], Deadline(tenths / 10, clock))
         missed = [record for record in asked.records if not record.complete]
         assert [record.stage for record in asked.records if record.complete] == [
@@ -225,7 +225,7 @@ def test_dialogs_are_known_by_picture_and_first_question() -> None:
 
 
 def test_dialogs_never_take_more_than_their_limit_and_are_forgotten_in_the_end() -> None:
-    times = DialogTimes(Limits(), time.monotonic, most=8)
+    times = DialogTimes(Limits(), time.monotonic, limit=8)
     spent = 0.0
     history = ({"role": "user", "content": "a"},)
     for number in range(6):
@@ -274,7 +274,7 @@ def test_what_work_raises_comes_out_and_the_thread_stays() -> None:
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_every_stage_of_a_preset_says_what_it_needs(preset: str) -> None:
     for stage in stages_of(load_settings(preset, "gpu")):
-        assert 0 <= stage.least_seconds <= stage.wanted_seconds
+        assert 0 <= stage.min_seconds <= stage.wanted_seconds
         assert stage.fills and stage.__doc__ and (stage.kind != "answers" or "candidate" in stage.fills)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.intake import KEPT_PIXELS, MOST_MESSAGES, MOST_PIXELS, MOST_QUERY, open_turn, open_turns, opened
+from agents.intake import KEPT_PIXELS, MAX_MESSAGES, MAX_PIXELS, MAX_QUERY, open_turn, open_turns, opened
 from agents.settings.profiles import PRESETS, names
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat
@@ -173,7 +173,7 @@ def test_huge_pictures_are_made_smaller_before_they_cost_memory() -> None:
     assert small.width * small.height <= KEPT_PIXELS
     assert small.getpixel((9, 9))[0] > 200  # type: ignore[index]
     assert time.process_time() - started < 20.0
-    assert MOST_PIXELS > 100_000_000  # 100 megapixels are a picture, not a bomb
+    assert MAX_PIXELS > 100_000_000  # 100 megapixels are a picture, not a bomb
 
 
 def test_ordinary_questions_stay_as_they_are() -> None:
@@ -195,9 +195,9 @@ def test_special_tokens_of_users_never_reach_a_model() -> None:
 
 def test_long_questions_and_histories_are_cut() -> None:
     made = open_turn(QUERIES["100 KB"], None, HISTORIES["long"])
-    assert len(made.query) == MOST_QUERY
-    assert len(made.history) == MOST_MESSAGES
-    assert all(len(message["content"]) <= MOST_QUERY for message in made.history)
+    assert len(made.query) == MAX_QUERY
+    assert len(made.history) == MAX_MESSAGES
+    assert all(len(message["content"]) <= MAX_QUERY for message in made.history)
 
 
 def test_a_picture_that_does_not_end_costs_its_own_turn_the_picture_alone() -> None:

@@ -13,7 +13,7 @@ from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.profiles import PROMPTS
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
-from agents.texts.retrieved import MOST_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
+from agents.texts.retrieved import MAX_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text
 from agents.turn import Evidence
 from mini_crag_mm.loader import read_pages
@@ -115,7 +115,7 @@ def test_entities_are_told_apart_by_their_attributes_and_what_is_no_json_is_made
 
 def test_an_endless_entity_is_cut() -> None:
     entity = safe_entity(Entity("x", {str(n): "a long value " * 1_000 for n in range(300)}))
-    assert MOST_OF_ENTITY - 300 <= sum(map(len, entity.attributes.values())) <= MOST_OF_ENTITY
+    assert MAX_OF_ENTITY - 300 <= sum(map(len, entity.attributes.values())) <= MAX_OF_ENTITY
 
 
 @pytest.mark.parametrize(

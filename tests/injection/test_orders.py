@@ -12,7 +12,7 @@ from agents.models.base import Box, Label, TextLine
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.settings.profiles import PROMPTS
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.stages.finalise import Finalise
 from agents.texts.orders import orders_in, rests_on_orders
 from agents.turn import IDK, Candidate, Evidence, KnowledgeEntry
@@ -86,7 +86,7 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
         **dict.fromkeys(("history", "labels", "pictures", "objects", "names"), ()),
         **{"entity": hostile, "entities": [hostile], "lines": [hostile], "evidence": [chunk], "documents": [chunk]},
         **{"document": chunk, "chunk": chunk, "entries": [entry], "entry": entry, "domain": {"hint": "", "examples": []}},
-        **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "most_steps": 1, "most_examples": 0, "most": 2},
+        **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "max_steps": 1, "max_examples": 0, "limit": 2},
     }  # fmt: skip
     if path.stem in ("query_splitting", "search_queries"):  # they show a name to searches alone
         values["entity"] = None
@@ -97,9 +97,9 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
 
 
 def told(lines: list[str], *overrides: str) -> str:
-    launch = Launch.read("best", "embedded", overrides=overrides)
+    config = RunConfig.read("best", "embedded", overrides=overrides)
     made: list[Any] = []
-    launch.models(lambda cache, describe, domains: made.append(describe))  # type: ignore[arg-type, func-returns-value]
+    config.models(lambda cache, describe, domains: made.append(describe))  # type: ignore[arg-type, func-returns-value]
     return str(made[0]([Label("coin", 0.5)], [TextLine(line, Box(0, 0, 1, 1), 1.0) for line in lines]))
 
 

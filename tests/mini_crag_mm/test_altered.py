@@ -14,7 +14,7 @@ from PIL import Image
 from mini_crag_mm.content_models import PhotoBackground, Scene
 from mini_crag_mm.generator.altered import SMALLEST_SIDE_PX, alter
 from mini_crag_mm.generator.compose import set_up
-from mini_crag_mm.generator.likeness import LEAST_STRENGTH, OTHER_PHOTOS, compose_alike, next_strength, target_cosine
+from mini_crag_mm.generator.likeness import MIN_STRENGTH, OTHER_PHOTOS, compose_alike, next_strength, target_cosine
 from mini_crag_mm.generator.noise import generator
 from mini_crag_mm.loader import SET_ROOT, SetPaths
 from tests.support.mean_colour import MeanColour
@@ -66,7 +66,7 @@ def test_the_next_strength_lies_on_the_line_through_two_trials() -> None:
     # From 0.9 at 0 to 0.6 at 0.6 it falls by 0.5 per unit: 0.5 is reached at 0.8.
     assert next_strength([(0.0, 0.9), (0.6, 0.6)], 0.5) == pytest.approx(0.8)
     assert next_strength([(0.0, 0.9), (0.6, 0.6)], 0.1) == 1.0
-    assert next_strength([(0.0, 0.9), (0.6, 0.6)], 0.89) == LEAST_STRENGTH
+    assert next_strength([(0.0, 0.9), (0.6, 0.6)], 0.89) == MIN_STRENGTH
     # Two trials that say that likeness rises: a slope of -0.3 is taken.
     assert next_strength([(0.6, 0.6), (0.7, 0.63)], 0.57) == pytest.approx(0.7)
 
@@ -92,7 +92,7 @@ def _write_other(paths: SetPaths, entity: str, image: Image.Image) -> Path:
 def test_copies_are_altered_and_other_photographs_left_alone(tiny: SetPaths) -> None:
     _, layout = compose_alike(_scene(), tiny, MeanColour())
     (thing,) = layout.objects
-    assert thing["same_photo"] and thing["strength"] >= LEAST_STRENGTH and thing["cosine"] < 1
+    assert thing["same_photo"] and thing["strength"] >= MIN_STRENGTH and thing["cosine"] < 1
     assert OTHER_PHOTOS[0] <= thing["target"] <= OTHER_PHOTOS[1]
     _write_other(tiny, "red_square", Image.new("RGB", (90, 60), (200, 40, 40)))
     _, layout = compose_alike(_scene(), tiny, MeanColour())

@@ -50,12 +50,12 @@ def test_replies_come_in_order_with_their_probabilities(model: LlamaCppChat) -> 
     )
     assert first.text
     assert first.logprobs is not None and 1 <= len(first.logprobs) <= 12
-    assert first.opening is not None and len(first.opening) == 10
-    assert max(first.opening.values()) == pytest.approx(
+    assert first.first_token_probs is not None and len(first.first_token_probs) == 10
+    assert max(first.first_token_probs.values()) == pytest.approx(
         math.exp(first.logprobs[0]), abs=1e-6
     )  # greedy takes the likeliest
-    assert sum(first.opening.values()) <= 1 + 1e-6
-    assert second.finish_reason == "length" and second.logprobs is None and second.opening is None
+    assert sum(first.first_token_probs.values()) <= 1 + 1e-6
+    assert second.finish_reason == "length" and second.logprobs is None and second.first_token_probs is None
 
 
 def test_a_schema_is_kept(model: LlamaCppChat) -> None:
@@ -153,12 +153,12 @@ def server(gguf: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_the_server_profile_over_http(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from agents.settings.run_config import Launch
+    from agents.settings.run_config import RunConfig
 
     address, key = server
     monkeypatch.setenv("OPENAI_BASE_URL", address)
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    chat = Launch.read("vlm_only", "server", cache=tmp_path).models().chat("small_chat")
+    chat = RunConfig.read("vlm_only", "server", cache=tmp_path).models().chat("small_chat")
     assert isinstance(chat, OpenAIChat)
     (reply,) = chat.chat([asked("What is the capital of France?", max_tokens=12, logprobs=True)])
     assert reply.error is None and reply.text and reply.logprobs

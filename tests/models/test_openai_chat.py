@@ -18,7 +18,7 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_protocol import StreamedReply
 from agents.runtime.deadline import Deadline
@@ -364,15 +364,15 @@ def test_the_opening_holds_the_alternatives_of_the_first_token_alone(httpserver:
     body = first + second + chunk(finish="stop") + b"data: [DONE]\n\n"
     seen = script(httpserver, Response(body, content_type="text/event-stream"))
     reply, plain = client(httpserver, concurrency=1).chat([ask(logprobs=True), ask()])
-    assert reply.opening == pytest.approx({"Yes": 0.6, " yes": 0.1, "No": 0.3})
-    assert plain.opening is None
-    assert [body.get("top_logprobs") for body in seen] == [OPENING_ALTERNATIVES, None]
+    assert reply.first_token_probs == pytest.approx({"Yes": 0.6, " yes": 0.1, "No": 0.3})
+    assert plain.first_token_probs is None
+    assert [body.get("top_logprobs") for body in seen] == [FIRST_TOKEN_ALTERNATIVES, None]
 
 
 def test_a_server_that_gives_no_alternatives_still_gives_log_probabilities(httpserver: HTTPServer) -> None:
     seen = script(httpserver, fault(400, "top_logprobs is not supported"), stream("ok", logprob=-0.5))
     chat = client(httpserver)
     replies = [chat.chat([ask(logprobs=True)])[0] for _ in range(2)]
-    assert [(reply.logprobs, reply.opening) for reply in replies] == [((-0.5,), None)] * 2
+    assert [(reply.logprobs, reply.first_token_probs) for reply in replies] == [((-0.5,), None)] * 2
     assert ["top_logprobs" in body for body in seen] == [True, False, False]
     assert all(body["logprobs"] for body in seen)

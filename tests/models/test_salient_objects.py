@@ -83,9 +83,9 @@ def test_boxes_do_not_depend_on_the_batch(detector: SalientObjectDetector) -> No
 
 def test_boxes_overlap_little_and_are_no_more_than_asked_for(network: EfficientNetLite2) -> None:
     (found,) = SalientObjectDetector(network).detect([_two_objects()], [[]])
-    assert 2 <= len(found) <= salient_objects.MOST
+    assert 2 <= len(found) <= salient_objects.MAX_BOXES
     for row, seen in enumerate(found):
-        assert all(overlap(seen.box, other.box) <= salient_objects.MOST_OVERLAP for other in found[:row])
+        assert all(overlap(seen.box, other.box) <= salient_objects.MAX_OVERLAP for other in found[:row])
 
 
 def test_a_picture_without_contrast_has_no_boxes(detector: SalientObjectDetector) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import Int8Linear, weight_levels
 from agents.models.chat.prefix_states import PrefixStates
@@ -250,11 +250,11 @@ def test_the_opening_holds_the_likeliest_first_tokens(llama: Path, chat: Transfo
     with torch.inference_mode():
         probabilities = checkpoint.model(input_ids=ids).logits[0, -1].softmax(-1)
     expected: dict[str, float] = {}
-    for token in probabilities.argsort(descending=True)[:OPENING_ALTERNATIVES].tolist():
+    for token in probabilities.argsort(descending=True)[:FIRST_TOKEN_ALTERNATIVES].tolist():
         text = checkpoint.tokenizer.decode([token])
         expected[text] = expected.get(text, 0.0) + float(probabilities[token])
-    assert replies[0].opening is None  # not asked for
-    assert replies[1].opening == pytest.approx(expected, abs=1e-5)
+    assert replies[0].first_token_probs is None  # not asked for
+    assert replies[1].first_token_probs == pytest.approx(expected, abs=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------- schemas and 8 bits
@@ -395,7 +395,7 @@ def test_the_deadline_ends_reading_between_two_pieces(llama: Path, monkeypatch: 
 
 def test_states_of_old_prompts_are_dropped(llama: Path) -> None:
     checkpoint = load_checkpoint(llama)
-    prefixes = PrefixStates(checkpoint.model.config, most_tokens=1)
+    prefixes = PrefixStates(checkpoint.model.config, max_tokens=1)
     chat = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=prefixes)
     chat.chat([ask("The quick brown fox"), ask("dog")])
     assert len(prefixes) == 1

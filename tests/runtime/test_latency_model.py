@@ -16,7 +16,7 @@ from agents.models.base import ModelError
 from agents.runtime.model_set import ModelSet
 from agents.settings.presets import Settings, load_settings, settings_from
 from agents.settings.profiles import PROMPTS, Profile
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.latency.cost import (
     Machine,
@@ -178,11 +178,11 @@ class _Unlike(ScriptedPipeline):
         return [{**hit, "score": 0.4} for hit in super().__call__(query, k)]
 
 
-@pytest.mark.parametrize("least", [0.0, 0.725])
-def test_cut_offs_of_the_gpu_leave_no_evidence_out_of_what_is_timed(least: float) -> None:
+@pytest.mark.parametrize("minimum", [0.0, 0.725])
+def test_cut_offs_of_the_gpu_leave_no_evidence_out_of_what_is_timed(minimum: float) -> None:
     pipeline = _Unlike({(64, 48): ("Tower", {"height": "330 m"})}, {})
     stages = ("image_search", "evidence", "rerank", "answer")
-    settings = settings_from({"stages": stages, "image_search": {"min_score": least}})
+    settings = settings_from({"stages": stages, "image_search": {"min_score": minimum}})
     (calls,) = record([Turn("How tall is this?", Image.new("RGB", (64, 48)))], settings, pipeline, models())
     assert [call.items for call in calls if call.method == "score"] == [1]
 
@@ -217,6 +217,6 @@ def test_dialogs_are_told_apart_by_the_turns_of_their_sessions() -> None:
 
 
 def test_models_are_placed_as_the_profile_loads_them() -> None:
-    placed = placed_models(Launch.read("best", "gpu"))
+    placed = placed_models(RunConfig.read("best", "gpu"))
     assert placed["chat"].engine and 1 <= placed["chat"].at_once <= 16
     assert {"reranker", "search: pictures", "search: web"} <= set(placed)

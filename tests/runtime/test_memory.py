@@ -13,7 +13,7 @@ import safetensors
 from agents.models.architecture import BYTES, ArchitectureError, architecture_of
 from agents.settings.presets import Settings, settings_from
 from agents.settings.profiles import Profile, SearchModels
-from agents.settings.run_config import Launch, preset_names
+from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight.memory import (
     L40S_BYTES,
     alive_bytes,
@@ -27,10 +27,10 @@ LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")
 SETTINGS = Settings(stages=("understand", "answer", "finalise"))
 
 
-def launched(**options: object) -> Launch:
+def launched(**options: object) -> RunConfig:
     """A chat model alone, with options of its engine."""
     chat = {"kind": "vllm", "path": LLAMA_11B, "dtype": "bfloat16", "context": 4096, **options}
-    return Launch("p", Profile(name="p", models={"chat": chat}, search=SearchModels(kind="embedded")), SETTINGS)
+    return RunConfig("p", Profile(name="p", models={"chat": chat}, search=SearchModels(kind="embedded")), SETTINGS)
 
 
 def test_parameters_of_llama_3_2_11b_vision_by_hand() -> None:
@@ -80,10 +80,10 @@ def test_activations_by_hand() -> None:
         "max_tokens": 256,
     }
     rules = settings_from({"stages": ["select_entity"], "select_entity": {"by": "rules"}})
-    launch = Launch(
+    config = RunConfig(
         "p", Profile(name="p", models={"text_encoder": encoder}, search=SearchModels(kind="embedded")), rules
     )
-    (row,) = memory_of(with_configs(launch)).rows
+    (row,) = memory_of(with_configs(config)).rows
     assert row.activations == 2 * 256 * (6 * 1024 + 3 * 4096) * BYTES[row.dtype]
 
 
@@ -125,7 +125,7 @@ def test_layers_in_8_bits_take_a_byte_and_the_rest_stays_as_it_is() -> None:
     found = architecture_of(str(CONFIGS / "RedHatAI--Llama-3.2-11B-Vision-Instruct-FP8-dynamic"))
     assert found.eight_bit == 40 * (attention + 3 * 4096 * 14336) == 8_724_152_320
     assert found.scales == 40 * (4096 + 1024 + 1024 + 4096 + 2 * 14336 + 4096)
-    (row,) = memory_of(with_configs(Launch.read("vlm_only", "gpu_fp8"))).rows
+    (row,) = memory_of(with_configs(RunConfig.read("vlm_only", "gpu_fp8"))).rows
     assert found.parameters == architecture_of(LLAMA_11B).parameters == 10_670_220_835
     assert row.weights == 2 * (10_670_220_835 - 8_724_152_320) + 8_724_152_320 + 4 * found.scales == 12_623_170_630
 
@@ -165,7 +165,7 @@ def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
 @pytest.mark.parametrize("profile", ["gpu", "gpu_fp8"])
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, profile: str) -> None:
-    memory = memory_of(with_configs(Launch.read(preset, profile)))
+    memory = memory_of(with_configs(RunConfig.read(preset, profile)))
     assert memory.problems() == [] and memory.needed <= L40S_BYTES == 47_000_000_000
     (engine,) = (row for row in memory.rows if row.engine)
     share = engine.checkpoint.options["gpu_memory_utilization"] * L40S_BYTES
@@ -191,10 +191,10 @@ def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], 
 
 def test_an_engine_has_to_take_the_pictures_of_the_preset() -> None:
     settings = settings_from({"stages": ["entries", "four_steps", "finalise"]})
-    launch = launched(max_batch=1)
-    models = {**launch.profile.models, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}}
-    profile = launch.profile.model_copy(update={"models": models})
-    (problem,) = memory_of(dataclasses.replace(launch, profile=profile, settings=settings)).problems()
+    config = launched(max_batch=1)
+    models = {**config.profile.models, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}}
+    profile = config.profile.model_copy(update={"models": models})
+    (problem,) = memory_of(dataclasses.replace(config, profile=profile, settings=settings)).problems()
     assert problem.endswith("images = 6")
 
 
@@ -209,7 +209,7 @@ def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
         search=SearchModels(kind="embedded"),
     )
     settings = settings_from({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
-    memory = memory_of(with_configs(Launch("p", profile, settings)))
+    memory = memory_of(with_configs(RunConfig("p", profile, settings)))
     weights = sum(row.weights for row in memory.rows)
     assert len(memory.rows) == 2
     assert memory.needed == weights + max(row.activations for row in memory.rows) + memory.context

@@ -16,7 +16,7 @@ from agents.runtime.model_set import ModelSet
 from agents.runtime.weights import cached_revision, loadable, with_found_weights
 from agents.settings.presets import Settings
 from agents.settings.profiles import ROOT, LoraSettings, Profile
-from agents.settings.run_config import Launch, preset_names
+from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight import rehearsal, repository
 from apps.preflight.__main__ import check_memory
 from apps.preflight.check import Check, guarded
@@ -25,17 +25,17 @@ from apps.preflight.submission import CHALLENGES, check_limits, check_preset, ch
 from benchmarks.latency.replayed_calls import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
-BEST = Launch.read("best", "gpu")
+BEST = RunConfig.read("best", "gpu")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def changed(settings: Settings) -> Launch:
+def changed(settings: Settings) -> RunConfig:
     return dataclasses.replace(BEST, settings=settings)
 
 
-def write_pinned(path: Path, task: int, launch: Launch = BEST) -> dict[str, Any]:
+def write_pinned(path: Path, task: int, config: RunConfig = BEST) -> dict[str, Any]:
     """``aicrowd.json`` for a task, with a commit for each model."""
-    write(path, task, launch)
+    write(path, task, config)
     table: dict[str, Any] = json.loads(path.read_text())
     for model in table["hf_models"]:
         model["revision"] = COMMIT
@@ -58,7 +58,7 @@ def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
 
 
 def test_task_1_takes_no_encoder_for_the_web() -> None:
-    one, two = (wanted_models(Launch.read("direct_rag", "gpu"), task) for task in (1, 2))
+    one, two = (wanted_models(RunConfig.read("direct_rag", "gpu"), task) for task in (1, 2))
     assert set(two) - set(one) == {"BAAI/bge-large-en-v1.5"}
     assert "meta-llama/Llama-3.2-11B-Vision-Instruct" in one and "openai/clip-vit-large-patch14-336" in one
 
@@ -115,7 +115,7 @@ def test_limits_beyond_those_of_the_challenge_are_found(field: str) -> None:
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_keeps_them_under_the_profile_that_is_submitted(preset: str) -> None:
-    assert check_limits(Launch.read(preset, "gpu").settings).state == "ok"
+    assert check_limits(RunConfig.read(preset, "gpu").settings).state == "ok"
 
 
 def test_the_image_has_to_run_the_preset_that_is_checked(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_quick_leaves_the_resolver_out_and_says_so() -> None:
 
 def test_large_files_and_keys_are_named(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / "weights.bin").write_bytes(b"0" * (repository.MOST_BYTES + 1))
+    (tmp_path / "weights.bin").write_bytes(b"0" * (repository.MAX_BYTES + 1))
     (tmp_path / "notes.txt").write_text("token: hf_" + "a" * 34)
     (tmp_path / "untracked.txt").write_text("hf_" + "b" * 34)
     subprocess.run(["git", "-C", str(tmp_path), "add", "weights.bin", "notes.txt"], check=True)

@@ -16,7 +16,7 @@ from agents.runtime.model_set import ModelSet
 from agents.runtime.start_up import LIMIT_SECONDS, StartUp, start_up
 from agents.settings.presets import Settings, settings_from
 from agents.settings.profiles import Profile, SearchModels, SettingsError
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
 
@@ -120,7 +120,7 @@ def test_an_adapter_for_a_model_outside_vllm_is_refused() -> None:
     settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
     profile = Profile(name="p", models={"chat": {"kind": "llama-cpp"}}, search=SearchModels(kind="embedded"))
     with pytest.raises(SettingsError, match=r"'ours'.*'llama-cpp'"):
-        Launch("p", profile, settings).models()
+        RunConfig("p", profile, settings).models()
 
 
 def test_a_missing_adapter_is_a_clear_error_before_an_engine_starts() -> None:

@@ -20,8 +20,8 @@ def anyone(_: str) -> bool:
     return True
 
 
-def get(url: str, seconds: float = 5.0, most_bytes: int = 1000, **options: Any) -> fetching.Fetched:
-    return fetch(url, seconds=seconds, most_bytes=most_bytes, **{"allowed": anyone, **options})
+def get(url: str, seconds: float = 5.0, max_bytes: int = 1000, **options: Any) -> fetching.Fetched:
+    return fetch(url, seconds=seconds, max_bytes=max_bytes, **{"allowed": anyone, **options})
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "93.184.215.14"])
@@ -41,7 +41,7 @@ def test_addresses_of_no_business_of_ours(address: str) -> None:
 def test_a_private_address_is_never_connected_to(httpserver: HTTPServer) -> None:
     for host in ("127.0.0.1", "localhost"):
         with pytest.raises(FetchError, match="no public address"):
-            fetch(f"http://{host}:{httpserver.port}/a", seconds=5, most_bytes=10)
+            fetch(f"http://{host}:{httpserver.port}/a", seconds=5, max_bytes=10)
     assert httpserver.log == []
 
 

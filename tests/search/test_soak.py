@@ -14,7 +14,7 @@ from PIL import Image
 from agents.crag_agent import CragAgent
 from agents.runtime.model_set import ModelSet
 from agents.settings.profiles import Profile
-from agents.settings.run_config import Launch
+from agents.settings.run_config import RunConfig
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.search.conftest import draw
 from tests.support.scripted_parts import ready
@@ -34,7 +34,7 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 def test_threads_files_and_temporary_files_do_not_pile_up(pipeline: Any, own_temporary: Path, tmp_path: Path) -> None:
     agent = CragAgent(
         pipeline,
-        settings=Launch.read("best", "embedded", overrides=["limits.seconds_per_turn=600"]).settings,
+        settings=RunConfig.read("best", "embedded", overrides=["limits.seconds_per_turn=600"]).settings,
         models=ModelSet(Profile(name="scripted", models={}), tmp_path, ready=ready()),
         trace_path=tmp_path / "trace.jsonl",
     )
@@ -56,7 +56,7 @@ def test_thousands_of_turns_of_the_mini_set(own_temporary: Path, tmp_path: Path)
     unhurried = ["limits.seconds_per_turn=600", "limits.seconds_per_dialog=6000"]  # a busy machine must skip nothing
     agent = CragAgent(
         pipeline,
-        settings=Launch.read("best", "embedded", overrides=unhurried).settings,
+        settings=RunConfig.read("best", "embedded", overrides=unhurried).settings,
         models=ModelSet(Profile(name="scripted", models={}), tmp_path, ready=ready()),
         trace_path=tmp_path / "trace.jsonl",
     )

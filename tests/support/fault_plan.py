@@ -16,7 +16,7 @@ from tests.support.scripted_parts import Chat, Encoder, Reranker, Search, Sight
 MARK = "SPOILT"
 """Stands in the query of the one turn that a fault of a single turn hits."""
 
-_LONGEST_HANG = 60.0
+_MAX_HANG = 60.0
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Plan:
         """Wait until all is over; on a scripted clock that is said to the worker, which lets time pass. Whether it was let go of."""
         if self.clock is not None and not self.released.is_set():
             self.clock.hanging = True
-        return self.released.wait(_LONGEST_HANG)
+        return self.released.wait(_MAX_HANG)
 
     def pause(self, seconds: float) -> None:
         """Take some time."""

@@ -71,7 +71,7 @@ def spoilt_agent(settings: Settings, plan: Plan) -> CragAgent:
         agent.pipeline.worker = ScriptedWorker(plan.clock)
     scale = settings.limits.seconds_per_turn / _CHALLENGE_SECONDS
     for stage in agent.pipeline.stages:
-        for need in ("least_seconds", "wanted_seconds"):
+        for need in ("min_seconds", "wanted_seconds"):
             setattr(stage, need, scale * getattr(stage, need))
         if plan.spoil_stage is not None:
             plan.spoil_stage(stage)

@@ -19,9 +19,9 @@ from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
 
-MOST_GROWTH = 0.05
+MAX_GROWTH = 0.05
 _MIB = 2**20
-_MOST_TURNS = 6  # of a dialog
+_MAX_TURNS = 6  # of a dialog
 _DIALOGS = 24  # open at a time
 _BROKEN_SHARE = 0.1
 _NEW_SHARE = 0.5
@@ -67,7 +67,7 @@ class _Dialog:
 
     @property
     def over(self) -> bool:
-        return self.asked >= min(_MOST_TURNS, 3 * len(self.question.queries))
+        return self.asked >= min(_MAX_TURNS, 3 * len(self.question.queries))
 
     @property
     def query(self) -> str:
@@ -194,7 +194,7 @@ def growth(samples: Sequence[Sample]) -> float:
 
 
 def piles_up(steady: Sequence[Sample]) -> list[str]:
-    """What there is more of at the end than after the warm-up; memory may grow by ``MOST_GROWTH``."""
-    said = [] if growth(steady) <= MOST_GROWTH else ["memory"]
+    """What there is more of at the end than after the warm-up; memory may grow by ``MAX_GROWTH``."""
+    said = [] if growth(steady) <= MAX_GROWTH else ["memory"]
     first, last = steady[0], steady[-1]
     return said + [name for name in ("threads", "files", "temporary") if getattr(last, name) > getattr(first, name)]

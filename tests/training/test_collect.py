@@ -26,7 +26,7 @@ from training.command_line import ABOUT
 from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
 
 if TYPE_CHECKING:
-    from agents.settings.run_config import Launch
+    from agents.settings.run_config import RunConfig
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +178,8 @@ def test_requests_are_placed_by_their_questions_and_their_order(
 def test_the_run_of_a_command_line_tells_the_agent_where_to_record(tmp_path: Path) -> None:
     """Requests go beside the answers of each data set; a resumed run keeps those that it has."""
     agent = recorded_agent()
-    launch = cast("Launch", SimpleNamespace(pipeline=lambda **_: None))
-    made = launched(parse(["--cache", str(tmp_path)]), launch, lambda *_, **__: agent)
+    config = cast("RunConfig", SimpleNamespace(pipeline=lambda **_: None))
+    made = launched(parse(["--cache", str(tmp_path)]), config, lambda *_, **__: agent)
     assert made.agent is made.recording is agent
     (tmp_path / RECORD).write_text("{}\n")
     agent.record_to(tmp_path, anew=False)

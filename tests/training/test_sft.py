@@ -118,18 +118,18 @@ def summed_loss(checkpoint: Any, inputs: dict[str, torch.Tensor]) -> float:
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(50, 120), st.booleans(), st.integers(1, 4))
 def test_every_sample_is_in_one_group_and_no_pack_is_too_long(
-    lengths: list[int], most: int, packing: bool, batch: int
+    lengths: list[int], limit: int, packing: bool, batch: int
 ) -> None:
     samples = [
         Sample(example(n, images=("a",) if length % 3 == 0 else ()), "x", "answer") for n, length in enumerate(lengths)
     ]
     known = {sample.example.session_id: length for sample, length in zip(samples, lengths, strict=True)}
-    groups = groups_of(samples, lengths, batch=batch, max_tokens=most, packing=packing)
+    groups = groups_of(samples, lengths, batch=batch, max_tokens=limit, packing=packing)
     assert Counter(sample.example.session_id for group in groups for sample in group.samples) == Counter(list(known))
     for group in groups:
         assert len({bool(sample.example.images) for sample in group.samples}) == 1
         if group.packed:
-            assert sum(known[sample.example.session_id] for sample in group.samples) <= most
+            assert sum(known[sample.example.session_id] for sample in group.samples) <= limit
             assert not group.samples[0].example.images
         else:
             assert len(group.samples) <= batch

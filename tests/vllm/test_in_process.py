@@ -202,11 +202,11 @@ def test_what_cannot_be_started_is_said_before_anything_loads(llama_folder: Path
 
 def test_the_opening_is_that_of_transformers(llama: VllmChat, llama_folder: Path) -> None:
     request = ask("Which castle is this?", max_tokens=3, logprobs=True)
-    expected = TransformersChat.load(llama_folder, dtype="float32").chat([request])[0].opening
+    expected = TransformersChat.load(llama_folder, dtype="float32").chat([request])[0].first_token_probs
     found, without = llama.chat([request, ask("Who?", max_tokens=3)])
     assert expected is not None
-    assert found.opening is not None
-    assert sum(found.opening.values()) == pytest.approx(
+    assert found.first_token_probs is not None
+    assert sum(found.first_token_probs.values()) == pytest.approx(
         sum(expected.values()), abs=1e-3
     )  # bytes may be named otherwise
-    assert without.opening is None
+    assert without.first_token_probs is None

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
-from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, FinishReason
+from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatRequest, FinishReason
 from agents.models.chat.schema_masks import SchemaMask
 from agents.runtime.deadline import Deadline
 
@@ -29,7 +29,9 @@ class RowState:
     tokens: list[int] = field(default_factory=list)  # token ids generated so far, without the one that ended the reply
     # Natural-log probabilities of ``tokens`` under the model itself (temperature 1)
     logprobs: list[float] = field(default_factory=list)
-    opening: dict[int, float] = field(default_factory=dict)  # the likeliest first tokens with their probabilities
+    first_token_probs: dict[int, float] = field(
+        default_factory=dict
+    )  # the likeliest first tokens with their probabilities
     finish: FinishReason | None = None  # why the row ended; None while it goes on
 
 
@@ -62,10 +64,10 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
         log_total = torch.logsumexp(scores.float(), dim=-1)
         self.logprobs = (scores.float().gather(-1, chosen).squeeze(-1) - log_total).tolist()
         if not self.chosen:  # the first step
-            likeliest = scores.float().topk(min(OPENING_ALTERNATIVES, scores.shape[-1]), dim=-1)
+            likeliest = scores.float().topk(min(FIRST_TOKEN_ALTERNATIVES, scores.shape[-1]), dim=-1)
             probabilities = (likeliest.values - log_total.unsqueeze(-1)).exp()
             for row, tokens, values in zip(self.rows, likeliest.indices.tolist(), probabilities.tolist(), strict=True):
-                row.opening = dict(zip(tokens, values, strict=True))
+                row.first_token_probs = dict(zip(tokens, values, strict=True))
         self.chosen = picked.tolist()
         return torch.full_like(scores, -math.inf).scatter_(-1, chosen, 0.0)
 

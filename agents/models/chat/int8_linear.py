@@ -16,7 +16,7 @@ from agents.models.base import ModelError
 _LEVELS = 127  # symmetric 8-bit integers
 _LEVELS_WITHOUT_VNNI = 63  # 2 * 255 * 63 is within 16 bits
 _ZERO = 128  # unsigned activations are multiplied with signed weights: zero lies here
-_LEAST_SCALE = 1e-12
+_MIN_SCALE = 1e-12
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES = 2**31 - 1
 
@@ -27,7 +27,7 @@ class Int8Linear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         weight = linear.weight.detach().float()
-        scale = (weight.abs().amax(dim=1) / weight_levels()).clamp_min(_LEAST_SCALE)
+        scale = (weight.abs().amax(dim=1) / weight_levels()).clamp_min(_MIN_SCALE)
         rounded = (weight / scale.unsqueeze(1)).round().to(torch.int8)
         with warnings.catch_warnings():
             # Deprecated, without a successor for FBGEMM.
@@ -42,7 +42,7 @@ class Int8Linear(nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """The product, with each token's own scale of activations."""
         rows = inputs.reshape(-1, inputs.shape[-1]).float()
-        scale = (rows.abs().amax(dim=1, keepdim=True) / _LEVELS).clamp_min(_LEAST_SCALE)
+        scale = (rows.abs().amax(dim=1, keepdim=True) / _LEVELS).clamp_min(_MIN_SCALE)
         product: torch.Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             rows / scale, 1.0, _ZERO, self._packed
         ).mul_(scale)

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.models.base import OPENING_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, FinishReason, opening_of
+from agents.models.base import (
+    FIRST_TOKEN_ALTERNATIVES,
+    ChatMessage,
+    ChatReply,
+    ChatRequest,
+    FinishReason,
+    first_token_probs_of,
+)
 from agents.models.pixels import jpeg_data_url
 
 
@@ -25,7 +32,7 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
     if request.seed is not None:
         body["seed"] = request.seed
     if request.logprobs:
-        body |= {"logprobs": True, "top_logprobs": OPENING_ALTERNATIVES}
+        body |= {"logprobs": True, "top_logprobs": FIRST_TOKEN_ALTERNATIVES}
     if request.schema is not None:
         schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -39,7 +46,7 @@ class StreamedReply:
     request: ChatRequest
     texts: list[str] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    opening: dict[str, float] | None = None
+    first_token_probs: dict[str, float] | None = None
     finish: FinishReason | None = None
     error: str | None = None  # why there will be no reply
 
@@ -47,7 +54,7 @@ class StreamedReply:
         """Forget what came: the request is sent again."""
         self.texts.clear()
         self.logprobs.clear()
-        self.opening = self.finish = None
+        self.first_token_probs = self.finish = None
 
     def take(self, choice: Mapping[str, Any]) -> None:
         """Add one entry of a chunk's ``choices``."""
@@ -57,7 +64,9 @@ class StreamedReply:
         for token in (choice.get("logprobs") or {}).get("content") or ():
             if not self.logprobs:
                 alternatives = token.get("top_logprobs") or ()
-                self.opening = opening_of((str(it["token"]), math.exp(it["logprob"])) for it in alternatives)
+                self.first_token_probs = first_token_probs_of(
+                    (str(it["token"]), math.exp(it["logprob"])) for it in alternatives
+                )
             self.logprobs.append(float(token["logprob"]))
         if choice.get("finish_reason"):
             self.finish = "length" if choice["finish_reason"] == "length" else "stop"
@@ -71,5 +80,5 @@ class StreamedReply:
             "".join(self.texts).strip(),
             self.finish or "abort",
             tuple(self.logprobs) if wanted and self.logprobs else None,
-            opening=self.opening if wanted else None,
+            first_token_probs=self.first_token_probs if wanted else None,
         )

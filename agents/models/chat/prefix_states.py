@@ -56,11 +56,11 @@ class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyp
 
 
 class PrefixStates:
-    """The states of the prompts read last; older ones are dropped beyond ``most_tokens`` together."""
+    """The states of the prompts read last; older ones are dropped beyond ``max_tokens`` together."""
 
-    def __init__(self, config: Any, most_tokens: int = KEPT_TOKENS) -> None:
+    def __init__(self, config: Any, max_tokens: int = KEPT_TOKENS) -> None:
         self._config = config.get_text_config()
-        self._most_tokens = most_tokens
+        self._max_tokens = max_tokens
         self._read: deque[_Read] = deque()
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class PrefixStates:
             if found is None:
                 return None
             states[:, :, index, :, filled + 1 - len(row) : filled] = found
-        while len(self._read) > 1 and sum(len(read.tokens) for read in self._read) > self._most_tokens:
+        while len(self._read) > 1 and sum(len(read.tokens) for read in self._read) > self._max_tokens:
             self._read.popleft()
         return Cache(layers=[_FilledLayer(layer, filled) for layer in states])
 

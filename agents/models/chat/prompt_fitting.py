@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # it takes torch, which a client of a server does without
     from agents.models.chat.chat_template import ChatTemplate
 
 GAP = " ... "
-KEEP_AT_LEAST = 16  # tokens; with less of the longest message left the prompt no longer says what is asked
+MIN_KEPT = 16  # tokens; with less of the longest message left the prompt no longer says what is asked
 
 FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
 MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
@@ -50,7 +50,7 @@ def cut_longest_user_message(
     longest = max(lengths, key=lambda i: len(lengths[i]), default=None)
     ids = [] if longest is None else lengths[longest]
     keep = len(ids) - excess - len(template.encode(GAP))
-    if longest is None or keep < KEEP_AT_LEAST:
+    if longest is None or keep < MIN_KEPT:
         raise ModelError(f"The prompt is {excess} tokens too long to cut.")
     head = keep // 2
     text = template.decode(ids[:head]) + GAP + template.decode(ids[len(ids) - (keep - head) :])

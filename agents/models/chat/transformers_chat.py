@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, opening_of
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, first_token_probs_of
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import converted
@@ -209,5 +209,8 @@ class TransformersChat:
         if not job.request.logprobs:
             return reply
         decode = self._checkpoint.tokenizer.decode
-        first = ((decode([token], clean_up_tokenization_spaces=False), value) for token, value in row.opening.items())
-        return replace(reply, logprobs=tuple(row.logprobs), opening=opening_of(first))
+        first = (
+            (decode([token], clean_up_tokenization_spaces=False), value)
+            for token, value in row.first_token_probs.items()
+        )
+        return replace(reply, logprobs=tuple(row.logprobs), first_token_probs=first_token_probs_of(first))

@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, opening_of
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, first_token_probs_of
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
@@ -44,13 +44,17 @@ class _Job:
         if self.error is not None:
             return ChatReply("", "error", error=self.error, prompt_cut=self.cut)
         text = "" if self.output is None else self.output.text.strip()
-        return ChatReply(text, _finish(self.output), self._logprobs(), prompt_cut=self.cut, opening=self._opening())
+        return ChatReply(
+            text, _finish(self.output), self._logprobs(), prompt_cut=self.cut, first_token_probs=self._opening()
+        )
 
     def _opening(self) -> dict[str, float] | None:
         if not self.request.logprobs or self.output is None or not self.output.logprobs:
             return None
         choices = self.output.logprobs[0].values()
-        return opening_of((it.decoded_token, math.exp(it.logprob)) for it in choices if it.decoded_token is not None)
+        return first_token_probs_of(
+            (it.decoded_token, math.exp(it.logprob)) for it in choices if it.decoded_token is not None
+        )
 
     def _logprobs(self) -> tuple[float, ...] | None:
         if not self.request.logprobs or self.output is None or self.output.logprobs is None:

@@ -24,7 +24,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from agents.models.base import OPENING_ALTERNATIVES, ChatRequest, ModelError
+from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
 from agents.models.chat.schema_masks import SchemaMasks
 
@@ -83,7 +83,7 @@ class VllmEngine:
             "temperature": request.temperature,
             "stop": list(request.stop) or None,
             # The token that was chosen is always part of the answer, whether it is among these or not.
-            "logprobs": OPENING_ALTERNATIVES if request.logprobs else None,
+            "logprobs": FIRST_TOKEN_ALTERNATIVES if request.logprobs else None,
         }
         if request.temperature > 0:
             settings["seed"] = 0 if request.seed is None else request.seed

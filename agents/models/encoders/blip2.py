@@ -116,11 +116,11 @@ class Blip2QFormer(Pretrained):
     ) -> Iterator[tuple[list[int], FloatArray]]:
         """Row numbers and vectors of each batch of texts, longest first."""
         processor, model = self._loaded
-        most = min(self.max_tokens, model.config.qformer_config.max_position_embeddings)
+        limit = min(self.max_tokens, model.config.qformer_config.max_position_embeddings)
         for rows in self.passes([len(text) for text in texts]):
             # The tokenizer alone: the processor would put image tokens first, which only newer checkpoints know.
             batch = [texts[row] for row in rows]
-            inputs = self.tokenized(processor.tokenizer, batch, most, return_token_type_ids=False)
+            inputs = self.tokenized(processor.tokenizer, batch, limit, return_token_type_ids=False)
             with torch.inference_mode():
                 yield rows, encode(rows, inputs).float().cpu().numpy()
 

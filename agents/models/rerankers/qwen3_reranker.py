@@ -23,7 +23,7 @@ SUFFIX = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 HEAD = "<Instruct>: {instruction}\n<Query>: {query}\n<Document>: "
 YES, NO = "yes", "no"
 
-LEAST_DOCUMENT = 16
+MIN_DOCUMENT = 16
 """Tokens kept free for the document where instruction and query are too long; the query is cut for them."""
 
 
@@ -54,9 +54,9 @@ class Qwen3Reranker(Pretrained):
         """Token ids of the input of each (query, document) pair, at most ``max_tokens``, the suffix complete; errors as for ``score``."""
         prefix, suffix = self._ids([PREFIX, SUFFIX])
         room = self.max_tokens - len(prefix) - len(suffix)
-        if room < 2 * LEAST_DOCUMENT:
+        if room < 2 * MIN_DOCUMENT:
             raise ModelError(
-                f"max_tokens is {self.max_tokens}; this checkpoint needs {self.max_tokens - room + 2 * LEAST_DOCUMENT}."
+                f"max_tokens is {self.max_tokens}; this checkpoint needs {self.max_tokens - room + 2 * MIN_DOCUMENT}."
             )
         heads = [HEAD.format(instruction=self.instruction, query=query) for query, _ in pairs]
         # Cut as text first: a page of a megabyte need not be tokenized whole (tokens of 32 characters are rare).
@@ -68,8 +68,8 @@ class Qwen3Reranker(Pretrained):
         for head, document, whole in zip(
             self._ids(heads, data=True), self._ids(documents, data=True), joined, strict=True
         ):
-            if len(head) > room - LEAST_DOCUMENT:
-                whole = head[: room - LEAST_DOCUMENT - len(mark)] + mark + document
+            if len(head) > room - MIN_DOCUMENT:
+                whole = head[: room - MIN_DOCUMENT - len(mark)] + mark + document
             bodies.append(prefix + whole[:room] + suffix)
         return bodies
 

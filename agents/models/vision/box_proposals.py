@@ -15,7 +15,7 @@ THRESHOLDS = 16
 """Levels between ``LOWEST`` and ``HIGHEST`` at which a map (0 to 1) is cut. This and the next eight: tuned on the validation scenes of
 the mini set."""
 LOWEST, HIGHEST = 0.15, 0.85
-LEAST_AREA, MOST_AREA = 0.01, 0.7  # boxes outside this range of shares of the map are dropped
+MIN_AREA, MAX_AREA = 0.01, 0.7  # boxes outside this range of shares of the map are dropped
 RING = 0.15  # width of the surroundings that a box is compared with, as a fraction of its sides
 SAME = 0.8
 """IoU from which boxes of different thresholds count as one; the more there are, the more stable the box is (the idea of maximally
@@ -46,7 +46,7 @@ def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:
         # Neighbours by an edge only: things that touch at a corner are apart.
         _, _, statistics, _ = cv2.connectedComponentsWithStats(mask, connectivity=4)
         for left, top, width, height in statistics[1:, :4].tolist():
-            if LEAST_AREA <= width * height / saliency.size <= MOST_AREA:
+            if MIN_AREA <= width * height / saliency.size <= MAX_AREA:
                 yield left, top, left + width, top + height
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 from agents.models.base import Box, Detection
 
-_MOST_PLACES = 16  # squares in a row: a strip of a picture would have thousands
+_MAX_PLACES = 16  # squares in a row: a strip of a picture would have thousands
 
 
 def overlap(one: Box, other: Box) -> float:
@@ -31,11 +31,11 @@ def pad(box: Box, fraction: float, width: int, height: int) -> Box:
     )
 
 
-def suppress(detections: Sequence[Detection], most_overlap: float) -> list[Detection]:
-    """Greedy non-maximum suppression: of boxes that overlap more than ``most_overlap`` (IoU) only the best-scored stays."""
+def suppress(detections: Sequence[Detection], max_overlap: float) -> list[Detection]:
+    """Greedy non-maximum suppression: of boxes that overlap more than ``max_overlap`` (IoU) only the best-scored stays."""
     kept: list[Detection] = []
     for detection in sorted(detections, key=lambda found: -found.score):
-        if all(overlap(detection.box, other.box) <= most_overlap for other in kept):
+        if all(overlap(detection.box, other.box) <= max_overlap for other in kept):
             kept.append(detection)
     return kept
 
@@ -43,7 +43,7 @@ def suppress(detections: Sequence[Detection], most_overlap: float) -> list[Detec
 def squares(width: int, height: int, scales: Sequence[float]) -> list[Box]:
     """Square boxes that cover an image of ``width`` x ``height`` pixels, larger ones first; ``scales`` are shares of its shorter side.
 
-    Neighbours of a size share half of their side or more, but in pictures so long that this would take more than ``_MOST_PLACES`` in a row.
+    Neighbours of a size share half of their side or more, but in pictures so long that this would take more than ``_MAX_PLACES`` in a row.
     """
     found = []
     for scale in sorted(set(scales), reverse=True):
@@ -53,9 +53,9 @@ def squares(width: int, height: int, scales: Sequence[float]) -> list[Box]:
     return found
 
 
-def _steps(way: float, most: float) -> list[float]:
+def _steps(way: float, limit: float) -> list[float]:
     """Places from 0 to ``way``, evenly and at most so far apart."""
-    count = min(_MOST_PLACES - 1, math.ceil(way / most - 1e-9)) if way > 0 else 0
+    count = min(_MAX_PLACES - 1, math.ceil(way / limit - 1e-9)) if way > 0 else 0
     return [way * step / count for step in range(count + 1)] if count else [max(0.0, way) / 2]
 
 
@@ -65,21 +65,21 @@ def usable(
     height: int,
     *,
     padding: float,  # fraction of its sides by which a box is grown on each side
-    most_overlap: float,  # IoU above which two boxes are one
-    least_side: int,  # pixels; boxes with a shorter side are dropped
-    most_area: float,  # of the image; larger boxes are dropped: the whole image is searched anyway
-    most: int,  # boxes kept
-    least_area: float = 0.0,  # of the image; smaller boxes are dropped
+    max_overlap: float,  # IoU above which two boxes are one
+    min_side: int,  # pixels; boxes with a shorter side are dropped
+    max_area: float,  # of the image; larger boxes are dropped: the whole image is searched anyway
+    limit: int,  # boxes kept
+    min_area: float = 0.0,  # of the image; smaller boxes are dropped
 ) -> list[Detection]:
     """The boxes worth a search of their own, best first, of detections in pixels of an image of ``width`` x ``height``."""
     padded = [Detection(pad(found.box, padding, width, height), found.phrase, found.score) for found in detections]
     fitting = [
         found
         for found in padded
-        if min(found.box.right - found.box.left, found.box.bottom - found.box.top) >= least_side
-        and least_area * width * height <= found.box.area <= most_area * width * height
+        if min(found.box.right - found.box.left, found.box.bottom - found.box.top) >= min_side
+        and min_area * width * height <= found.box.area <= max_area * width * height
     ]
-    return suppress(fitting, most_overlap)[:most]
+    return suppress(fitting, max_overlap)[:limit]
 
 
 def crop(image: Image.Image, box: Box) -> Image.Image:

@@ -13,8 +13,8 @@ from agents.models.pixels import to_rgb
 
 REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
-MOST_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
-LEAST_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
+MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
+MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
 SAME_ROW = 0.5  # two lines stand in one row where they share at least this part of the lower one's height
 
 
@@ -36,7 +36,7 @@ class RapidOcrReader:
             return []
         if min(rgb.size) < SMALLEST_SIDE:
             return []
-        scale = max(1.0, max(rgb.size) / MOST_SIDE)
+        scale = max(1.0, max(rgb.size) / MAX_SIDE)
         if scale > 1.0:
             size = (max(SMALLEST_SIDE, round(rgb.width / scale)), max(SMALLEST_SIDE, round(rgb.height / scale)))
             small = rgb.resize(size, Image.Resampling.LANCZOS)
@@ -56,7 +56,7 @@ class RapidOcrReader:
         # It logs each picture without text as a warning.
         for name in ("RapidOCR", "OrtInferSession"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        return RapidOCR(text_score=LEAST_CONFIDENCE, intra_op_num_threads=1, inter_op_num_threads=1)
+        return RapidOCR(text_score=MIN_CONFIDENCE, intra_op_num_threads=1, inter_op_num_threads=1)
 
 
 def in_reading_order(lines: Sequence[TextLine]) -> list[TextLine]:

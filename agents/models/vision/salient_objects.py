@@ -28,7 +28,7 @@ JUST_VISIBLE = 2.3  # smallest difference in CIELAB that an eye notices (Mahy, V
 ANYTHING = "object"  # phrase of a detection that was not asked for by name
 
 
-MOST, MOST_OVERLAP = 6, 0.5  # boxes of an image; of boxes that overlap more than this (IoU) the best-scored stays
+MAX_BOXES, MAX_OVERLAP = 6, 0.5  # boxes of an image; of boxes that overlap more than this (IoU) the best-scored stays
 LONG_SIDE = 512  # longer side of the network's input in pixels
 
 BONUS, LABELS = 0.5, 3
@@ -37,7 +37,7 @@ BONUS, LABELS = 0.5, 3
 
 DARK, BRIGHT = 5.0, 99.0  # percentiles of a map that become 0 and 1: a few odd cells do not set the scale
 
-LEAST_DEVIATION = 1e-3
+MIN_DEVIATION = 1e-3
 """Added to a channel's standard deviation, so that a flat channel says nothing rather than anything."""
 
 
@@ -47,7 +47,7 @@ ones, whose distances are averaged. Tuned on the validation scenes of the mini s
 
 
 class SalientObjectDetector:
-    """A ``Detector`` without class list: up to ``MOST`` boxes of what stands out, best first; phrases count only with an ``encoder``."""
+    """A ``Detector`` without class list: up to ``MAX_BOXES`` salient regions, best first; phrases count only with an ``encoder``."""
 
     def __init__(self, network: EfficientNetLite2, encoder: TextEncoder | None = None) -> None:
         self.name = f"saliency({network.name})"
@@ -89,7 +89,7 @@ class SalientObjectDetector:
             Detection(Box(box.left * across, box.top * down, box.right * across, box.bottom * down), ANYTHING, score)
             for box, score in propose(values)
         ]
-        return suppress(everything, MOST_OVERLAP)[:MOST]
+        return suppress(everything, MAX_OVERLAP)[:MAX_BOXES]
 
     def _named(
         self, images: Sequence[Image.Image], found: list[list[Detection]], phrases: Sequence[Sequence[str]]
@@ -135,7 +135,7 @@ def border_contrast(features: FloatArray) -> FloatArray:
     """
     channels, height, width = features.shape
     cells = features.reshape(channels, -1).astype(np.float32)
-    cells = (cells - cells.mean(axis=1, keepdims=True)) / (cells.std(axis=1, keepdims=True) + LEAST_DEVIATION)
+    cells = (cells - cells.mean(axis=1, keepdims=True)) / (cells.std(axis=1, keepdims=True) + MIN_DEVIATION)
     at_border = np.ones((height, width), dtype=bool)
     at_border[1:-1, 1:-1] = False
     border = cells[:, at_border.ravel()]
@@ -151,7 +151,7 @@ def border_contrast(features: FloatArray) -> FloatArray:
 def spread(values: FloatArray) -> FloatArray:
     """The map stretched to 0..1 between two of its percentiles; all 0 where there is nothing to stretch."""
     low, high = np.percentile(values, [DARK, BRIGHT])
-    if high - low < LEAST_DEVIATION:
+    if high - low < MIN_DEVIATION:
         return np.zeros_like(values)
     stretched: FloatArray = np.clip((values - low) / (high - low), 0.0, 1.0).astype(np.float32)
     return stretched

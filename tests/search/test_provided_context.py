@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.search.given import GivenContext, parse_given
+from agents.search.provided_context import ProvidedContext, parse_provided
 from tests.property.fuzzing import fuzzed, hostile_text
 
 Named = tuple[str, dict[str, Any]]
@@ -37,7 +37,7 @@ def written(entities: Sequence[Named], pages: Sequence[Page]) -> str:
 
 
 def read(text: Any) -> tuple[list[Named], list[Page]]:
-    found = parse_given(text)
+    found = parse_provided(text)
     named = [(entity.name, dict(entity.attributes)) for hit in found.pictures for entity in hit.entities]
     return named, [(hit.page_name, hit.page_snippet) for hit in found.pages]
 
@@ -57,7 +57,7 @@ def test_what_was_written_is_read() -> None:
 
 
 def test_hits_are_told_apart_and_keep_their_order() -> None:
-    found = parse_given(written([("A", {}), ("B", {"k": "v"})], [("one", "1"), ("two", "2")]))
+    found = parse_provided(written([("A", {}), ("B", {"k": "v"})], [("one", "1"), ("two", "2")]))
     assert [hit.index for hit in found.pictures] == [0, 1]
     assert all(hit.score == 0.75 for hit in found.pictures)
     assert len({hit.page_url for hit in found.pages}) == 2
@@ -83,7 +83,7 @@ def test_attributes_as_python_prints_them() -> None:
     ],
 )
 def test_nothing_given_is_nothing_found(text: Any) -> None:
-    assert parse_given(text) == GivenContext()
+    assert parse_provided(text) == ProvidedContext()
 
 
 def test_what_was_cut_is_read_as_far_as_it_goes() -> None:
@@ -119,5 +119,5 @@ def test_any_context_is_read_back(entities: list[Named], pages: list[Page]) -> N
 @fuzzed(80)
 @given(hostile_text, st.integers(0, 400))
 def test_no_text_raises(text: str, cut: int) -> None:
-    parse_given(text)
-    parse_given(written([(text, {text: text})], [(text, text)])[cut:])
+    parse_provided(text)
+    parse_provided(written([(text, {text: text})], [(text, text)])[cut:])

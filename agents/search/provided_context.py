@@ -13,13 +13,13 @@ from typing import Any
 
 from agents.search.hits import Entity, ImageHit, WebHit
 
-LEAST_IMAGE_SCORE = 0.75
+MIN_IMAGE_SCORE = 0.75
 """Cosine above which the research release lists an entity: all that is known of the score of one that it lists, beside their order."""
 
 PAGE_SCORE = 0.5
 """Stands for the cosines of pages, which the text does not tell; the same for all, so that they stay in their order."""
 
-MOST_CHARACTERS = 400_000  # characters of a context that are read; the research release writes about 40,000 at most
+MAX_CHARACTERS = 400_000  # characters of a context that are read; the research release writes about 40,000 at most
 
 _NAMES = re.compile(r"^.*?\blist of entity names\b[^:\n]*:[ \t]*(?P<names>[^\n]*?)\.?[ \t]*$", re.MULTILINE)
 _ENTITY = re.compile(r"^Entity \d+:[ \t]*(?P<name>[^\n]*?)[ \t]*$", re.MULTILINE)
@@ -30,21 +30,21 @@ _END = "\n</DOC>"
 
 
 @dataclass(frozen=True)
-class GivenContext:
+class ProvidedContext:
     """What was found for one turn: hits as a search returns them, best first; both empty where nothing was."""
 
     pictures: tuple[ImageHit, ...] = ()
     pages: tuple[WebHit, ...] = ()
 
 
-def parse_given(text: Any) -> GivenContext:
+def parse_provided(text: Any) -> ProvidedContext:
     """The hits in a context of the research release; what is malformed, or no text, holds none. Never raises."""
     if not isinstance(text, str):
-        return GivenContext()
-    text = text[:MOST_CHARACTERS].replace("\r\n", "\n")
+        return ProvidedContext()
+    text = text[:MAX_CHARACTERS].replace("\r\n", "\n")
     starts = list(_page_starts(text))
     about_picture = text[: starts[0].start()] if starts else text
-    return GivenContext(tuple(_pictures(about_picture)), tuple(_pages(text, starts)))
+    return ProvidedContext(tuple(_pictures(about_picture)), tuple(_pages(text, starts)))
 
 
 def _page_starts(text: str) -> Iterator[re.Match[str]]:
@@ -74,7 +74,7 @@ def _pictures(text: str) -> Iterator[ImageHit]:
     listed = _NAMES.search(text)
     names = _split(listed.group("names"), attributes) if listed else []
     for number, name in enumerate(dict.fromkeys([*names, *attributes])):
-        yield ImageHit(number, LEAST_IMAGE_SCORE, "", (Entity(name, attributes.get(name, {})),))
+        yield ImageHit(number, MIN_IMAGE_SCORE, "", (Entity(name, attributes.get(name, {})),))
 
 
 def _attributes(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
