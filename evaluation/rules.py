@@ -72,6 +72,10 @@ class Rules:
     judge_workers: int = 8
     displayed: int = 0
 
+    def __str__(self) -> str:
+        """As it is written on a command line."""
+        return self.name
+
 
 OURS = Rules()
 

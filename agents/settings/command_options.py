@@ -15,8 +15,8 @@ A new option is one field. Its name gives the flag (``--port``), its description
 - ``Json[X]``: JSON; any other type: whatever pydantic reads from a text, with ``Field(ge=1)`` or a validator where more has to hold
 
 A field without default has to be given. Options that several commands have are base classes, each with the ``group`` of the help that its
-own fields stand in. A value is taken from the command line, else from the field's environment variable, else from its default. What is wrong
-is told in one line, and the command ends with status 2.
+own fields stand in. A value is taken from the command line, else from the field's environment variable, else from its default. What is
+wrong is told in one line, and the command ends with status 2.
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ def _add(group: Any, name: str, field: FieldInfo) -> str:
         if not field.is_required() and not several:
             how["nargs"] = "?"
         group.add_argument(name, **how)
-        return flag.metavar or name
+        return f"argument {flag.metavar or name}"
     names = flag.names or (f"--{name.replace('_', '-')}",)
     group.add_argument(*names, dest=name, required=field.is_required(), **how)
-    return names[-1]
+    return f"argument {names[-1]}"
 
 
 def _without_none(kind: Any) -> Any:
@@ -149,7 +149,7 @@ def _without_none(kind: Any) -> Any:
 
 def _help(field: FieldInfo, flag: Flag) -> str:
     default = None if field.is_required() else field.get_default(call_default_factory=True)
-    if default in (None, False, (), ""):
+    if default is None or default is False or default in ((), ""):
         shown = ""
     elif isinstance(default, dict):
         shown = json.dumps(default)

@@ -1,37 +1,91 @@
-"""The flags that a judge behind a server has in every command."""
+"""The options of the judge in every command that asks one."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-from evaluation.judge.spending import limit, price
+from pydantic import BeforeValidator, Field, InstanceOf
 
+from agents.settings.command_options import Flag, Options
+from evaluation.judge.spending import Price
+from evaluation.rules import OURS, RULES, JudgeStyle, Rules
 
-def add_judge_options(group: argparse._ArgumentGroup, *, limit_of: str = "this command") -> None:
-    """The flags; ``limit_of`` is what ``--max-cost`` holds for."""
-    # fmt: off
-    add = group.add_argument
-    add("--judge-style", choices=["structured", "explained"],
-        help="the challenge's prompt or the research release's; None: by rules, or by model")
-    add("--organiser", type=Path, metavar="PATH",
-        help="checkout of the starter kit or the research release: the judge gets its words (read, never run) "
-             "in place of ours")
-    add("--max-cost", type=limit, metavar="USD",
-        help=f"stop when the judge has cost this in {limit_of}; every judgement is kept, and the same "
-             "command goes on from there")
-    add("--judge-price", type=price, metavar="READ,WRITTEN",
-        help="price of the judge in US dollars for a million tokens; None: that of "
-             "evaluation/judge/prices.toml, where it has the model")
-    # fmt: on
+if TYPE_CHECKING:
+    from evaluation.judge.judging import Judge, LocalJudges
 
 
-def judge_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The flags as arguments of ``judging.choose_judge``."""
-    return {
-        "style": options.judge_style,
-        "organiser": options.organiser,
-        "max_cost": options.max_cost,
-        "price": options.judge_price,
-    }
+def price(text: object) -> Price:
+    """The price written as ``READ,WRITTEN``; ValueError for something else, or a negative number."""
+    if isinstance(text, Price):
+        return text
+    try:
+        read, written = (float(word) for word in str(text).split(","))
+        if read >= 0 and written >= 0:
+            return Price(read, written)
+    except ValueError:
+        pass
+    raise ValueError(f"{text!r}; write READ,WRITTEN: US dollars for a million tokens, such as 0.15,0.60")
+
+
+def _rules(name: object) -> object:
+    return RULES[name] if isinstance(name, str) else name
+
+
+GivenPrice = Annotated[InstanceOf[Price], BeforeValidator(price)]
+NamedRules = Annotated[InstanceOf[Rules], BeforeValidator(_rules)]
+
+
+class JudgeOptions(Options):
+    """By whose rules answers are judged, and how a judge behind a server is asked."""
+
+    group = "who judges"
+
+    rules: Annotated[NamedRules, Flag(choices=tuple(RULES))] = Field(
+        OURS,
+        description="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's "
+        "(docs/evaluation.md)",
+    )
+    judge_style: JudgeStyle | None = Field(
+        None, description="the challenge's prompt or the research release's; not given: by rules, or by model"
+    )
+    organiser: Annotated[Path | None, Flag(metavar="PATH")] = Field(
+        None,
+        description="checkout of the starter kit or the research release: the judge gets its words (read, never run) "
+        "in place of ours",
+    )
+    max_cost: Annotated[float | None, Flag(metavar="USD")] = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="stop when the judge has cost this in this command, or in one run of a comparison; every judgement is "
+        "kept, and the same command goes on from there",
+    )
+    judge_price: Annotated[GivenPrice | None, Flag(metavar="READ,WRITTEN")] = Field(
+        None,
+        description="price of the judge in US dollars for a million tokens; not given: that of "
+        "evaluation/judge/prices.toml, where it has the model",
+    )
+    num_workers: Annotated[int | None, Flag(metavar="N")] = Field(
+        None, ge=1, description="judgements asked for at the same time; not given: 8, research release 1"
+    )
+
+    @property
+    def workers(self) -> int:
+        """Judgements asked for at the same time."""
+        return self.rules.judge_workers if self.num_workers is None else self.num_workers
+
+    def judge(self, eval_model: str | None, cache: Path, local: LocalJudges | None = None) -> Judge:
+        """The judge of a name (see ``judging.choose_judge``), as these options have it."""
+        from evaluation.judge.judging import choose_judge
+
+        return choose_judge(
+            eval_model,
+            cache=cache,
+            style=self.judge_style,
+            rules=self.rules,
+            organiser=self.organiser,
+            max_cost=self.max_cost,
+            price=self.judge_price,
+            local=local,
+        )

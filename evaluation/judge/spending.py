@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import math
 import re
 import threading
 import tomllib
@@ -40,32 +38,8 @@ def price_of(model: str) -> Price | None:
     return Price(read, written, f"prices of {table['as_of']}: {table['source']}")
 
 
-def price(text: str) -> Price:
-    """``READ,WRITTEN`` of a command line; argparse.ArgumentTypeError for something else, or a negative number."""
-    try:
-        read, written = (float(word) for word in text.split(","))
-        if read >= 0 and written >= 0:
-            return Price(read, written)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(
-        f"{text!r}; write READ,WRITTEN: US dollars for a million tokens, such as 0.15,0.60"
-    )
-
-
 def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], one[1] + other[1]
-
-
-def limit(text: str) -> float:
-    """US dollars of a command line; argparse.ArgumentTypeError for no positive number."""
-    try:
-        dollars = float(text)
-    except ValueError:
-        dollars = math.nan
-    if not 0 < dollars < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number of US dollars")
-    return dollars
 
 
 class Spending:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from evaluation.commands import exit_status, output
-from evaluation.run.options import data_folders, parse
+from evaluation.run.options import RunOptions, parse
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset, DatasetType
@@ -33,12 +31,12 @@ def main(
     return evaluate(parse(arguments), console or output(), build)
 
 
-def evaluate(options: argparse.Namespace, console: Console, build: BuildAgent | None = None) -> int:
+def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = None) -> int:
     """What ``main`` does with the options that ``parse`` read; while it runs no other command may write into its folders."""
     from evaluation.files.folder_lock import writing_into
 
     def run() -> int:
-        with writing_into(options.output_dir, *(folder for _, folder in data_folders(options))):
+        with writing_into(options.output_dir, *(folder for _, folder in options.folders)):
             return _judge_saved(options, console) if options.mode == "evaluate" else _answer(options, console, build)
 
     try:
@@ -48,7 +46,7 @@ def evaluate(options: argparse.Namespace, console: Console, build: BuildAgent | 
         return INTERRUPTED
 
 
-def _judge_saved(options: argparse.Namespace, console: Console) -> int:
+def _judge_saved(options: RunOptions, console: Console) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
     from evaluation.files.responses import RESPONSES, read_responses
@@ -56,7 +54,7 @@ def _judge_saved(options: argparse.Namespace, console: Console) -> int:
 
     judging = _judging(options)
     parts, about = [], {}
-    for kind, folder in data_folders(options):
+    for kind, folder in options.folders:
         path = options.input_file or folder / RESPONSES
         turns = read_responses(path)
         dataset = _load(kind, options) if options.dataset is not None else None
@@ -67,7 +65,7 @@ def _judge_saved(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | None) -> int:
+def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> int:
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
     from evaluation.files.manifest import read_manifest
     from evaluation.run import launching
@@ -78,7 +76,7 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     from evaluation.run import replicas, steps  # seconds to import, and an unknown preset is told at once
 
     judging = _judging(options)
-    asked = [(kind, _load(kind, options), folder) for kind, folder in data_folders(options)]
+    asked = [(kind, _load(kind, options), folder) for kind, folder in options.folders]
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
     if options.replicas is None:
@@ -102,19 +100,16 @@ def _answer(options: argparse.Namespace, console: Console, build: BuildAgent | N
     return 0
 
 
-def _judging(options: argparse.Namespace) -> Judging:
-    from evaluation.judge.judge_options import judge_settings
-    from evaluation.judge.judging import choose_judge
+def _judging(options: RunOptions) -> Judging:
     from evaluation.run.launching import local_judge
     from evaluation.run.steps import Judging
 
-    rules, named = options.rules, judge_settings(options)
-    judge = choose_judge(options.eval_model, cache=options.cache, rules=rules, local=local_judge, **named)
-    return Judging(judge, rules, options.num_workers, not options.no_progress, options.display_conversations)
+    judge = options.judge(options.eval_model, options.cache, local_judge)
+    return Judging(judge, options.rules, options.workers, not options.no_progress, options.displayed)
 
 
 def _report(
-    options: argparse.Namespace,
+    options: RunOptions,
     parts: Sequence[ReportPart],
     about: Mapping[str, Any],
     judging: Judging,
@@ -133,11 +128,11 @@ def _report(
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 
-def _load(kind: DatasetType, options: argparse.Namespace) -> CragDataset:
+def _load(kind: DatasetType, options: RunOptions) -> CragDataset:
     """A data set; images may be fetched unless the user says by Hugging Face's own switch that there is no network."""
     from evaluation.data import crag_dataset
 
     online = os.environ.get("HF_HUB_OFFLINE", "").upper() not in {"1", "ON", "YES", "TRUE"}
     return crag_dataset.load(
-        kind, options.split, options.revision, options.dataset, Path(options.cache), online=online, rules=options.rules
+        kind, options.split, options.revision, options.dataset, options.cache, online=online, rules=options.rules
     )

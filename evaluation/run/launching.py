@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from agents.settings.run_config import RunConfig, preset_names
 from evaluation.judge.local_judge import LocalJudge, load_cut
 from evaluation.records import EvaluationError, JudgeItem
 from evaluation.run.calls import Answering, Listen, Recording, ReplyCounts
-from evaluation.run.options import PROVIDED, reply_cache
+from evaluation.run.options import PROVIDED, RunOptions
 from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def _builder(agent: type[BaseAgent]) -> BuildAgent:
     return lambda _, search_pipeline, **__: agent(search_pipeline=search_pipeline)
 
 
-def launched(options: argparse.Namespace, config: RunConfig, build: BuildAgent | None = None) -> LaunchedAgent:
+def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = None) -> LaunchedAgent:
     """The agent of a command line; ``build`` takes the place of the one that ``--agent`` names.
 
     Raises:
@@ -107,7 +106,7 @@ def launched(options: argparse.Namespace, config: RunConfig, build: BuildAgent |
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     with _as_evaluation_errors():
-        folder = reply_cache(options)
+        folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
         pipeline = config.pipeline(split=options.split, web=web, images=images)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
@@ -122,12 +121,12 @@ def launched(options: argparse.Namespace, config: RunConfig, build: BuildAgent |
     return LaunchedAgent(agent, warm_up, listen, recording, agent.models.names, counts, evidence)
 
 
-def _provided(options: argparse.Namespace, pipeline: Any, **searches: bool) -> ProvidedEvidence:
+def _provided(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedEvidence:
     queries = read_full_queries(options.full_query_path) if options.full_query_path is not None else None
     return ProvidedEvidence(pipeline, **searches, full_queries=queries)
 
 
-def prepare(options: argparse.Namespace) -> tuple[RunConfig, dict[str, Any]]:
+def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
     """Read preset and profile.
 
     Returns:
@@ -149,8 +148,14 @@ def prepare(options: argparse.Namespace) -> tuple[RunConfig, dict[str, Any]]:
         if asked := [flag for flag, value in changed.items() if value]:
             raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
     with _as_evaluation_errors():
-        changes = {"without": options.without, "overrides": options.set, "chat_model": options.model_name}
-        config = RunConfig.read(options.preset, options.profile, **changes, cache=options.cache)
+        config = RunConfig.read(
+            options.preset,
+            options.profile,
+            without=options.without,
+            overrides=options.set,
+            chat_model=options.model_name,
+            cache=options.cache,
+        )
     made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),

@@ -1,16 +1,18 @@
-"""The command line of local_evaluation.py: the organiser's flags with their meanings, and ours."""
+"""The options of local_evaluation.py: the organiser's flags with their meanings, and ours."""
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from evaluation.judge.judge_options import add_judge_options
+from pydantic import BeforeValidator, Field, InstanceOf, model_validator
+
+from agents.settings.command_options import Flag, Options
+from evaluation.judge.judge_options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION
-from evaluation.rules import RULES
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import DatasetType
@@ -48,11 +50,11 @@ _EXAMPLES = """examples:
 REPLIES = "replies"
 """Folder below ``--cache`` for ``--reply-cache`` without a folder of its own."""
 
-SEARCHED, PROVIDED = "starter-kit", "research-release"
+SEARCHED: Final = "starter-kit"
+PROVIDED: Final = "research-release"
 """How the agent is called: with a search pipeline when it is built, or without one and with evidence in each call."""
 
 _BELOW_CACHE = Path()
-Group = argparse._ArgumentGroup
 
 
 @dataclass(frozen=True)
@@ -72,155 +74,185 @@ class Conversations:
         return None if number < 0 else number
 
 
-def conversations(text: str) -> Conversations:
-    """``N`` sessions of each data set, or ``N,M``: single-turn and multi-turn.
-
-    Raises:
-        argparse.ArgumentTypeError: Something else.
-    """
+def conversations(text: object) -> Conversations:
+    """``N`` sessions of each data set, or ``N,M``: single-turn and multi-turn; ValueError for something else."""
+    if isinstance(text, Conversations):
+        return text
     try:
-        numbers = [int(word) for word in text.split(",")]
+        numbers = [int(word) for word in str(text).split(",")]
     except ValueError:
         numbers = []
     if len(numbers) not in (1, 2) or any(number == 0 or number < -1 for number in numbers):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}; write N, or N,M for single-turn and multi-turn; each positive, or -1 for all"
-        )
+        raise ValueError(f"{text!r}; write N, or N,M for single-turn and multi-turn; each positive, or -1 for all")
     return Conversations(numbers[0], numbers[-1])
 
 
-def add_run_options(what: Group, who: Group, judge: Group, *, limit_of: str = "this command") -> None:
-    """The flags that mean the same to local_evaluation.py and to the commands that compare runs; ``--max-cost`` is for ``limit_of``."""
-    # fmt: off
-    add = what.add_argument
-    add("--dataset", type=Path, metavar="PATH", help="local folder with the data set; None: the public one from the hub")
-    add("--split", default="validation", help="split of the data set: validation or public_test")
-    add("--revision", default=DEFAULT_REVISION, help="revision of the data set: v0.1.1 or v0.1.2")
-    add("--num-conversations", type=conversations, default=Conversations(), metavar="N[,M]",
-        help="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all")
-    add = who.add_argument
-    add("--profile", default="embedded", help="models and time limits: a file in profiles/ by its name, or any .toml file by its path")
-    add("--agent", default="agents.user_config:UserAgent", metavar="MODULE:CLASS",
-        help="class of the agent. One derived from CragAgent runs --preset under --profile; any other BaseAgent is built as the "
-             "organiser builds it, with the search of --profile alone")
-    add("--set", action="append", default=[], metavar="KEY=VALUE",
-        help="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated")
-    add("--suppress-web-search-api", action="store_true", help="no web search, as in task 1 (single-source)")
-    add("--suppress-image-search-api", action="store_true", help="no image search")
-    add("--calls", choices=[SEARCHED, PROVIDED], default=SEARCHED,
-        help="how the agent is called: it gets the search pipeline and searches, as in the challenge; or it is built without "
-             "one and each call brings what the evaluation found, as in the research release")
-    add("--cache", type=Path, default=Path(".cache"), help="folder for indices, models, images and judgements")
-    add("--tokenizer", metavar="ID_OR_PATH",
-        help="tokenizer that cuts answers at 75 tokens, the first of which begins the text; None: Llama-3.2's, else "
-             "a stand-in")
-    add("--reply-cache", type=Path, nargs="?", const=_BELOW_CACHE, metavar="DIR",
-        help="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; "
-             f"without DIR in {REPLIES}/ below --cache. Seconds a turn are reported for calls that took nothing from it")
-    add = judge.add_argument
-    add("--rules", choices=list(RULES), default="ours",
-        help="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's "
-             "(docs/evaluation.md)")
-    add("--eval-model", metavar="MODEL",
-        help="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
-             '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
-             '"None": the rule judge, or by the rules of a release exact answers alone; "package.module:Class": a judge of your own '
-             "(docs/extending.md); not given: gpt-4o-mini "
-             "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "
-             "replied at all for 300 s is given up")
-    add_judge_options(judge, limit_of=limit_of)
-    add("--num-workers", type=int, metavar="N", help="judgements asked for at the same time; None: 8, research release 1")
-    # fmt: on
+GivenConversations = Annotated[InstanceOf[Conversations], BeforeValidator(conversations)]
 
 
-def reply_cache(options: argparse.Namespace) -> Path | None:
-    """The folder of ``--reply-cache``; None where the flag was not given."""
-    folder: Path | None = options.reply_cache
-    return options.cache / REPLIES if folder == _BELOW_CACHE else folder
+class AskedOptions(Options):
+    """Which questions are asked."""
 
+    group = "what is asked"
 
-class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Default values in the help, and the examples as they are written."""
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser; nothing heavy is imported for ``--help``."""
-    about = "Run the CRAG-MM agent over a data set and score its answers."
-    parser = argparse.ArgumentParser(description=about, epilog=_EXAMPLES, formatter_class=_Formatter)
-    names = ("what is asked", "who answers", "who judges", "the run")
-    what, agent, judge, run = (parser.add_argument_group(name) for name in names)
-    # fmt: off
-    what.add_argument("--dataset-type", choices=["single-turn", "multi-turn", "both"], default="single-turn",
-                      help="which data set; both: one after the other, each in a folder of its own in --output-dir")
-    add = agent.add_argument
-    add("--preset", default="best", help="preset of the agent: a file in presets/ by its name, or any .toml file by its path")
-    add("--model-name", metavar="ID_OR_PATH",
-        help="weights, or model of a server, in place of those of the profile's chat model")
-    add(
-        "--without",
-        action="append",
-        default=[],
-        metavar="STAGE",
-        help="leave a stage of the preset out; may be repeated",
+    dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
+        None, description="local folder with the data set; not given: the public one from the hub"
     )
-    add("--full-query-path", type=Path, metavar="FILE",
-        help="queries that the evaluation searches the web by instead of the questions, under --calls research-release: JSON lines "
-             "with interaction_id and agent_response")
-    add_run_options(what, agent, judge)
-    add = run.add_argument
-    add("--mode", choices=["generate", "evaluate", "both"], default="both", help="answer, judge saved answers, or both")
-    add("--input-file", type=Path, metavar="FILE",
-        help="saved answers for --mode evaluate; None: response.jsonl in --output-dir")
-    add("--output-dir", type=Path, default=Path("results"), help="folder for answers, scores and report")
-    add(
-        "--resume",
-        action="store_true",
-        help="continue the run in --output-dir; what the judge failed on is judged again",
+    split: str = Field("validation", description="split of the data set: validation or public_test")
+    revision: str = Field(DEFAULT_REVISION, description="revision of the data set: v0.1.1 or v0.1.2")
+    num_conversations: Annotated[GivenConversations, Flag(metavar="N[,M]")] = Field(
+        Conversations(),
+        description="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all",
     )
-    add("--replicas", type=int, metavar="N",
-        help="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); "
-             "None: one, in this process")
-    add("--ray-address", metavar="HOST:PORT",
-        help="Ray cluster on which --replicas run, or auto; None: one is started on this machine")
-    add("--display-conversations", type=int, metavar="N",
-        help="print the first N dialogs; None: 0, by the rules of a release 10")
-    add("--no_progress", "--no-progress", action="store_true", help="no progress bars")
-    add("--no-report", action="store_true", help="write no report.html")
-    # fmt: on
-    return parser
 
 
-def parse(arguments: Sequence[str] | None = None, **given: object) -> argparse.Namespace:
-    """Read and check the command line; exits with a message on bad combinations. ``rules`` is a ``Rules`` then.
+class AgentOptions(Options):
+    """Which agent answers, and how it is called."""
 
-    Args:
-        given: Options of another command, by their names here, which stand above the command line.
-    """
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    vars(options).update(given)
-    options.rules = RULES[options.rules]
-    if options.num_workers is None:
-        options.num_workers = options.rules.judge_workers
-    if options.display_conversations is None:
-        options.display_conversations = options.rules.displayed
-    wrong = {
-        "--num-workers must be at least 1": options.num_workers < 1,
-        "--replicas must be at least 1": options.replicas is not None and options.replicas < 1,
-        "--calls research-release takes one agent, no --replicas": options.calls == PROVIDED
-        and options.replicas is not None,
-        "--ray-address goes with --replicas": options.ray_address is not None and options.replicas is None,
-        "--input-file goes with --mode evaluate": options.input_file is not None and options.mode != "evaluate",
-        "--input-file goes with one data set; judge the two files one after the other": options.input_file is not None
-        and options.dataset_type == "both",
-    }
-    for message in (message for message, holds in wrong.items() if holds):
-        parser.error(message)
-    return options
+    group = "who answers"
+
+    profile: str = Field(
+        "embedded", description="models and time limits: a file in profiles/ by its name, or any .toml file by its path"
+    )
+    agent: Annotated[str, Flag(metavar="MODULE:CLASS")] = Field(
+        "agents.user_config:UserAgent",
+        description="class of the agent. One derived from CragAgent runs --preset under --profile; any other BaseAgent is built "
+        "as the organiser builds it, with the search of --profile alone",
+    )
+    set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
+        (),
+        description="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated",
+    )
+    suppress_web_search_api: bool = Field(False, description="no web search, as in task 1 (single-source)")
+    suppress_image_search_api: bool = Field(False, description="no image search")
+    calls: Literal["starter-kit", "research-release"] = Field(
+        SEARCHED,
+        description="how the agent is called: it gets the search pipeline and searches, as in the challenge; or it is built "
+        "without one and each call brings what the evaluation found, as in the research release",
+    )
+    cache: Path = Field(Path(".cache"), description="folder for indices, models, images and judgements")
+    tokenizer: Annotated[str | None, Flag(metavar="ID_OR_PATH")] = Field(
+        None,
+        description="tokenizer that cuts answers at 75 tokens, the first of which begins the text; not given: Llama-3.2's, "
+        "else a stand-in",
+    )
+    reply_cache: Annotated[Path | None, Flag(metavar="DIR", bare=_BELOW_CACHE)] = Field(
+        None,
+        description="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; "
+        f"without DIR in {REPLIES}/ below --cache. Seconds a turn are reported for calls that took nothing from it",
+    )
+
+    @property
+    def reply_folder(self) -> Path | None:
+        """The folder of ``--reply-cache``; None where the flag was not given."""
+        return self.cache / REPLIES if self.reply_cache == _BELOW_CACHE else self.reply_cache
 
 
-def data_folders(options: argparse.Namespace) -> list[tuple[DatasetType, Path]]:
-    """The data sets to ask, each with the folder of its answers."""
-    if options.dataset_type != "both":
-        return [(options.dataset_type, options.output_dir)]
-    return [("single-turn", options.output_dir / "single-turn"), ("multi-turn", options.output_dir / "multi-turn")]
+class RunJudgeOptions(JudgeOptions):
+    """Who judges the answers of a run."""
+
+    group = "who judges"
+
+    eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
+        None,
+        description="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
+        '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
+        '"None": the rule judge, or by the rules of a release exact answers alone; "package.module:Class": a judge of your own '
+        "(docs/extending.md); not given: gpt-4o-mini "
+        "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "
+        "replied at all for 300 s is given up",
+    )
+
+
+class DatasetOptions(AskedOptions):
+    """Which questions of which data set are asked."""
+
+    group = "what is asked"
+
+    dataset_type: Literal["single-turn", "multi-turn", "both"] = Field(
+        "single-turn",
+        description="which data set; both: one after the other, each in a folder of its own in --output-dir",
+    )
+
+
+class PresetOptions(AgentOptions):
+    """Which agent of which preset answers."""
+
+    group = "who answers"
+
+    preset: str = Field(
+        "best", description="preset of the agent: a file in presets/ by its name, or any .toml file by its path"
+    )
+    model_name: Annotated[str | None, Flag(metavar="ID_OR_PATH")] = Field(
+        None, description="weights, or model of a server, in place of those of the profile's chat model"
+    )
+    without: Annotated[tuple[str, ...], Flag(metavar="STAGE", repeated=True)] = Field(
+        (), description="leave a stage of the preset out; may be repeated"
+    )
+    full_query_path: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None,
+        description="queries that the evaluation searches the web by instead of the questions, under --calls research-release: "
+        "JSON lines with interaction_id and agent_response",
+    )
+
+
+class RunOptions(DatasetOptions, PresetOptions, RunJudgeOptions):
+    """Run the CRAG-MM agent over a data set and score its answers."""
+
+    group = "the run"
+
+    mode: Literal["generate", "evaluate", "both"] = Field("both", description="answer, judge saved answers, or both")
+    input_file: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="saved answers for --mode evaluate; not given: response.jsonl in --output-dir"
+    )
+    output_dir: Path = Field(Path("results"), description="folder for answers, scores and report")
+    resume: bool = Field(
+        False, description="continue the run in --output-dir; what the judge failed on is judged again"
+    )
+    replicas: Annotated[int | None, Flag(metavar="N")] = Field(
+        None,
+        ge=1,
+        description="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); not given: one, in "
+        "this process",
+    )
+    ray_address: Annotated[str | None, Flag(metavar="HOST:PORT")] = Field(
+        None, description="Ray cluster on which --replicas run, or auto; not given: one is started on this machine"
+    )
+    display_conversations: Annotated[int | None, Flag(metavar="N")] = Field(
+        None, description="print the first N dialogs; not given: 0, by the rules of a release 10"
+    )
+    no_progress: Annotated[bool, Flag(names=("--no_progress", "--no-progress"))] = Field(
+        False, description="no progress bars"
+    )
+    no_report: bool = Field(False, description="write no report.html")
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> RunOptions:
+        wrong = {
+            "--calls research-release takes one agent, no --replicas": self.calls == PROVIDED
+            and self.replicas is not None,
+            "--ray-address goes with --replicas": self.ray_address is not None and self.replicas is None,
+            "--input-file goes with --mode evaluate": self.input_file is not None and self.mode != "evaluate",
+            "--input-file goes with one data set; judge the two files one after the other": self.input_file is not None
+            and self.dataset_type == "both",
+        }
+        for message in (message for message, holds in wrong.items() if holds):
+            raise ValueError(message)
+        return self
+
+    @property
+    def displayed(self) -> int:
+        """Dialogs that are printed."""
+        return self.rules.displayed if self.display_conversations is None else self.display_conversations
+
+    @property
+    def folders(self) -> list[tuple[DatasetType, Path]]:
+        """The data sets to ask, each with the folder of its answers."""
+        if self.dataset_type != "both":
+            return [(self.dataset_type, self.output_dir)]
+        return [("single-turn", self.output_dir / "single-turn"), ("multi-turn", self.output_dir / "multi-turn")]
+
+
+def parse(arguments: Sequence[str] | None = None) -> RunOptions:
+    """Read and check the command line; exits with a message where it is wrong. Nothing heavy is imported for ``--help``."""
+    return RunOptions.parse(arguments, prog=Path(sys.argv[0]).name, epilog=_EXAMPLES)

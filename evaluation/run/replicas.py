@@ -5,7 +5,6 @@ Questions and answers pass through this process, which alone writes files. Ray i
 
 from __future__ import annotations
 
-import argparse
 import logging
 import math
 import os
@@ -24,6 +23,7 @@ from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call, MakeCall, OneAgent, Reply
 from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare
+from evaluation.run.options import RunOptions
 
 START_SECONDS = 600.0
 """A replica is started within this: an agent may take 10 minutes (challenge rules)."""
@@ -80,7 +80,7 @@ class Assignment:
 class Replica:
     """What runs in a process of Ray: an agent, built by the same command line as that of one process."""
 
-    def __init__(self, options: argparse.Namespace, build: BuildAgent | None, folder: str) -> None:
+    def __init__(self, options: RunOptions, build: BuildAgent | None, folder: str) -> None:
         os.chdir(folder)  # paths of the command line hold here too
         keep_out_of_logs()
         self._options, self._build = options, build
@@ -204,9 +204,9 @@ class Replicas:
 
 @contextmanager
 def replicated(
-    options: argparse.Namespace, about: Mapping[str, Any], build: BuildAgent | None = None
+    options: RunOptions, about: Mapping[str, Any], build: BuildAgent | None = None
 ) -> Iterator[LaunchedAgent]:
-    """The ``options.replicas`` agents of a command line on the cluster at ``options.ray_address``, or on one started for them here.
+    """The ``--replicas`` agents of a command line on the cluster at ``--ray-address``, or on one started for them here.
 
     On a cluster with GPUs each replica has one to itself.
 
@@ -217,14 +217,15 @@ def replicated(
     Raises:
         EvaluationError: Ray is not installed, there is no cluster, it has too few GPUs, or the replicas cannot be started.
     """
+    count = options.replicas or 1
     try:
         with cluster(options.ray_address, "--replicas") as ray:
             gpus = int(ray.cluster_resources().get("GPU", 0))
-            if 0 < gpus < options.replicas:
-                raise EvaluationError(f"{options.replicas} replicas take a GPU each; the cluster has {gpus}")
+            if 0 < gpus < count:
+                raise EvaluationError(f"{count} replicas take a GPU each; the cluster has {gpus}")
             place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
             start = partial(place.remote, options, build, str(Path.cwd()))
-            with closing(Replicas(ray, options.replicas, start, about)) as replicas:
+            with closing(Replicas(ray, count, start, about)) as replicas:
                 yield LaunchedAgent(replicas, models=replicas.models)
     except ClusterError as error:
         raise EvaluationError(str(error)) from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
-from evaluation.commands import parser_of
+from pydantic import Field
+
+from agents.settings.command_options import Flag
 from evaluation.run.launching import settings_table
 from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.figures import Result
@@ -18,7 +20,7 @@ from evaluation.studies.result_tables import (
     time_columns,
     with_interval,
 )
-from evaluation.studies.variant_runs import add_options, compare
+from evaluation.studies.variant_runs import ComparisonOptions, compare
 from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
 
 _EXAMPLES = """examples:
@@ -67,27 +69,29 @@ def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
     return [build_table(f"{task}, {results[0].figures.turns} turns", "Method", columns, results)]
 
 
+class AblateOptions(ComparisonOptions):
+    """Run a preset whole and then without each of its parts, and tabulate what that does."""
+
+    group = "what is left out"
+
+    preset: Annotated[tuple[str, ...], Flag(metavar="NAME", repeated=True)] = Field(
+        ("qa_dragon",), description="preset; may be repeated"
+    )
+    without: Annotated[tuple[str, ...], Flag(metavar="NAME", repeated=True)] = Field(
+        (),
+        description=f"a part ({', '.join(part.name for part in (*PARTS, *MORE_PARTS))}), a stage, a group of stages, or KEY=VALUE for "
+        "another setting; may be repeated; not given: the first eight parts, as far as the preset has them",
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
-    options = _parser().parse_args(arguments)
+    options = AblateOptions.parse(arguments, epilog=_EXAMPLES)
 
     def variants() -> list[Variant]:
-        presets = options.preset or ["qa_dragon"]
-        return [made for preset in presets for made in variants_of(preset, options.profile, options.without)]
+        return [made for preset in options.preset for made in variants_of(preset, options.profile, options.without)]
 
     return compare(variants, tables, options, "ablation")
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = "Run a preset whole and then without each of its parts, and tabulate what that does."
-    parser = parser_of("evaluation.studies.ablate", about, _EXAMPLES)
-    which = parser.add_argument_group("what is left out")
-    which.add_argument("--preset", action="append", metavar="NAME", help="preset (default: qa_dragon); may be repeated")
-    which.add_argument("--without", action="append", default=[], metavar="NAME", help="a part "
-                       f"({', '.join(part.name for part in (*PARTS, *MORE_PARTS))}), a stage, a group of stages, or KEY=VALUE "
-                       "for another setting; may be repeated (default: the first eight parts, as far as the preset has them)")  # fmt: skip
-    add_options(parser)
-    return parser
 
 
 if __name__ == "__main__":

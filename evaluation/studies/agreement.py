@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,23 +9,22 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from rich.console import Console
 
-from evaluation.commands import exit_status, output, parser_of
+from agents.settings.command_options import Flag
+from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
-from evaluation.judge.judge_options import judge_settings
-from evaluation.judge.judging import choose_judge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
-from evaluation.rules import RULES
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import Interval, session_interval
 from evaluation.studies.judged_entries import (
     Saved,
-    add_entry_options,
+    SavedOptions,
     as_judged,
     find_saved,
     judged_entry,
@@ -154,7 +152,21 @@ def decided(judged: Sequence[JudgedTurn]) -> dict[Key, bool]:
     return {turn.turn.key: turn.semantic for turn in judged if turn.semantic is not None and not turn.judge_failed}
 
 
-def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict[str, Verdicts]:
+class AgreementOptions(SavedOptions):
+    """Let several judges judge the same answers, and say how far they agree with each other and with labels by hand."""
+
+    answers: Annotated[str, Flag(positional=True, metavar="FILE_OR_RUN")] = Field(
+        description="response.jsonl of any agent, or a run's folder"
+    )
+    judges: Annotated[str, Flag(metavar="A,B,C")] = Field(
+        "rule",
+        description=f"rule, local, local:PROFILE, models, MODEL@organiser, or {OWN}: the verdicts of the run's own table; "
+        "--max-cost is for each",
+    )
+    labels: Annotated[Path | None, Flag(metavar="FILE")] = Field(None, description="labels by hand, CSV or JSON lines")
+
+
+def ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[str, Verdicts]:
     """What each judge, and the person, said of each answer, by rater.
 
     Raises:
@@ -169,7 +181,7 @@ def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict
     found: dict[str, Verdicts] = {}
     for name in names:
         if name == OWN:
-            own = as_judged([saved], RULES[options.rules])
+            own = as_judged([saved], options.rules)
             if own is None:
                 raise EvaluationError(f"{saved.label} has no table of judged turns for these answers and rules")
             found[f"{OWN}: {own.judge}"] = decided(own.entries[0].turns)
@@ -177,8 +189,8 @@ def ratings(saved: Saved, options: argparse.Namespace, console: Console) -> dict
         model, _, words = name.partition("@")
         if words and (words != "organiser" or options.organiser is None):
             raise EvaluationError(f"{name}: write MODEL@organiser, and name the checkout with --organiser")
-        given = judge_settings(options) | ({"style": None} if words else {"organiser": None})
-        judge = choose_judge(model, cache=options.cache, rules=RULES[options.rules], local=local_judge, **given)
+        asked = options.model_copy(update={"judge_style": None} if words else {"organiser": None})
+        judge = asked.judge(model, options.cache, local_judge)
         entry = judged_entry(saved, judge, options, sets)
         found[judge.name] = decided(entry.turns)
         failed = sum(turn.judge_failed for turn in entry.turns)
@@ -242,7 +254,7 @@ def pairs_of(found: Mapping[str, Verdicts]) -> list[Agreement]:
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or output()
+    options, console = AgreementOptions.parse(arguments, epilog=_EXAMPLES), console or output()
 
     def run() -> None:
         with writing_into(options.out):
@@ -251,7 +263,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     return exit_status(run, console)
 
 
-def _run(options: argparse.Namespace, console: Console) -> None:
+def _run(options: AgreementOptions, console: Console) -> None:
     saved = find_saved(options.answers)
     found = ratings(saved, options, console)
     pairs = pairs_of(found)
@@ -261,23 +273,6 @@ def _run(options: argparse.Namespace, console: Console) -> None:
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}
         shown = tables(saved, found, pairs)
         publish(options.out / "agreement", content, f"Agreement on {saved.label}", shown, console)
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = (
-        "Let several judges judge the same answers, and say how far they agree with each other and with labels by hand."
-    )
-    parser = parser_of("evaluation.studies.agreement", about, _EXAMPLES)
-    parser.add_argument("answers", metavar="FILE_OR_RUN", help="response.jsonl of any agent, or a run's folder")
-    parser.add_argument(
-        "--judges",
-        default="rule",
-        metavar="A,B,C",
-        help=f"rule, local, local:PROFILE, models, MODEL@organiser, or {OWN}: the verdicts of the run's own table; --max-cost is for each",
-    )
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="labels by hand, CSV or JSON lines")
-    add_entry_options(parser, "agreement", eval_model=False)
-    return parser
 
 
 if __name__ == "__main__":

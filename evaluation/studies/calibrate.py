@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import tomlkit
+from pydantic import Field, model_validator
 from rich.console import Console
 from tomlkit.exceptions import TOMLKitError
 
 from agents.methods.gate import Gate
 from agents.methods.linear_head import HeadError
 from agents.runtime.files import read_toml, write_whole
+from agents.settings.command_options import Flag, Options
 from agents.settings.named import canonical, find_file, name_of
-from evaluation.commands import exit_status, output, parser_of
+from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
@@ -84,9 +85,56 @@ class FitData:
         }
 
 
+_RULES = {"white_box": white_box_line, "algorithm1": algorithm1_confidences}
+
+
+class HeldBackOptions(Options):
+    """How candidates that were held back are judged."""
+
+    group = "candidates that were held back"
+
+    dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
+        None, description="local data set, for the accept forms of the rule judge"
+    )
+    eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
+        None, description="who judges them; not given: who judged the run"
+    )
+    cache: Path = Field(Path(".cache"), description="folder of judgements")
+
+
+class CalibrateOptions(HeldBackOptions):
+    """Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset."""
+
+    runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
+        (), description=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot"
+    )
+    measure: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
+        (), description="in place of --runs: judged runs of any split to measure a fitted gate on"
+    )
+    preset: Annotated[str, Flag(metavar="NAME")] = Field(
+        description="preset the runs were made with, or the path of its file"
+    )
+    fit: Literal["gate", "white_box", "algorithm1"] = Field(
+        "gate",
+        description="what is fitted: the gate, the line of QA-Dragon's white-box verifier, or the confidences of CRUISE's Algorithm 1",
+    )
+    gate: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="with --measure: the gate; not given: presets/gates/NAME_PROFILE.json"
+    )
+    folds: int = Field(5, description="parts of the cross-validation")
+    repeats: int = Field(5, description="divisions into parts that are averaged")
+    dry_run: bool = Field(False, description="write neither gate nor preset")
+
+    @model_validator(mode="after")
+    def _one_study(self) -> CalibrateOptions:
+        if bool(self.runs) == bool(self.measure):
+            raise ValueError("give one of --runs and --measure")
+        return self
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), output()
+    options, console = CalibrateOptions.parse(arguments, epilog=_HOW), output()
     study = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
 
     def run() -> None:
@@ -96,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_status(run, console, (EvaluationError, HeadError))
 
 
-def _fit_gate(options: argparse.Namespace, console: Console) -> None:
+def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     material = _material(options.runs, options, fitting=True)
     turns = material.turns
     names = usable(turns)
@@ -146,7 +194,7 @@ def _fit_gate(options: argparse.Namespace, console: Console) -> None:
     _into_preset(options, material, {"finalise.gate": f"presets/gates/{path.name}"}, console)
 
 
-def _measure(options: argparse.Namespace, console: Console) -> None:
+def _measure(options: CalibrateOptions, console: Console) -> None:
     """What a gate that was fitted elsewhere is worth on a run; nothing is fitted."""
     material = _material(options.measure, options, fitting=False)
     turns = material.turns
@@ -165,14 +213,11 @@ def _measure(options: argparse.Namespace, console: Console) -> None:
     _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
 
 
-def _gate_file(options: argparse.Namespace, material: FitData) -> Path:
+def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
     return PRESETS / "gates" / f"{name_of(options.preset)}_{name_of(material.profile)}.json"
 
 
-_RULES = {"white_box": white_box_line, "algorithm1": algorithm1_confidences}
-
-
-def _fit_rule(options: argparse.Namespace, console: Console) -> None:
+def _fit_rule(options: CalibrateOptions, console: Console) -> None:
     """The settings of a paper's own rule."""
     material = _material(options.runs, options, fitting=True)
     values = _RULES[options.fit](material.turns)
@@ -182,7 +227,7 @@ def _fit_rule(options: argparse.Namespace, console: Console) -> None:
         _into_preset(options, material, values, console)
 
 
-def _material(places: Sequence[Path], options: argparse.Namespace, *, fitting: bool) -> FitData:
+def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: bool) -> FitData:
     """The judged candidates of some runs.
 
     Raises:
@@ -230,7 +275,7 @@ def _given_now(turns: Turns, preset: str, profile: str) -> BoolArray:
     return np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
 
 
-def _judge_of(run: Path, options: argparse.Namespace) -> Judge:
+def _judge_of(run: Path, options: CalibrateOptions) -> Judge:
     """The judge of the run, unless another is named."""
     model = options.eval_model or str(read_about(run).get("judge", "")).partition(" (")[0]
     if not model:
@@ -238,7 +283,7 @@ def _judge_of(run: Path, options: argparse.Namespace) -> Judge:
     return choose_judge(model, cache=options.cache, local=local_judge)
 
 
-def _accept_forms(run: Path, options: argparse.Namespace) -> dict[str, list[str]]:
+def _accept_forms(run: Path, options: CalibrateOptions) -> dict[str, list[str]]:
     if options.dataset is None:
         return {}
     from evaluation.data.crag_dataset import DatasetType, find_local, read_accept
@@ -289,7 +334,7 @@ def _write(
 
 
 def _into_preset(
-    options: argparse.Namespace, material: FitData, values: Mapping[str, float | str], console: Console
+    options: CalibrateOptions, material: FitData, values: Mapping[str, float | str], console: Console
 ) -> None:
     path = find_file(options.preset, "preset", PRESETS, EvaluationError)
     about, profile = material.about, name_of(material.profile)
@@ -335,29 +380,6 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
         if found != value:  # tomlkit may put a table beside dotted keys into another place
             raise by_hand
     return text
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = "Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset."
-    parser = parser_of("evaluation.studies.calibrate", about, _HOW)
-    # fmt: off
-    add = parser.add_mutually_exclusive_group(required=True).add_argument
-    add("--runs", type=Path, nargs="+", metavar="DIR", help=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot")
-    add("--measure", type=Path, nargs="+", metavar="DIR", help="judged runs of any split to measure a fitted gate on")
-    add = parser.add_argument
-    add("--preset", required=True, metavar="NAME", help="preset the runs were made with, or the path of its file")
-    add("--fit", choices=("gate", *_RULES), default="gate",
-        help="what is fitted: the gate (default), the line of QA-Dragon's white-box verifier, or the confidences of CRUISE's Algorithm 1")
-    add("--gate", type=Path, metavar="FILE", help="with --measure: the gate (default: presets/gates/NAME_PROFILE.json)")
-    add("--folds", type=int, default=5, help="parts of the cross-validation (default: 5)")
-    add("--repeats", type=int, default=5, help="divisions into parts that are averaged (default: 5)")
-    add("--dry-run", action="store_true", help="write neither gate nor preset")
-    add = parser.add_argument_group("candidates that were held back").add_argument
-    add("--dataset", type=Path, metavar="PATH", help="local data set, for the accept forms of the rule judge")
-    add("--eval-model", metavar="MODEL", help="who judges them (default: who judged the run)")
-    add("--cache", type=Path, default=Path(".cache"), help="folder of judgements")
-    # fmt: on
-    return parser
 
 
 if __name__ == "__main__":

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated
 
-from evaluation.commands import parser_of
+from pydantic import Field
+
+from agents.settings.command_options import Flag
 from evaluation.run.launching import preset_names, settings_table
 from evaluation.scores.scoring import SPLITS
 from evaluation.studies.figures import Result, figures_of
 from evaluation.studies.result_tables import TURNS, ResultTable, build_table, figure_column, time_columns
-from evaluation.studies.variant_runs import add_options, compare
+from evaluation.studies.variant_runs import ComparisonOptions, compare
 from evaluation.studies.variants import Variant, parse_variant
 
 _EXAMPLES = """examples:
@@ -70,21 +72,22 @@ def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
     return made
 
 
+class CompareOptions(ComparisonOptions):
+    """Run several presets and put their scores beside each other."""
+
+    group = "what is compared"
+
+    presets: Annotated[str, Flag(metavar="A,B,C")] = Field("all", description="presets, or all")
+    also: Annotated[tuple[str, ...], Flag(metavar="LABEL=PRESET,-STAGE,KEY=VALUE", repeated=True)] = Field(
+        (),
+        description="a preset without some stages or with other settings, under a label of its own; may be repeated",
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
-    options = _parser().parse_args(arguments)
+    options = CompareOptions.parse(arguments, epilog=_EXAMPLES)
     return compare(lambda: variants_of(options.presets, options.also, options.profile), tables, options, "comparison")
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = "Run several presets and put their scores beside each other."
-    parser = parser_of("evaluation.studies.compare", about, _EXAMPLES)
-    which = parser.add_argument_group("what is compared")
-    which.add_argument("--presets", default="all", metavar="A,B,C", help="presets, or all (default)")
-    which.add_argument("--also", action="append", default=[], metavar="LABEL=PRESET,-STAGE,KEY=VALUE", help="a preset without "
-                       "some stages or with other settings, under a label of its own; may be repeated")  # fmt: skip
-    add_options(parser)
-    return parser
 
 
 if __name__ == "__main__":

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from rich.console import Console
 
 from agents.asking.record import TurnRecord
-from evaluation.commands import exit_status, output, parser_of
+from agents.settings.command_options import Flag
+from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.traces import traces_in
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
-from evaluation.studies.judged_entries import Entry, add_entry_options, read_entries
+from evaluation.studies.judged_entries import Entry, OneJudgeOptions, read_entries
 from evaluation.studies.paired_tests import compare_runs, shared_turns
 from evaluation.studies.result_tables import ResultTable, cut, publish, with_interval
 
@@ -182,9 +183,18 @@ def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> d
     }
 
 
+class FlipsOptions(OneJudgeOptions):
+    """Which verdicts changed between two runs over the same questions, and in which stage their traces first differ."""
+
+    before: Annotated[str, Flag(positional=True, metavar="RUN_A")] = Field(
+        description="a run's folder, or a file of answers; LABEL=PATH names it"
+    )
+    after: Annotated[str, Flag(positional=True, metavar="RUN_B")] = Field(description="the other")
+
+
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or output()
+    options, console = FlipsOptions.parse(arguments), console or output()
 
     def run() -> None:
         with writing_into(options.out):
@@ -193,7 +203,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     return exit_status(run, console)
 
 
-def _run(options: argparse.Namespace, console: Console) -> None:
+def _run(options: FlipsOptions, console: Console) -> None:
     entries = read_entries([options.before, options.after], options, console)
     one, other = entries.entries
     flips = find_flips(one, other)
@@ -204,17 +214,6 @@ def _run(options: argparse.Namespace, console: Console) -> None:
         title = f"{one.label} → {other.label} (verdicts: {entries.verdicts})"
         made = content(one, other, flips, entries.verdicts)
         publish(options.out / "flips", made, title, tables(one, other, flips), console)
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = (
-        "Which verdicts changed between two runs over the same questions, and in which stage their traces first differ."
-    )
-    parser = parser_of("evaluation.studies.flips", about)
-    parser.add_argument("before", metavar="RUN_A", help="a run's folder, or a file of answers; LABEL=PATH names it")
-    parser.add_argument("after", metavar="RUN_B", help="the other")
-    add_entry_options(parser, "flips")
-    return parser
 
 
 if __name__ == "__main__":

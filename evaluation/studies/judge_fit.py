@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from rich.console import Console
 from tqdm import tqdm
 
 from agents.runtime.files import write_whole
-from evaluation.commands import exit_status, output, parser_of
+from agents.settings.command_options import Flag, Options
+from evaluation.commands import exit_status, output
 from evaluation.files.responses import read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_verdict
 from evaluation.judge.rule_judge import RuleJudge
@@ -129,13 +131,26 @@ def item_of(turn: AnsweredTurn) -> JudgeItem:
     return JudgeItem(turn.query, turn.ground_truth, turn.agent_response)
 
 
+class JudgeFitOptions(Options):
+    """Fit the judge that needs no server, a profile's own chat model, to answers labelled by hand."""
+
+    profile: Annotated[str, Flag(metavar="NAME")] = Field(
+        "embedded", description="whose chat model; a name or the path of a .toml file"
+    )
+    labels: Annotated[Path, Flag(metavar="FILE")] = Field(description="answers with labels, JSON lines")
+    cache: Path = Field(Path(".cache"), description="folder of the models and of their replies")
+    out: Annotated[Path, Flag(metavar="DIR")] = Field(CUTS, description="folder of the cuts")
+    dry_run: bool = Field(False, description="write nothing")
+    no_progress: bool = Field(False, description="no progress bar")
+
+
 def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesModel | None = None) -> int:
     """Fit, print and write; ``model`` is asked instead of the profile's. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or output()
+    options, console = JudgeFitOptions.parse(arguments, epilog=_HOW), console or output()
     return exit_status(lambda: _run(options, console, model), console)
 
 
-def _run(options: argparse.Namespace, console: Console, model: YesModel | None) -> None:
+def _run(options: JudgeFitOptions, console: Console, model: YesModel | None) -> None:
     chosen = model or LocalModel(options.profile, options.cache)
     made, held, said = fit(chosen, options.labels, console, progress=not options.no_progress)
     for shown in tables(held, said, pairs_of(said)):
@@ -147,24 +162,6 @@ def _run(options: argparse.Namespace, console: Console, model: YesModel | None) 
         path = options.out / f"{made.profile}.json"
         write_whole(path, made.model_dump_json(indent=2) + "\n")
         console.print(f"written: {path}", markup=False, soft_wrap=True)
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = "Fit the judge that needs no server, a profile's own chat model, to answers labelled by hand."
-    parser = parser_of("evaluation.studies.judge_fit", about, _HOW)
-    add = parser.add_argument
-    add(
-        "--profile",
-        default="embedded",
-        metavar="NAME",
-        help="whose chat model; a name or the path of a .toml file (default: embedded)",
-    )
-    add("--labels", type=Path, required=True, metavar="FILE", help="answers with labels, JSON lines")
-    add("--cache", type=Path, default=Path(".cache"), help="folder of the models and of their replies")
-    add("--out", type=Path, default=CUTS, metavar="DIR", help="folder of the cuts (default: where judges look)")
-    add("--dry-run", action="store_true", help="write nothing")
-    add("--no-progress", action="store_true", help="no progress bar")
-    return parser
 
 
 if __name__ == "__main__":

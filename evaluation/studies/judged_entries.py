@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
+from pydantic import Field
 from rich.console import Console
 
+from agents.settings.command_options import Flag, Options
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
-from evaluation.judge.judge_options import add_judge_options, judge_settings
-from evaluation.judge.judging import Judge, choose_judge, judge_turns
+from evaluation.judge.judge_options import JudgeOptions
+from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
-from evaluation.rules import OURS, RULES, Rules
+from evaluation.rules import OURS, Rules
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import counted
 
@@ -59,31 +60,51 @@ class Entries:
     verdicts: str
 
 
-def add_entry_options(parser: argparse.ArgumentParser, stem: str, *, eval_model: bool = True) -> None:
-    """The flags of how saved answers are judged, as local_evaluation.py has them, and where STEM.html and STEM.json go.
+class EntryOptions(JudgeOptions):
+    """How saved answers are judged, as local_evaluation.py has it."""
 
-    ``eval_model``: one judge is named by that flag.
-    """
-    parser.add_argument("--out", type=Path, metavar="DIR", help=f"folder for {stem}.html and {stem}.json")
-    judge = parser.add_argument_group("who judges")
-    add = judge.add_argument
-    if eval_model:
-        add("--eval-model", metavar="MODEL", help="judge all answers now, by this judge (see local_evaluation.py); not given: the "
-            "verdicts of the runs' own tables where one judge made all, else as there")  # fmt: skip
-    add_judge_options(judge)
-    rules = "see local_evaluation.py; verdicts by others are made again"
-    add("--rules", choices=list(RULES), default="ours", help=rules)
-    add("--num-workers", type=int, default=8, metavar="N", help="judgements asked for at the same time")
-    add("--cache", type=Path, default=Path(".cache"), help="folder for judgements and data sets")
-    add("--no-progress", action="store_true", help="no progress bars")
-    add = parser.add_argument_group("what is known of the questions").add_argument
-    add("--dataset", type=Path, metavar="PATH", help="local folder with the data sets: gives labels to answers saved without "
-        "them, and the rule judge its accepted short answers")  # fmt: skip
-    add("--split", default="validation", help="split of the data sets")
-    add("--revision", default=DEFAULT_REVISION, help="revision of the data sets")
+    group = "who judges"
+
+    num_workers: Annotated[int, Flag(metavar="N")] = Field(8, ge=1, description="judgements asked for at the same time")
+    cache: Path = Field(Path(".cache"), description="folder for judgements and data sets")
+    no_progress: bool = Field(False, description="no progress bars")
 
 
-def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Console) -> Entries:
+class LabelOptions(Options):
+    """Where what is known of the questions is found."""
+
+    group = "what is known of the questions"
+
+    dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
+        None,
+        description="local folder with the data sets: gives labels to answers saved without them, and the rule judge its "
+        "accepted short answers",
+    )
+    split: str = Field("validation", description="split of the data sets")
+    revision: str = Field(DEFAULT_REVISION, description="revision of the data sets")
+
+
+class SavedOptions(EntryOptions, LabelOptions):
+    """Options of every command that judges saved answers."""
+
+    out: Annotated[Path | None, Flag(metavar="DIR")] = Field(
+        None, description="folder for the report and its figures in JSON"
+    )
+
+
+class OneJudgeOptions(SavedOptions):
+    """Options of the commands whose answers are all judged by one judge."""
+
+    group = "who judges"
+
+    eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
+        None,
+        description="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own "
+        "tables where one judge made all, else as there",
+    )
+
+
+def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Console) -> Entries:
     """The answers named on a command line, judged: each ``PATH`` or ``LABEL=PATH``, a file of answers or a run's folder.
 
     Raises:
@@ -97,11 +118,10 @@ def read_entries(specs: Sequence[str], options: argparse.Namespace, console: Con
         raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
     sets = load_labels(options)
     saved = with_labels(saved, sets)
-    rules = RULES[options.rules]
+    rules = options.rules
     if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
         return known
-    named = judge_settings(options)
-    judge = choose_judge(options.eval_model, cache=options.cache, rules=rules, local=local_judge, **named)
+    judge = options.judge(options.eval_model, options.cache, local_judge)
     entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
@@ -128,7 +148,7 @@ def find_saved(spec: str) -> Saved:
     return Saved(label or str(path), tuple(files), tuple(turns))
 
 
-def load_labels(options: argparse.Namespace) -> list[CragDataset]:
+def load_labels(options: SavedOptions) -> list[CragDataset]:
     """The data sets of ``--dataset`` that are there, single-turn and multi-turn; none where it is not given.
 
     Raises:
@@ -203,16 +223,16 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     return Entries(tuple(entries), judge, f"those of the runs' own tables, judged by {judge}; rules: {rules.name}")
 
 
-def judged_entry(saved: Saved, judge: Judge, options: argparse.Namespace, sets: Sequence[CragDataset] = ()) -> Entry:
+def judged_entry(saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = ()) -> Entry:
     """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
-    rules = RULES[options.rules]
+    rules = options.rules
     judged = judge_turns(
         saved.turns,
         judge,
         accept={key: forms for each in sets for key, forms in each.accept.items()},
         facts={key: known for each in sets for key, known in each.facts.items()},
         rules=rules,
-        workers=options.num_workers,
+        workers=options.workers,
         progress=not options.no_progress,
     )
     return _entry(saved, judged, rules)

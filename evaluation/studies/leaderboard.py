@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from rich.console import Console
 
-from evaluation.commands import exit_status, output, parser_of
+from agents.settings.command_options import Flag
+from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import score
 from evaluation.scores.slices import SLICES, Group, group_of, group_sizes, groups_of, mean_points, weighted_total
 from evaluation.studies.figures import Result, figures_of
-from evaluation.studies.judged_entries import Entries, Entry, add_entry_options, read_entries
+from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
 from evaluation.studies.paired_tests import Paired, adjusted, compare_runs
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
@@ -224,9 +225,20 @@ def _cell(group: Group | None) -> str:
     return "-" if group is None else with_interval(group.truthfulness, group.interval_95)
 
 
+class LeaderboardOptions(OneJudgeOptions):
+    """Judge saved answers of one or many agents alike, and rank them."""
+
+    answers: Annotated[tuple[str, ...], Flag(positional=True, metavar="FILE_OR_RUN")] = Field(
+        description="response.jsonl of any agent, or a run's folder; LABEL=PATH names it"
+    )
+    against: Annotated[str | None, Flag(metavar="LABEL")] = Field(
+        None, description="entry that the others are tested against; not given: the best of each data set"
+    )
+
+
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = _parser().parse_args(arguments), console or output()
+    options, console = LeaderboardOptions.parse(arguments, epilog=_EXAMPLES), console or output()
 
     def run() -> None:
         with writing_into(options.out):
@@ -235,7 +247,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     return exit_status(run, console)
 
 
-def _run(options: argparse.Namespace, console: Console) -> None:
+def _run(options: LeaderboardOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
     made = boards(entries.entries, options.against)
     found = [table for board in made for table in tables(board)]
@@ -249,18 +261,6 @@ def _run(options: argparse.Namespace, console: Console) -> None:
         plot_truthfulness(plot, [place.result for board in made for place in board.places])
         title = f"Leaderboard (verdicts: {entries.verdicts})"
         publish(place, content(made, entries), title, found, console, [plot])
-
-
-def _parser() -> argparse.ArgumentParser:
-    about = "Judge saved answers of one or many agents alike, and rank them."
-    parser = parser_of("evaluation.studies.leaderboard", about, _EXAMPLES)
-    parser.add_argument("answers", nargs="+", metavar="FILE_OR_RUN",
-                        help="response.jsonl of any agent, or a run's folder; LABEL=PATH names it")  # fmt: skip
-    parser.add_argument(
-        "--against", metavar="LABEL", help="entry that the others are tested against; None: the best of each data set"
-    )
-    add_entry_options(parser, "leaderboard")
-    return parser
 
 
 if __name__ == "__main__":

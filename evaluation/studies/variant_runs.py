@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
 from rich.console import Console
 
 from agents.runtime.files import doing, write_whole
+from agents.settings.command_options import Flag
 from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.outputs import read_about
 from evaluation.records import EvaluationError
 from evaluation.run import command
-from evaluation.run.options import add_run_options, data_folders, parse
+from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
 from evaluation.studies.figures import Result, read_figures
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import ResultTable, write_csv
@@ -25,19 +27,28 @@ LOG = "log.txt"
 TASKS = {"single": "single-turn", "multi": "multi-turn"}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The flags that all runs of a comparison share; they mean what they mean to local_evaluation.py."""
-    names = ("what is asked", "who answers", "who judges", "the result")
-    what, who, judge, out = (parser.add_argument_group(name) for name in names)
-    what.add_argument("--tasks", default="single,multi", help="single, multi or both of them")
-    add_run_options(what, who, judge, limit_of="one of the runs")
-    out.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs, the tables and the log; "
-                     "interrupted runs are resumed, and finished ones are not repeated")  # fmt: skip
-    out.add_argument("--restart", action="store_true",
-                     help="repeat every run from the beginning, for example after a change of the code")  # fmt: skip
+class TaskOptions(AskedOptions):
+    """Which questions of which data sets are asked."""
+
+    group = "what is asked"
+
+    tasks: str = Field("single,multi", description="single, multi or both of them")
 
 
-def tasks_of(options: argparse.Namespace) -> list[str]:
+class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions):
+    """What all runs of a comparison share; its flags mean what they mean to local_evaluation.py."""
+
+    group = "the result"
+
+    out: Annotated[Path, Flag(metavar="DIR")] = Field(
+        description="folder of the runs, the tables and the log; interrupted runs are resumed, and finished ones are not repeated"
+    )
+    restart: bool = Field(
+        False, description="repeat every run from the beginning, for example after a change of the code"
+    )
+
+
+def tasks_of(options: ComparisonOptions) -> list[str]:
     """The data sets asked for, by the names that local_evaluation.py has for them. Raises EvaluationError where there is no such task."""
     names = [name.strip() for name in options.tasks.split(",") if name.strip()]
     unknown = [name for name in names if name not in TASKS]
@@ -47,7 +58,7 @@ def tasks_of(options: argparse.Namespace) -> list[str]:
 
 
 def run_all(
-    variants: Sequence[Variant], tasks: Sequence[str], options: argparse.Namespace, console: Console
+    variants: Sequence[Variant], tasks: Sequence[str], options: ComparisonOptions, console: Console
 ) -> tuple[list[Result], bool]:
     """Run each variant over each task and read what it reached; one that cannot be run does not stop the others.
 
@@ -67,7 +78,7 @@ def run_all(
         run = options_of(variant, tasks, options)
         try:
             _run(run, variant, options.out / LOG)
-            for task, folder in data_folders(run):
+            for task, folder in run.folders:
                 figures, turns = read_figures(folder)
                 made.append(Result(variant, task, figures, turns, read_about(folder)))
         except EvaluationError as error:
@@ -76,23 +87,24 @@ def run_all(
     return made, failed
 
 
-def options_of(variant: Variant, tasks: Sequence[str], options: argparse.Namespace) -> argparse.Namespace:
+def options_of(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
     """A run of a variant, as local_evaluation.py takes it."""
     folder, both = options.out / variant.folder, len(tasks) > 1
+    shared = {name: getattr(options, name) for name in RunOptions.model_fields.keys() & ComparisonOptions.model_fields}
     run = {
         "preset": variant.preset,
-        "without": list(variant.without),
-        "set": [*options.set, *variant.settings],
+        "without": variant.without,
+        "set": (*options.set, *variant.settings),
         "dataset_type": "both" if both else tasks[0],
         "output_dir": folder if both else folder / tasks[0],
         "resume": not options.restart,
         "no_progress": True,
         "no_report": True,
     }
-    return parse([], **(vars(options) | run))
+    return RunOptions.model_validate(shared | run)
 
 
-def _run(run: argparse.Namespace, variant: Variant, log: Path) -> None:
+def _run(run: RunOptions, variant: Variant, log: Path) -> None:
     with doing(f"writing {log}"):
         opened = log.open("a+", encoding="utf-8", errors="replace")
     with opened as file:
@@ -112,7 +124,7 @@ def _run(run: argparse.Namespace, variant: Variant, log: Path) -> None:
 def compare(
     variants: Callable[[], list[Variant]],
     tables: Callable[[str, Sequence[Result]], list[ResultTable]],
-    options: argparse.Namespace,
+    options: ComparisonOptions,
     stem: str,
 ) -> int:
     """Run the variants, print their tables, and write them with a plot as ``STEM.md``, ``.csv`` and ``.png`` in ``options.out``.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -326,10 +325,8 @@ def test_rules_and_judge_are_handed_to_every_run(runs: Runs) -> None:
     assert (plain.rules.name, plain.organiser, plain.max_cost, plain.judge_price) == ("ours", None, None, None)
 
 
-def variant_runs_options(*arguments: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    variant_runs.add_options(parser)
-    return parser.parse_args(arguments)
+def variant_runs_options(*arguments: str) -> variant_runs.ComparisonOptions:
+    return variant_runs.ComparisonOptions.parse(arguments)
 
 
 def test_a_comparison_by_a_releases_rules_counts_as_the_release_does(runs: Runs) -> None:

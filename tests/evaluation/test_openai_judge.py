@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import threading
 import time
@@ -26,11 +25,12 @@ from evaluation.judge.judging import choose_judge, judge_turns
 from evaluation.judge.model_server import SERVER_TRIES
 from evaluation.judge.openai_judge import GIVE_UP_AFTER, TRIES, OpenAIJudge, style_of
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.judge.spending import Price, Spending, price, price_of
+from evaluation.judge.judge_options import price
+from evaluation.judge.spending import Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.command import main
-from evaluation.run.options import build_parser
+from evaluation.run.options import RunOptions
 from tests.evaluation.worlds import judged
 
 ITEM = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
@@ -269,9 +269,8 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
 
 
 def test_the_help_says_when_a_judge_is_given_up() -> None:
-    assert f"not replied at all for {model_server.PATIENCE_SECONDS:.0f} s is given up" in " ".join(
-        build_parser().format_help().split()
-    )
+    said = RunOptions.model_fields["eval_model"].description or ""
+    assert f"not replied at all for {model_server.PATIENCE_SECONDS:.0f} s is given up" in said
 
 
 def test_patience_begins_with_a_question_that_is_not_answered(
@@ -423,7 +422,7 @@ def test_prices_are_those_of_the_table(model: str, read: float | None) -> None:
 
 @pytest.mark.parametrize("text", ["1", "a,b", "1,2,3", "-1,2", "nan,1"])
 def test_a_price_is_two_numbers(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError):
+    with pytest.raises(ValueError, match="write READ,WRITTEN"):
         price(text)
     assert price("0.5,2") == Price(0.5, 2.0)
 

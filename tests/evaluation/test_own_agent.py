@@ -165,5 +165,5 @@ def test_names_of_models_with_a_tag_are_no_judges_of_ones_own(world: Path, monke
 def test_studies_pass_the_agent_on(world: Path) -> None:
     from evaluation.studies import compare
 
-    options = compare._parser().parse_args(["--agent", f"{MODULE}:Edited", "--out", str(world)])
+    options = compare.CompareOptions.parse(["--agent", f"{MODULE}:Edited", "--out", str(world)])
     assert options_of(Variant("best", "best"), ["multi-turn"], options).agent == f"{MODULE}:Edited"

@@ -18,7 +18,7 @@ from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses
-from evaluation.run.options import build_parser, conversations, parse, reply_cache
+from evaluation.run.options import RunOptions, conversations, parse
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset, write_records
 
@@ -194,9 +194,9 @@ def test_other_numbers_of_sessions_are_refused(text: str, capsys: pytest.Capture
 
 
 def test_replies_are_kept_below_the_cache_unless_a_folder_is_named(tmp_path: Path) -> None:
-    assert reply_cache(parse([])) is None
-    assert reply_cache(parse(["--cache", str(tmp_path), "--reply-cache"])) == tmp_path / "replies"
-    assert reply_cache(parse(["--reply-cache", str(tmp_path / "mine")])) == tmp_path / "mine"
+    assert parse([]).reply_folder is None
+    assert parse(["--cache", str(tmp_path), "--reply-cache"]).reply_folder == tmp_path / "replies"
+    assert parse(["--reply-cache", str(tmp_path / "mine")]).reply_folder == tmp_path / "mine"
 
 
 class Chatting(ScriptedAgent):
@@ -361,12 +361,12 @@ def test_labels_of_saved_answers_are_named_by_the_data_set(world: Path) -> None:
 
 def test_defaults_follow_the_rules() -> None:
     found = {name: parse(["--rules", name]) for name in ("ours", "starter-kit", "research-release")}
-    assert {name: (given.num_workers, given.display_conversations) for name, given in found.items()} == {
+    assert {name: (given.workers, given.displayed) for name, given in found.items()} == {
         "ours": (8, 0),
         "starter-kit": (8, 10),
         "research-release": (1, 10),
     }
-    assert parse(["--rules", "starter-kit", "--num-workers", "3", "--display-conversations", "0"]).num_workers == 3
+    assert parse(["--rules", "starter-kit", "--num-workers", "3", "--display-conversations", "0"]).workers == 3
 
 
 def test_the_research_releases_flags_are_known(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -530,6 +530,6 @@ def test_users_know_these_flags() -> None:
         "--suppress-image-search-api --display-conversations 2 --eval-model None --output-dir o --no_progress --revision v0.1.1 "
         "--num-workers 4 --mode both --preset best --without rerank --without verify --profile gpu --resume --cache c".split()
     )
-    assert options.without == ["rerank", "verify"]
+    assert options.without == ("rerank", "verify")
     assert options.eval_model == "None"
-    assert all(action.help for action in build_parser()._actions)
+    assert all(field.description for field in RunOptions.model_fields.values())

@@ -53,6 +53,7 @@ class Everything(Shared, Second):
         None, description="two numbers in one word"
     )
     workers: int = Field(4, ge=1, description="another default of a shared option")
+    first: int = Field(0, description="no default is lost")
 
     @model_validator(mode="after")
     def _fits(self) -> Everything:
@@ -133,13 +134,13 @@ def test_the_command_line_stands_above_the_environment_and_that_above_the_defaul
     [
         (["photo.jpg"], "required: --name"),
         (["--name", "n"], "required: photo"),
-        ([*NEEDED, "--workers", "0"], "--workers: Input should be greater than or equal to 1, not '0'"),
-        ([*NEEDED, "--workers", "many"], "--workers: Input should be a valid integer"),
+        ([*NEEDED, "--workers", "0"], "argument --workers: Input should be greater than or equal to 1, not '0'"),
+        ([*NEEDED, "--workers", "many"], "argument --workers: Input should be a valid integer"),
         ([*NEEDED, "--kind", "three"], "argument --kind: invalid choice: 'three' (choose from"),
         ([*NEEDED, "--task", "3"], "argument --task: invalid choice: '3' (choose from"),
         ([*NEEDED, "--parts", "a", "c"], "argument --parts: invalid choice: 'c'"),
-        ([*NEEDED, "--encoder", "{"], "--encoder: Invalid JSON"),
-        ([*NEEDED, "--size", "3"], "--size: '3'; write AxB"),
+        ([*NEEDED, "--encoder", "{"], "argument --encoder: Invalid JSON"),
+        ([*NEEDED, "--size", "3"], "argument --size: '3'; write AxB"),
         ([*NEEDED, "--no-progress", "--task", "1"], "--no-progress goes without --task"),
         ([*NEEDED, "--unheard"], "unrecognized arguments: --unheard"),
     ],
@@ -165,6 +166,7 @@ def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.
         "several of two (default: a b)",
         'a specification (default: {"kind": "x"})',
         "no bars",
+        "no default is lost (default: 0)",
         "--replies [DIR]",
         "{one,two}",
         "RUN [RUN ...]",
