@@ -50,7 +50,7 @@ def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
     """The roles that the stages of a preset can ask for, each once, in their order; PromptError where a prompt is missing or malformed."""
     found: dict[str, None] = {}
     for stage in stages_of(settings):
-        asked = [prompts[name].settings.model for name in stage.prompts()]
+        asked = [prompts[ask.prompt].settings.model for ask in stage.asks()]
         found.update(dict.fromkeys([*asked, *stage.roles()]))
     return tuple(found)
 

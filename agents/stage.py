@@ -1,6 +1,5 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from PIL import Image
 from pydantic import Field
 
-from agents.asking.prompts import Prompt, PromptLibrary
-from agents.models.base import ChatReply, ChatRequest, ModelError
+from agents.asking.ask import Answer, Ask, Question, put
+from agents.asking.prompts import PromptLibrary
+from agents.models.base import ModelError
 from agents.models.vision.montage import montage
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.model_set import ModelSet
@@ -28,7 +28,7 @@ PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of se
 
 Kind = Literal["ordinary", "answers", "verifies"]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
-_Item = TypeVar("_Item")
+T = TypeVar("T")
 
 
 class StageOptions(Table):
@@ -57,34 +57,16 @@ class Context:
         for part in ("models", "search"):
             object.__setattr__(self, part, _TakenAway())
 
-    def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
-        """The replies of the chat model that reads ``prompt``, in one batched call, by the deadline (None: the stage's); or ModelError."""
-        if not requests:
-            return []
-        if self.shorten is not None:
-            requests = [dataclasses.replace(each, max_tokens=self.shorten(each.max_tokens)) for each in requests]
-        return list(self.models.chat(prompt.settings.model).chat(requests, deadline or self.deadline))
-
-    def ask_all(self, asked: Sequence[tuple[Prompt, ChatRequest]]) -> list[ChatReply]:
-        """The replies to requests of several prompts, each by the model of its own prompt's role; one batched call for each role."""
-        found: dict[int, ChatReply] = {}
-        for role in dict.fromkeys(prompt.settings.model for prompt, _ in asked):
-            places = [place for place, (prompt, _) in enumerate(asked) if prompt.settings.model == role]
-            replies = self.ask(asked[places[0]][0], [asked[place][1] for place in places])
-            found.update(zip(places, replies, strict=True))
-        return [found[place] for place in range(len(asked))]
+    def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
+        """The answers to questions, one batched call to each model, by the deadline (None: the stage's); ModelError as for ``ask.put``."""
+        return put(questions, self.prompts, self.models.chat, deadline or self.deadline, self.shorten)
 
     def ask_each(
-        self,
-        name: str,
-        items: Sequence[_Item],
-        values: Callable[[_Item], Mapping[str, Any]],
-        deadline: Deadline | None = None,
-    ) -> list[tuple[_Item, ChatReply]]:
-        """Each item with the reply to the prompt ``name`` filled in with the item's values; one batched call, see ``ask``."""
-        prompt = self.prompts[name]
-        requests = [prompt.request(**values(item)) for item in items]
-        return list(zip(items, self.ask(prompt, requests, deadline), strict=True))
+        self, ask: Ask[T], turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]] = lambda turn: turn.values
+    ) -> list[tuple[Turn, Answer[T]]]:
+        """Each turn with its answer to one prompt, filled in with ``values`` of the turn; see ``put``."""
+        answers = self.put([Question(ask, values(turn), (turn,)) for turn in turns])
+        return list(zip(turns, answers, strict=True))
 
     def evidence(self, turn: Turn, limit: int) -> tuple[Evidence, ...]:
         """The best chunks of a turn that a prompt shows: at most ``limit``, within the profile's budget of tokens."""
@@ -123,8 +105,8 @@ class Stage(ABC):
     # With less it does less. Both count until its own times are known (``agents.runtime.guard.Estimates``)
     wanted_seconds: float = 0.0
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
-    # Prompts that it may ask chat models with, where its options do not change them (``prompts``)
-    templates: ClassVar[tuple[str, ...]] = ()
+    # What it may ask chat models, where its options do not change that (``asks``)
+    asked: ClassVar[tuple[Ask[Any], ...]] = ()
     # Roles of the models that it uses besides chat models, likewise (``roles``)
     model_roles: ClassVar[tuple[str, ...]] = ()
     # Keys of its trace that may describe the picture, for traces without pictures
@@ -152,9 +134,9 @@ class Stage(ABC):
         """Stages that have to run before it; the ones that a preset does not name are put right before it."""
         return ()
 
-    def prompts(self) -> tuple[str, ...]:
-        """Names of the templates that it may ask chat models with; the front matter of each names the role that reads it."""
-        return self.templates
+    def asks(self) -> tuple[Ask[Any], ...]:
+        """What it may ask chat models: prompts, whose front matter names the role that reads each, and forms of reply."""
+        return self.asked
 
     def roles(self) -> tuple[str, ...]:
         """Roles of the models that it uses besides chat models."""

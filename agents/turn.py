@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from agents.asking.record import Cause, Signal, StageRecord, Status, finding
+from agents.asking.record import Cause, Exchange, Signal, StageRecord, Status, finding
 from agents.base_agent import Message
 from agents.models.base import Detection
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -215,11 +215,13 @@ class Turn:
     records: list[StageRecord] = field(default_factory=list)
     _notes: dict[str, Any] = field(default_factory=dict, repr=False)
     _found: dict[str, Any] = field(default_factory=dict, repr=False)
+    _exchanges: list[Exchange] = field(default_factory=list, repr=False)
 
     def snapshot(self) -> Turn:
         """The turn as it is now; what is set on one of them does not change the other. Pictures and evidence are shared."""
         made = copy.copy(self)
         made.records, made._notes, made._found = list(self.records), dict(self._notes), dict(self._found)
+        made._exchanges = list(self._exchanges)
         return made
 
     @property
@@ -296,6 +298,10 @@ class Turn:
         """Record what else the running stage saw or chose (values must be JSON)."""
         self._notes.update(notes)
 
+    def keep(self, exchange: Exchange) -> None:
+        """Record what the running stage asked a chat model for this turn."""
+        self._exchanges.append(exchange)
+
     @property
     def signals(self) -> dict[str, Signal]:
         """What stages found that may tell right answers from wrong ones."""
@@ -312,8 +318,12 @@ class Turn:
     ) -> None:
         """Append the record of a stage that has ended or did not run."""
         said = {name: value for name, value in self._notes.items() if value is not None}
-        self.records.append(StageRecord(stage, round(seconds, 4), status, cause, reason, **self._found, notes=said))
-        self._notes, self._found = {}, {}
+        asked = tuple(self._exchanges)
+        closed = StageRecord(
+            stage, round(seconds, 4), status, cause, reason, **self._found, exchanges=asked, notes=said
+        )
+        self.records.append(closed)
+        self._notes, self._found, self._exchanges = {}, {}, []
 
 
 def with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:

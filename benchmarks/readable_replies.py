@@ -13,137 +13,28 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from agents.asking.prompts import Prompt
+from agents.asking.ask import Answer, Question
 from agents.crag_agent import CragAgent
-from agents.models.base import ChatReply, ChatRequest
 from agents.runtime.deadline import Deadline
 from agents.settings.profiles import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
-from agents.stage import Context
+from agents.stage import Context, T
 from agents.texts.refusals import refuses
+from agents.turn import IDK, Candidate
 from benchmarks.common import parser_of, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.loader import PreparedSet, write_lines
 
 _SHORT = 4  # characters of a word that any reply may share with its prompt
 
-Reader = Callable[[ChatReply], Any]
-"""What is taken from a reply, as JSON; None where it cannot be read."""
-
-MAX_SHORT_WORDS = 12
-"""Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
-
 _NO_LIMIT = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000")  # no reply is to be cut by the clock
-
-MAX_QUESTION_WORDS = 60
-"""Words of a question that stands alone; a longer reply has explained itself."""
-
-
-def readers() -> dict[str, Reader]:
-    """What the stage of each prompt takes from a reply, by the stage's own parser; a refusal is "I don't know"."""
-    from agents.methods.candidates import candidate_of
-    from agents.methods.citations import parse_cited
-    from agents.methods.entry_replies import entry_letter, parse_four_steps
-    from agents.methods.token_probabilities import said_yes
-    from agents.methods.verification_chain import parse_chain
-    from agents.stages.draft import parse_draft
-    from agents.stages.knowledge import extracted
-    from agents.stages.route import parse_flags
-    from agents.stages.verify import verdict
-    from agents.texts.replies import json_object, listed, strings, was_cut, yes_or_no
-    from agents.turn import IDK
-
-    def answer(reply: ChatReply) -> str | None:
-        said = candidate_of(reply)
-        if said is None:
-            return None
-        return IDK if refuses(said.text) else said.text
-
-    def brief(reply: ChatReply) -> str | None:
-        said = answer(reply)
-        return said if said is not None and len(said.split()) <= MAX_SHORT_WORDS else None
-
-    def line(reply: ChatReply) -> str | None:
-        said = reply.text.strip()
-        return said if said and "\n" not in said and len(said.split()) <= MAX_QUESTION_WORDS else None
-
-    def cited(reply: ChatReply) -> Any:
-        if refuses(reply.text):
-            return IDK
-        sentences = [[sentence.text, list(sentence.citations)] for sentence in parse_cited(reply.text)]
-        return sentences if any(numbers for _, numbers in sentences) else None
-
-    def chain(reply: ChatReply) -> Any:
-        said = parse_chain(reply.text)
-        findings = [[each.question, each.supported] for each in said.findings]
-        return None if said.confidence is None else {"confidence": said.confidence, "findings": findings}
-
-    def field(key: str, kind: type) -> Reader:
-        return lambda reply: value if type(value := (json_object(reply.text) or {}).get(key)) is kind else None
-
-    def texts(key: str) -> Reader:
-        return lambda reply: strings((json_object(reply.text) or {}).get(key), 10) or None
-
-    def draft(reply: ChatReply) -> Any:
-        said = parse_draft(reply, 5)
-        if not said.steps and refuses(said.answer):
-            return IDK
-        whole = said.steps and said.answer
-        return {"steps": len(said.steps), "object": said.object_name, "answer": said.answer} if whole else None
-
-    def steps(reply: ChatReply) -> Any:
-        said = parse_four_steps(reply.text, 5)
-        return None if said.final is None else [said.parametric, said.entry, said.external, said.final]
-
-    def facts(reply: ChatReply) -> str | None:
-        said = extracted(reply)
-        return "none" if said is None and reply.text.strip().lower().startswith("none") else said
-
-    def flags(reply: ChatReply) -> Any:
-        said = parse_flags(reply.text)
-        return None if None in said else list(said)
-
-    def tools(reply: ChatReply) -> Any:
-        found = json_object(reply.text) or {}
-        said = [found.get(key) for key in ("need_image_search", "need_text_search")]
-        return said if all(isinstance(value, bool) for value in said) else None
-
-    return {
-        "answer_with_evidence": answer,
-        "answer_without_evidence": answer,
-        "answer_reasoned": answer,
-        "answer_verdict": lambda reply: verdict(reply)[0],
-        "answer_verifier": lambda reply: verdict(reply)[0],
-        "chain_of_verification": chain,
-        "cited_answer": cited,
-        "cited_answer_reasoned": cited,
-        "consistency_judge": lambda reply: yes_or_no(reply.text),
-        "context_relevance": said_yes,
-        "draft": draft,
-        "entity_selection": field("entity", int),
-        "entry_answer": brief,
-        "entry_choice": lambda reply: entry_letter(reply.text, 5),
-        "four_steps": steps,
-        "image_summary": line,
-        "knowledge_extraction": facts,
-        "object_choice": field("object", str),
-        "object_list": texts("object_list"),
-        "parametric_answer": brief,
-        "query_flags": flags,
-        "query_splitting": texts("queries"),
-        "reconcile": brief,
-        "search_queries": texts("queries"),
-        "short_queries": lambda reply: listed(reply.text, 8, cut=was_cut(reply)) or None,
-        "standalone_question": line,
-        "tool_router": tools,
-    }
 
 
 @dataclass
@@ -170,6 +61,17 @@ class Count:
         return (self.readable - self.copied) / self.replies if self.replies else 1.0
 
 
+def as_json(value: Any) -> Any:
+    """What was read from a reply, as JSON; of an answer its text alone, "I don't know" for any refusal."""
+    if isinstance(value, Candidate):
+        return IDK if refuses(value.text) else value.text
+    if is_dataclass(value):
+        return {name: as_json(part) for name, part in vars(value).items() if part is not None and name != "logprobs"}
+    if isinstance(value, Mapping):
+        return {name: as_json(part) for name, part in value.items()}
+    return [as_json(part) for part in value] if isinstance(value, tuple | list) else value
+
+
 def copied(read: Any, template: str) -> bool:
     """Whether something that was read from a reply stands in the template of its prompt, such as the answer of an example."""
     if isinstance(read, list | dict):
@@ -181,16 +83,16 @@ def copied(read: Any, template: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadContext(Context):
-    """A context that hands each reply on, with the name of the prompt that was asked."""
+    """A context that hands each answer on, with the name of the prompt that was asked."""
 
-    read: Callable[[str, ChatReply], None]
+    take: Callable[[str, Answer[Any]], None]
 
-    def ask(self, prompt: Prompt, requests: Sequence[ChatRequest], deadline: Deadline | None = None) -> list[ChatReply]:
+    def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
         """As the stages' own."""
-        replies = super().ask(prompt, requests, deadline)
-        for reply in replies:
-            self.read(prompt.name, reply)
-        return replies
+        answers = super().put(questions, deadline)
+        for question, answer in zip(questions, answers, strict=True):
+            self.take(question.ask.prompt, answer)
+        return answers
 
 
 def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
@@ -203,24 +105,23 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     config = RunConfig.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)
     agent = CragAgent.from_config(config, pipeline, replies=replies)
     counts: dict[str, Count] = {}
-    read_by = readers()
 
-    def read(name: str, reply: ChatReply) -> None:
-        if reply.finish_reason in ("abort", "error"):
+    def take(name: str, answer: Answer[Any]) -> None:
+        finish = answer.reply.finish_reason
+        if finish in ("abort", "error"):
             return
         seen = counts.setdefault(name, Count(preset, name))
         seen.replies += 1
-        seen.cut += reply.finish_reason == "length"
-        value = read_by[name](reply)
-        finish = reply.finish_reason
-        seen.replies_read[reply.text] = {"prompt": name, "reply": reply.text, "finish": finish, "read": value}
-        if value is not None:
+        seen.cut += finish == "length"
+        value = as_json(answer.value) if answer.readable else None
+        seen.replies_read[answer.text] = {"prompt": name, "reply": answer.text, "finish": finish, "read": value}
+        if answer.readable:
             seen.readable += 1
             seen.copied += copied(value, (PROMPTS / f"{name}.j2").read_text(encoding="utf-8"))
         elif len(seen.examples) < options.examples:
-            seen.examples.append(reply.text)
+            seen.examples.append(answer.text)
 
-    agent.pipeline.context = ReadContext(**vars(agent.pipeline.context), read=read)
+    agent.pipeline.context = ReadContext(**vars(agent.pipeline.context), take=take)
     asked = list(mini.turns(options.num_conversations, kinds=["single-turn"]))
     for start in range(0, len(asked), agent.get_batch_size()):
         batch = asked[start : start + agent.get_batch_size()]

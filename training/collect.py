@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.asking.prompts import Prompt
+from agents.asking.readers.answers import candidate_of
 from agents.intake import tidy
-from agents.methods.candidates import candidate_of
 from agents.models.base import ChatReply
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Literal
 
 from agents.asking.prompts import Prompt
-from agents.methods.entry_replies import LETTERS
+from agents.asking.readers.entry_replies import LETTERS
 from agents.methods.knowledge_conflict import preferred, prki
 from agents.settings.profiles import PROMPTS
 from evaluation.judge.judging import Judge

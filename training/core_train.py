@@ -17,7 +17,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import Trainer
 
-from agents.methods.entry_replies import LETTERS
+from agents.asking.readers.entry_replies import LETTERS
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from training.chat_examples import Example, TrainingDataError
 from training.command_line import read_data, run_command, training_parser, write_about

@@ -112,6 +112,53 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class SentMessage:
+    """A message as the model received it; its pictures, in a file the names of their PNG files."""
+
+    role: str
+    content: str
+    images: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request to a chat model and its reply.
+
+    Attributes:
+        prompt: Name of the template; ``form``: of the form of reply that it asks for (``agents/asking/readers``).
+        reply: As it came; ``readable``: whether it keeps that form.
+        finish_reason: ``stop``, ``length``, ``abort`` (deadline) or ``error``.
+        seconds: Wall time of the batched call that it was part of.
+        cached: Whether it came from the reply cache.
+        tokens: Generated ones, with the mean and minimum of their probabilities; None where the engine does not say.
+        first_token_probs: See ``ChatReply``.
+        prompt_cut: Tokens taken out of an over-long prompt.
+        messages: The request as the model received it: pictures are in words for one that cannot see. Files hold it, and replies whole,
+            where ``trace.requests`` is set.
+    """
+
+    prompt: str
+    form: str
+    model: str
+    reply: str = ""
+    finish_reason: str = "stop"
+    readable: bool = True
+    seconds: float = 0.0
+    cached: bool = False
+    tokens: int | None = None
+    mean_probability: float | None = None
+    min_probability: float | None = None
+    first_token_probs: Mapping[str, float] = field(default_factory=dict)
+    prompt_cut: int = 0
+    error: str | None = None
+    messages: tuple[SentMessage, ...] = ()
+    max_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int | None = None
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
 class StageRecord:
     """What one stage did on one turn.
 
@@ -123,6 +170,7 @@ class StageRecord:
         answers: Possible answers by what they rest on (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
         checks: What verifiers say of the answer, by name.
         signals: See ``Signal``; by name.
+        exchanges: What chat models were asked for this turn, in order.
         notes: Anything else, as JSON.
     """
 
@@ -140,6 +188,7 @@ class StageRecord:
     checks: Mapping[str, bool | float | str] = field(default_factory=dict)
     signals: Mapping[str, Signal] = field(default_factory=dict)
     decision: Decision | None = None
+    exchanges: tuple[Exchange, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -259,6 +308,11 @@ class TurnRecord:
         return {basis: text for stage in self.stages for basis, text in stage.answers.items()}
 
     @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Of all stages, in order."""
+        return tuple(exchange for stage in self.stages for exchange in stage.exchanges)
+
+    @property
     def checks(self) -> dict[str, bool | float | str]:
         """What verifiers said."""
         return {name: said for stage in self.stages for name, said in stage.checks.items()}
@@ -292,11 +346,13 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(inner) for inner in value]
+    if isinstance(value, Exchange):
+        return {name: _plain(inner) for name, inner in vars(value).items() if not _empty(inner)}
     return {**vars(value)} if isinstance(value, _PARTS) else value
 
 
 _ALWAYS = frozenset({"stage", "seconds", "status"})
-_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision)
+_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision, SentMessage)
 _RECORD = TypeAdapter(TurnRecord)
 
 

@@ -24,7 +24,8 @@ from agents.runtime.files import parse_json
 FORMAT = 2  # counts up when keys or entries change their meaning; entries of another format are never found
 KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
 
-_FIELDS = frozenset(field.name for field in fields(ChatReply))
+_OF_THE_CALL = frozenset({"received", "cached"})  # say how a reply was come by, not what it is
+_FIELDS = frozenset(field.name for field in fields(ChatReply)) - _OF_THE_CALL
 _FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
 
 _log = logging.getLogger(__name__)
@@ -134,8 +135,9 @@ def request_key(model: str, request: ChatRequest) -> str:
 
 
 def encoded(reply: ChatReply) -> bytes:
-    """All fields of a reply as JSON."""
-    return json.dumps(dict(sorted(vars(reply).items())), default=_plain).encode("ascii")
+    """What a reply says, as JSON."""
+    content = {name: value for name, value in sorted(vars(reply).items()) if name in _FIELDS}
+    return json.dumps(content, default=_plain).encode("ascii")
 
 
 def decoded(entry: Any) -> ChatReply:
@@ -149,7 +151,7 @@ def decoded(entry: Any) -> ChatReply:
         raise ValueError("not a finished reply")
     if isinstance(content["logprobs"], list):
         content["logprobs"] = tuple(content["logprobs"])
-    return ChatReply(**content)
+    return ChatReply(**content, cached=True)
 
 
 def _plain(value: Any) -> Any:

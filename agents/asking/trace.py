@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from agents.asking.record import PICTURE_FIELDS, StageRecord, TurnRecord
+from agents.asking.record import PICTURE_FIELDS, Exchange, StageRecord, TurnRecord
 from agents.runtime.files import well_formed
 from agents.runtime.secrets import scrubber
 from agents.settings.presets import TraceSettings
@@ -80,6 +80,7 @@ class TraceWriter:
 
     def _stage(self, record: StageRecord) -> StageRecord:
         """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
+        record = replace(record, exchanges=tuple(map(self._exchange, record.exchanges)))
         notes = record.notes
         if not self._settings.images:
             empty: dict[str, Any] = {name: _EMPTY[name] for name in PICTURE_FIELDS}
@@ -108,6 +109,13 @@ class TraceWriter:
             ),
             notes={name: value if name in _OUR_WORDS else _numbers(value) for name, value in notes.items()},
         )
+
+    def _exchange(self, exchange: Exchange) -> Exchange:
+        """Without the request; without questions or pictures in traces, without what the model said too."""
+        exchange = replace(exchange, messages=(), schema=None)
+        if self._settings.queries and self._settings.images:
+            return exchange
+        return replace(exchange, reply="", first_token_probs={}, error=self._reason(exchange.error))
 
     def _reason(self, reason: str | None, parts: int = 1) -> str | None:
         """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""

@@ -1,44 +1,10 @@
-"""From a chat model's reply to a possible answer."""
+"""Possible answers of turns."""
 
-import dataclasses
-import re
 from collections.abc import Sequence
 
-from agents.methods.token_probabilities import idk_probability, token_probabilities
-from agents.models.base import ChatReply
+from agents.methods.token_probabilities import token_probabilities
 from agents.texts.refusals import refuses
-from agents.texts.replies import labelled, was_cut, whole_sentences
-from agents.texts.text import one_line
 from agents.turn import IDK, Candidate, Draft, Turn
-
-_BEFORE_REASON = re.compile(r"\A(?P<answer>.*?)^\W{0,4}reason\W{0,2}:", re.IGNORECASE | re.MULTILINE | re.DOTALL)
-_ANNOUNCED = re.compile(
-    r"^the (?:final )?answer(?: in one sentence\b[^:\n]{0,120})?:[ \t]+", re.IGNORECASE | re.MULTILINE
-)
-_PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
-
-MAX_READ = 8_000  # characters of a reply that are read; an endless one must not cost endless time
-
-
-def candidate_of(reply: ChatReply) -> Candidate | None:
-    """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
-
-    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. A model may answer
-    before it gives its reason, and announce the answer in the words in which it was asked for. Of an answer that the deadline or its
-    limit of tokens cut off the complete sentences are kept: the cut one might have continued with the opposite.
-    """
-    if reply.finish_reason == "error":
-        return None
-    said = reply.text[:MAX_READ]
-    text = labelled(said, "answer") or labelled(said, "final answer")
-    reason = labelled(said, "reason")
-    begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
-    if text is None:
-        first = _BEFORE_REASON.match(said)
-        begun = "" if reason is not None else _PREAMBLE.sub("", said)
-        text = _ANNOUNCED.sub("", first.group("answer") if first else begun)
-    candidate = candidate_from(reply, text, begins=begins)
-    return candidate and dataclasses.replace(candidate, reasoning=one_line(reason or ""))
 
 
 def answered(turns: Sequence[Turn]) -> list[tuple[Turn, Candidate]]:
@@ -52,22 +18,4 @@ def candidate_of_draft(draft: Draft) -> Candidate:
     statistics = token_probabilities(draft.logprobs)
     return Candidate(
         draft.answer or IDK, statistics.mean if statistics else None, draft.logprobs, reasoning=draft.reasoning
-    )
-
-
-def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | None:
-    """The candidate that stands in a reply as ``text``, cut to its whole sentences where the reply was cut; None where nothing is left.
-
-    Where the reply ``begins`` with the answer itself its first token says how near it was to a refusal.
-    """
-    if was_cut(reply):
-        text = whole_sentences(text)
-    if not text.strip():
-        return None
-    statistics = token_probabilities(reply.logprobs)
-    return Candidate(
-        one_line(text),
-        statistics.mean if statistics else None,
-        reply.logprobs,
-        idk=idk_probability(reply.first_token_probs) if begins else None,
     )

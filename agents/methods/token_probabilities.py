@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.models.base import ChatReply
-from agents.texts.replies import yes_or_no
 from agents.turn import IDK
 
 _AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown that may stand around the first word of a reply
@@ -46,15 +44,6 @@ def yes_probability(first_token_probs: Mapping[str, float] | None) -> float | No
     words = _words(first_token_probs)
     yes, no = (sum(words[word] for word in words if word.lower() == said) for said in ("yes", "no"))
     return yes / (yes + no) if yes + no > 0 else None
-
-
-def said_yes(reply: ChatReply) -> float | None:
-    """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
-    probability = yes_probability(reply.first_token_probs)
-    if probability is None and reply.finish_reason != "error":
-        said = yes_or_no(reply.text)
-        return None if said is None else float(said)
-    return probability
 
 
 def _words(first_token_probs: Mapping[str, float]) -> dict[str, float]:

@@ -1,48 +1,9 @@
-"""CRUISE, section 3.4: the reply of the chain of verification (appendix A.4), and Algorithm 1, "Final Answer Verification"."""
+"""CRUISE, section 3.4: Algorithm 1, "Final Answer Verification"."""
 
-import re
 from typing import Literal
-
-from agents.texts.replies import labelled, number
-from agents.texts.text import one_line
-from agents.turn import ChainOfVerification, SubFinding
-
-_MAX_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
-_BARE_NUMBER = re.compile(r"\s*\W{0,3}[01]?(?:\.\d+)?\W{0,3}\s*(?:\n|$)")
-_FINDING = re.compile(
-    r"\bQ\d{1,2}\s*[:.)]\s*(?P<question>[^\n]{1,400}?)[\s,;.\[\]]*"
-    r"\bFinding\s*:\s*\W{0,3}(?P<finding>not supported|unsupported|supported)\b",
-    re.IGNORECASE,
-)
 
 Branch = Literal["stale", "grounded", "prior", "inconsistent", "unsure"]
 """The lines of the algorithm from top to bottom; ``grounded`` and ``prior`` give the answer, the others abstain."""
-
-
-def parse_chain(reply: str) -> ChainOfVerification:
-    """The three labelled parts of a reply, as far as they can be read; a cut number never gains confidence: ``0.`` reads as 0."""
-    text = reply[:_MAX_CHARACTERS].replace("*", "")
-    return ChainOfVerification(
-        _confidence(text),
-        one_line(labelled(text, "reasoning") or ""),
-        tuple(
-            SubFinding(one_line(found["question"]).strip("[] "), found["finding"].lower() == "supported")
-            for found in _FINDING.finditer(text)
-        ),
-    )
-
-
-def _confidence(text: str) -> float | None:
-    said = labelled(text, "confidence") or labelled(text, "confidence score")
-    if said is None:
-        bare = _BARE_NUMBER.match(text)
-        said = bare.group() if bare else None
-    percent = _PERCENT.search(said or "")
-    if percent is not None:
-        share = float(percent.group(1)) / 100
-        return share if share <= 1 else None
-    return number(said, 0.0, 1.0)
 
 
 def final_branch(

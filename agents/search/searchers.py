@@ -18,7 +18,6 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import FloatArray
-from agents.search.encoders import embed_images, embed_texts
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, image_results, web_results
 
 IMAGE_BATCH, TEXT_BATCH = 32, 64  # pictures and queries in one pass of their models
@@ -52,6 +51,8 @@ class ImageParts:
 
     def search(self, images: Sequence[Image.Image], k: int) -> list[Results[ImageHit]]:
         """Results of RGB images; Exception: whatever the model or the collection raises."""
+        from agents.search.encoders import embed_images  # with torch, which no one needs who only names the types here
+
         vectors = embed_images(self.model, self.processor, images, self.device, IMAGE_BATCH)
         return [
             image_results([self._hit(int(identity), score) for identity, score in nearest])
@@ -95,6 +96,8 @@ class WebParts:
 
     def search(self, queries: Sequence[str], k: int) -> list[Results[WebHit]]:
         """Results of texts, the k nearest chunks merged into pages; Exception: whatever the model or the collection raises."""
+        from agents.search.encoders import embed_texts
+
         vectors = embed_texts(self.model, self.tokenizer, queries, self.device, TEXT_BATCH)
         return [
             web_results([self._hit(identity, score) for identity, score in merge_chunks(nearest)])

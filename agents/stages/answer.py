@@ -2,9 +2,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.candidates import candidate_of, candidate_of_draft
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.answers import ANSWER
+from agents.methods.candidates import candidate_of_draft
 from agents.stage import Context, Stage, StageOptions
-from agents.turn import Turn
+from agents.turn import Candidate, Turn
 
 
 class Answer(Stage):
@@ -25,14 +27,13 @@ class Answer(Stage):
     kind = "answers"
     min_seconds, wanted_seconds = 1.0, 2.0
 
-    def prompts(self) -> tuple[str, ...]:
+    def asks(self) -> tuple[Ask[Candidate | None], ...]:
         """With evidence and without."""
-        return self.options.prompt, self.options.prompt_without_evidence
+        return Ask(self.options.prompt, ANSWER), Ask(self.options.prompt_without_evidence, ANSWER)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
-        with_evidence = context.prompts[self.options.prompt]
-        without = context.prompts[self.options.prompt_without_evidence]
+        with_evidence, without = self.asks()
         for turn in turns:
             if turn.route != "direct":
                 turn.shown = context.evidence(turn, self.options.evidence)
@@ -40,12 +41,9 @@ class Answer(Stage):
                 turn.candidate = candidate_of_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)
         asked = [turn for turn in turns if turn.candidate is None]
-        prompts = [with_evidence if turn.shown else without for turn in asked]
-        requests = [(prompt, prompt.request(**turn.values)) for turn, prompt in zip(asked, prompts, strict=True)]
-        for turn, reply in zip(asked, context.ask_all(requests), strict=True):
-            if reply.finish_reason == "error":
-                turn.error = f"answer: {reply.error}"
+        questions = [Question(with_evidence if turn.shown else without, turn.values, (turn,)) for turn in asked]
+        for turn, answer in zip(asked, context.put(questions), strict=True):
+            if answer.failed:
+                turn.error = f"answer: {answer.error}"
             else:
-                turn.candidate = candidate_of(reply)
-            confidence = turn.candidate.confidence if turn.candidate else None
-            turn.note(reply=reply.text, finish_reason=reply.finish_reason, confidence=confidence)
+                turn.candidate = answer.value

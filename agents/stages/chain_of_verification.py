@@ -1,9 +1,12 @@
 from collections.abc import Sequence
 
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.verdicts import CHAIN
 from agents.methods.candidates import answered
-from agents.methods.verification_chain import parse_chain
 from agents.stage import Context, Stage
 from agents.turn import Turn
+
+ASK = Ask("chain_of_verification", CHAIN)
 
 
 class VerificationChain(Stage):
@@ -13,20 +16,18 @@ class VerificationChain(Stage):
     """
 
     fills = ("chain",)
-    templates = ("chain_of_verification",)
+    asked = (ASK,)
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""
-        for (turn, _), reply in context.ask_each(
-            "chain_of_verification", answered(turns), lambda one: {**one[0].values, "answer": one[1].text}
-        ):
-            if reply.finish_reason == "error":
-                turn.note(error=reply.error)
+        concerned = answered(turns)
+        questions = [Question(ASK, {**turn.values, "answer": said.text}, (turn,)) for turn, said in concerned]
+        for (turn, _), answer in zip(concerned, context.put(questions), strict=True):
+            if answer.failed:
                 continue
-            chain = turn.chain = parse_chain(reply.text)
+            chain = turn.chain = answer.value
             found = [f"{it.question}: {'supported' if it.supported else 'unsupported'}" for it in chain.findings]
             turn.found(checks={"chain of verification": chain.confidence})
             turn.note(reasoning=chain.reasoning, findings=found)
-            turn.note(finish_reason=reply.finish_reason)

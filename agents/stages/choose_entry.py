@@ -1,9 +1,15 @@
 from collections.abc import Sequence
 
-from agents.methods.entry_replies import LETTERS, entry_letter, lettered
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, entry_choice, lettered
 from agents.methods.knowledge_conflict import joint_choice
 from agents.stage import Context, Stage
 from agents.turn import Turn
+
+
+def asks(entries: int) -> Ask[int | None]:
+    """Which of so many entries it is."""
+    return Ask("entry_choice", entry_choice(entries))
 
 
 class ChooseEntry(Stage):
@@ -14,24 +20,27 @@ class ChooseEntry(Stage):
 
     min_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
-    templates = ("entry_choice",)
+    asked = (asks(MAX_ENTRIES),)
     picture_notes = frozenset({"chosen"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chosen`` and, from it, ``entity`` and ``entity_score``."""
-        for turn, reply in context.ask_each(
-            "entry_choice",
-            [turn for turn in turns if turn.entries],
-            lambda turn: {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS},
-        ):
-            named = entry_letter(reply.text, len(turn.entries)) if reply.finish_reason != "error" else None
-            index = named
+        concerned = [turn for turn in turns if turn.entries]
+        questions = [
+            Question(
+                asks(len(turn.entries)),
+                {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS},
+                (turn,),
+            )
+            for turn in concerned
+        ]
+        for turn, answer in zip(concerned, context.put(questions), strict=True):
+            named = index = answer.value
             if named is None:
                 index = joint_choice(
                     [entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries]
                 )
             if index is not None:
                 turn.choose(index)
-            turn.note(reply=reply.text, error=reply.error)
             turn.found(entity=turn.entity_name)
             turn.note(chosen=index, by_model=named is not None)

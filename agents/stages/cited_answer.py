@@ -5,16 +5,14 @@ from typing import Any, Literal
 from PIL import Image
 from pydantic import Field
 
-from agents.methods.candidates import MAX_READ, candidate_from
-from agents.methods.citations import MAX_DOCUMENTS, parse_cited
-from agents.models.base import ChatReply
+from agents.asking.ask import Ask
+from agents.asking.readers.answers import CITED_ANSWER
+from agents.methods.citations import MAX_DOCUMENTS
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
-from agents.texts.replies import labelled
 from agents.turn import Candidate, Turn
 
 PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned"}
-_STEPS = ("relevant documents", "information")  # labels of the steps before the answer in the prompt that reasons
 
 
 class CitedAnswer(Stage):
@@ -32,9 +30,9 @@ class CitedAnswer(Stage):
     kind = "answers"
     min_seconds, wanted_seconds = 2.0, 4.0
 
-    def prompts(self) -> tuple[str, ...]:
-        """Of the method."""
-        return (PROMPTS[self.options.method],)
+    def asks(self) -> tuple[Ask[Candidate | None], ...]:
+        """The prompt of the method."""
+        return (Ask(PROMPTS[self.options.method], CITED_ANSWER),)
 
     def pictures(self) -> int:
         """One of each document at most."""
@@ -51,13 +49,12 @@ class CitedAnswer(Stage):
         pictures = (
             context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures and urls else {}
         )
-        prompt = PROMPTS[self.options.method]
-        for turn, reply in context.ask_each(prompt, turns, lambda turn: self._values(turn, context, pictures)):
-            if reply.finish_reason == "error":
-                turn.error = turn.error or f"cited_answer: {reply.error}"
+        (ask,) = self.asks()
+        for turn, answer in context.ask_each(ask, turns, lambda turn: self._values(turn, context, pictures)):
+            if answer.failed:
+                turn.error = turn.error or f"cited_answer: {answer.error}"
             else:
-                turn.candidate = long_answer(reply)
-            turn.note(reply=reply.text, finish_reason=reply.finish_reason)
+                turn.candidate = answer.value
 
     @staticmethod
     def _values(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> dict[str, Any]:
@@ -74,13 +71,3 @@ class CitedAnswer(Stage):
             "documents": texts,
             "pictures": [numbers for numbers, _ in shown.values()],
         }
-
-
-def long_answer(reply: ChatReply) -> Candidate | None:
-    """The answer of a reply with its markers; None where it says nothing but where to read, or was cut off before its answer."""
-    said = reply.text[:MAX_READ]
-    text = labelled(said, "answer")
-    begins = text is None  # with the answer itself, not with a label
-    if text is None:
-        text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
-    return candidate_from(reply, text if parse_cited(text) else "", begins=begins)

@@ -1,61 +1,16 @@
-import re
 from collections.abc import Sequence
 from typing import Any
 
-import sentencex
 from pydantic import Field
 
+from agents.asking.ask import Ask
+from agents.asking.readers.drafts import draft_of
 from agents.asking.record import DRAFT
-from agents.methods.candidates import MAX_READ
 from agents.methods.domains import load_domains
-from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.replies import json_object, labelled, was_cut, whole_sentences
-from agents.texts.text import one_line
-from agents.turn import IDK, Draft, Turn
+from agents.turn import Draft, Turn
 
 _FALLBACK_DOMAIN = "other"
-_MAX_NAME = 80
-_STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
-_OBJECT = re.compile(
-    r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]*? is (?:an? |the )?"
-    r"(?P<quote>[\"“<])?(?P<name>(?(quote)[^\"”\n<>]{1,80}|[^\n<>]{1,200}))",
-    re.IGNORECASE,
-)
-_NAME_END = re.compile(r"[,;(]| which | that | a type of | and it ")
-_UNKNOWN = re.compile(
-    r"\b(?:cannot|can't|unable to|not|hard to|difficult to|impossible to) (?:\w+ )?(?:determin|identif|tell|know|"
-    r"visible|shown|specified|clear|provided|given|certain|mentioned|stated|named|say|available|sure|legible)|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b",
-    re.IGNORECASE,
-)
-
-
-def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
-    """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
-
-    A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
-    deadline or its limit stopped only whole sentences are an answer.
-    """
-    said = reply.text[:MAX_READ]
-    found = json_object(said) or {}
-    answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(said, "answer")
-    steps = tuple(one_line(step) for step in _STEP.findall(said))[:max_steps]
-    if answer is None:
-        answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
-    if was_cut(reply):
-        answer = whole_sentences(str(answer))
-    return Draft(steps, _object_name(said), one_line(str(answer)) or IDK, reply.logprobs)
-
-
-def _object_name(said: str) -> str | None:
-    """The object that the first step names; None where it says that it cannot."""
-    named = _OBJECT.search(said.replace("*", ""))
-    if named is None:
-        return None
-    sentence = next(iter(sentencex.segment("en", named.group("name"))), "")  # "Dr. Pepper" ends no sentence
-    if _UNKNOWN.search(sentence):
-        return None
-    return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_MAX_NAME] or None
 
 
 class DraftStage(Stage):
@@ -67,12 +22,16 @@ class DraftStage(Stage):
 
     options: Options
     fills = ("draft",)
-    templates = ("draft",)
     when_short = "no examples"
     min_seconds, wanted_seconds = 2.0, 4.0
 
+    def asks(self) -> tuple[Ask[Draft], ...]:
+        """The chain of thought."""
+        return (Ask("draft", draft_of(self.options.max_steps)),)
+
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""
+        (ask,) = self.asks()
         domains = load_domains()
         shown = {
             "max_examples": 0 if context.short else self.options.examples,
@@ -82,9 +41,9 @@ class DraftStage(Stage):
         def values(turn: Turn) -> dict[str, Any]:
             return {**turn.values, **shown, "domain": domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN])}
 
-        for turn, reply in context.ask_each("draft", turns, values):
-            if reply.finish_reason != "error":
-                turn.draft = parse_draft(reply, self.options.max_steps)
+        for turn, answer in context.ask_each(ask, turns, values):
+            if not answer.failed:
+                turn.draft = answer.value
             draft = turn.draft or Draft((), None, "")
             turn.found(answers={DRAFT: draft.answer or None})
-            turn.note(steps=list(draft.steps), object=draft.object_name, error=reply.error)
+            turn.note(steps=list(draft.steps), object=draft.object_name)

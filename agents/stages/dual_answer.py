@@ -1,18 +1,19 @@
-import dataclasses
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.asking.prompts import Prompt
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.answers import ANSWER
 from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE
-from agents.methods.candidates import candidate_of
-from agents.models.base import ChatRequest
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
 
-Asked = tuple[Prompt, ChatRequest]
+Asked = Question[Candidate | None]
 
 _SEED = 0  # of the second answer where there is no evidence
+
+
+WITH_EVIDENCE, WITHOUT = Ask("answer_with_evidence", ANSWER), Ask("answer_without_evidence", ANSWER)
 
 
 class DualAnswer(Stage):
@@ -28,18 +29,17 @@ class DualAnswer(Stage):
 
     options: Options
     fills = ("candidate", "parametric", "shown")
-    templates = ("answer_with_evidence", "answer_without_evidence")
+    asked = (WITH_EVIDENCE, WITHOUT)
     kind = "answers"
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""
-        requests = [request for turn in turns for request in self._pair(turn, context)]
-        replies = iter(context.ask_all(requests))
+        answers = iter(context.put([question for turn in turns for question in self._pair(turn, context)]))
         for turn in turns:
-            with_evidence, without = next(replies), next(replies)
-            turn.candidate, turn.parametric = candidate_of(with_evidence), candidate_of(without)
-            errors = [reply.error for reply in (with_evidence, without) if reply.finish_reason == "error"]
+            with_evidence, without = next(answers), next(answers)
+            turn.candidate, turn.parametric = with_evidence.value, without.value
+            errors = [answer.error for answer in (with_evidence, without) if answer.failed]
             if errors:
                 turn.error = turn.error or f"dual_answer: {errors[0]}"
             turn.found(answers={FROM_EVIDENCE: _said(turn.candidate), OWN_KNOWLEDGE: _said(turn.parametric)})
@@ -47,13 +47,12 @@ class DualAnswer(Stage):
     def _pair(self, turn: Turn, context: Context) -> tuple[Asked, Asked]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
         turn.shown = context.evidence(turn, self.options.evidence)
-        plain = context.prompts["answer_without_evidence"]
-        without = plain.request(**{**turn.values, "entity": None, "evidence": ()})
+        alone = {**turn.values, "entity": None, "evidence": ()}
+        without = Question(WITHOUT, alone, (turn,))
         if not turn.shown:
-            again = dataclasses.replace(without, temperature=self.options.probe_temperature, seed=_SEED)
-            return (plain, without), (plain, again)
-        with_evidence = context.prompts["answer_with_evidence"]
-        return (with_evidence, with_evidence.request(**turn.values)), (plain, without)
+            sampling = {"temperature": self.options.probe_temperature, "seed": _SEED}
+            return without, Question(WITHOUT, alone, (turn,), sampling)
+        return Question(WITH_EVIDENCE, turn.values, (turn,)), without
 
 
 def _said(candidate: Candidate | None) -> str | None:

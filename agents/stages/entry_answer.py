@@ -1,10 +1,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from agents.asking.ask import Ask
+from agents.asking.readers.answers import BRIEF_ANSWER
 from agents.asking.record import FROM_EVIDENCE
-from agents.methods.candidates import candidate_of
 from agents.stage import Context, Stage
 from agents.turn import Turn
+
+ASK = Ask("entry_answer", BRIEF_ANSWER)
 
 
 class EntryAnswer(Stage):
@@ -12,7 +15,7 @@ class EntryAnswer(Stage):
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)
-    templates = ("entry_answer",)
+    asked = (ASK,)
     kind = "answers"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -23,7 +26,6 @@ class EntryAnswer(Stage):
             others = [("Reference", picture)] if picture is not None else []
             return {**turn.values, **context.show(turn.image, others), "entry": turn.chosen}
 
-        for turn, reply in context.ask_each("entry_answer", [turn for turn in turns if turn.chosen], values):
-            turn.candidate = candidate_of(reply)
+        for turn, answer in context.ask_each(ASK, [turn for turn in turns if turn.chosen], values):
+            turn.candidate = answer.value
             turn.found(answers={FROM_EVIDENCE: turn.candidate.text if turn.candidate else None})
-            turn.note(error=reply.error)

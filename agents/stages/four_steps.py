@@ -1,13 +1,17 @@
 from collections.abc import Sequence
 
+from agents.asking.ask import Answer, Ask, Question
+from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, FourSteps, four_steps, lettered
 from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
-from agents.methods.entry_replies import LETTERS, lettered, parse_four_steps, whole_lines
 from agents.methods.knowledge_conflict import prki
 from agents.methods.token_probabilities import token_probabilities
-from agents.models.base import ChatReply
 from agents.stage import Context, Stage
-from agents.texts.replies import was_cut
 from agents.turn import Candidate, Turn
+
+
+def asks(entries: int) -> Ask[FourSteps]:
+    """All four steps over so many entries."""
+    return Ask("four_steps", four_steps(entries))
 
 
 class FourStepsStage(Stage):
@@ -15,25 +19,28 @@ class FourStepsStage(Stage):
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
-    templates = ("four_steps",)
+    asked = (asks(MAX_ENTRIES),)
     kind = "answers"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""
-        for turn, reply in context.ask_each(
-            "four_steps",
-            turns,
-            lambda turn: {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS},
-        ):
-            if reply.finish_reason == "error":
-                turn.error = turn.error or f"four_steps: {reply.error}"
+        questions = [
+            Question(
+                asks(len(turn.entries)),
+                {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS},
+                (turn,),
+            )
+            for turn in turns
+        ]
+        for turn, answer in zip(turns, context.put(questions), strict=True):
+            if answer.failed:
+                turn.error = turn.error or f"four_steps: {answer.error}"
             else:
-                self._read(turn, reply)
-            turn.note(reply=reply.text, finish_reason=reply.finish_reason)
+                self._take(turn, answer)
 
     @staticmethod
-    def _read(turn: Turn, reply: ChatReply) -> None:
-        said = parse_four_steps(whole_lines(reply.text) if was_cut(reply) else reply.text, len(turn.entries))
+    def _take(turn: Turn, replied: Answer[FourSteps]) -> None:
+        said, reply = replied.value, replied.reply
         statistics = token_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None
         if said.parametric:

@@ -2,17 +2,17 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.candidates import MAX_READ
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.lines import FACTS
 from agents.methods.citations import MAX_DOCUMENTS
-from agents.models.base import ChatReply
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import modality_of
-from agents.texts.replies import was_cut, whole_sentences
-from agents.texts.text import clean, one_line
 from agents.turn import Turn
 
 _ANSWER_SECONDS = 3.0  # for each turn, left to the answer
-_STOPS = (".", "!", "?", ":", ";", ",")
+
+
+ASK = Ask("knowledge_extraction", FACTS)
 
 
 class KnowledgeStage(Stage):
@@ -23,7 +23,7 @@ class KnowledgeStage(Stage):
 
     options: Options
     fills = ("knowledge",)
-    templates = ("knowledge_extraction",)
+    asked = (ASK,)
     min_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -38,24 +38,21 @@ class KnowledgeStage(Stage):
         urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
         pictures = context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures else {}
         distinct = {key: it for key, it in distinct.items() if modality_of(it) == "text" or it.url in pictures}
-        replies = context.ask_each(
-            "knowledge_extraction",
-            list(distinct.values()),
-            lambda chunk: {"image": pictures.get(chunk.url), "document": chunk, "modality": modality_of(chunk)},
-            context.deadline.sooner(_ANSWER_SECONDS * len(turns)),
-        )
-        said = {(chunk.title, chunk.text): extracted(reply) for chunk, reply in replies}
+        readers: dict[tuple[str, str], list[Turn]] = {key: [] for key in distinct}
+        for turn in turns:
+            for key in {(chunk.title, chunk.text) for chunk in turn.best_evidence(MAX_DOCUMENTS)} & distinct.keys():
+                readers[key].append(turn)
+        questions = [
+            Question(
+                ASK,
+                {"image": pictures.get(chunk.url), "document": chunk, "modality": modality_of(chunk)},
+                tuple(readers[key]),
+            )
+            for key, chunk in distinct.items()
+        ]
+        answers = context.put(questions, context.deadline.sooner(_ANSWER_SECONDS * len(turns)))
+        said = {key: answer.value for key, answer in zip(distinct, answers, strict=True)}
         for turn in turns:
             found = {chunk: said.get((chunk.title, chunk.text)) for chunk in turn.best_evidence(MAX_DOCUMENTS)}
             turn.knowledge = {chunk: knowledge for chunk, knowledge in found.items() if knowledge is not None}
             turn.note(documents=len(turn.knowledge), knowledge=list(turn.knowledge.values()))
-
-
-def extracted(reply: ChatReply) -> str | None:
-    """The facts of a reply on one line, a stop behind each line of it; None where there are none."""
-    said = reply.text[:MAX_READ]
-    lines = clean(whole_sentences(said) if was_cut(reply) else said).split("\n")
-    text = one_line(" ".join(line if line.endswith(_STOPS) else f"{line}." for line in lines if line))
-    if reply.finish_reason == "error":
-        return None
-    return None if text.strip(" .").lower() in ("", "none", "nothing", "no facts") else text

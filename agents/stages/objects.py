@@ -3,9 +3,10 @@ from typing import Literal
 
 from pydantic import Field
 
+from agents.asking.ask import Ask
+from agents.asking.readers.fields import texts_at
 from agents.methods.object_phrases import object_phrases, position_in
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.replies import json_object, strings
 from agents.turn import Target, Turn, with_image
 
 _MAX_WORDS = 3
@@ -14,6 +15,9 @@ _MAX_WORDS = 3
 def short(names: Sequence[str]) -> tuple[str, ...]:
     """Object names in lower case; those longer than three words are no object names."""
     return tuple(dict.fromkeys(name.lower() for name in names if 0 < len(name.split()) <= _MAX_WORDS))
+
+
+CHOICE = Ask("object_choice", texts_at("object", 1))
 
 
 class Objects(Stage):
@@ -31,9 +35,11 @@ class Objects(Stage):
     picture_notes = frozenset({"objects"})
     min_seconds, wanted_seconds = 0.5, 1.0
 
-    def prompts(self) -> tuple[str, ...]:
-        """Of the model that lists objects and chooses one."""
-        return ("object_list", "object_choice") if self.options.by == "model" else ()
+    def asks(self) -> tuple[Ask[list[str]], ...]:
+        """The model that lists objects and chooses one."""
+        if self.options.by == "rules":
+            return ()
+        return Ask("object_list", texts_at("object_list", self.options.max_objects)), CHOICE
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``target`` of the turns whose picture is to be searched."""
@@ -49,15 +55,16 @@ class Objects(Stage):
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
         limit = self.options.max_objects
         several: list[Turn] = []
-        for turn, reply in context.ask_each("object_list", turns, lambda turn: {**turn.values, "limit": limit}):
-            names = short(strings((json_object(reply.text) or {}).get("object_list"), limit))
+        listing, choosing = self.asks()
+        for turn, answer in context.ask_each(listing, turns, lambda turn: {**turn.values, "limit": limit}):
+            names = short(answer.value)
             if names:
                 turn.target = Target(names, names[0], turn.target.position)
             if len(names) > 1:
                 several.append(turn)
-        for turn, reply in context.ask_each(
-            "object_choice", several, lambda turn: {**turn.values, "objects": turn.target.objects}
+        for turn, answer in context.ask_each(
+            choosing, several, lambda turn: {**turn.values, "objects": turn.target.objects}
         ):
-            names = short(strings((json_object(reply.text) or {}).get("object"), 1))
+            names = short(answer.value)
             if names:  # the model may add a telling attribute ("red car") to a listed name
                 turn.target = Target(turn.target.objects, names[0], turn.target.position)

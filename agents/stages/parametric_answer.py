@@ -1,9 +1,12 @@
 from collections.abc import Sequence
 
+from agents.asking.ask import Ask
+from agents.asking.readers.answers import BRIEF_ANSWER
 from agents.asking.record import OWN_KNOWLEDGE
-from agents.methods.candidates import candidate_of
 from agents.stage import Context, Stage
 from agents.turn import Turn
+
+ASK = Ask("parametric_answer", BRIEF_ANSWER)
 
 
 class ParametricAnswer(Stage):
@@ -11,11 +14,10 @@ class ParametricAnswer(Stage):
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric",)
-    templates = ("parametric_answer",)
+    asked = (ASK,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``."""
-        for turn, reply in context.ask_each("parametric_answer", turns, lambda turn: turn.values):
-            turn.parametric = candidate_of(reply)
+        for turn, answer in context.ask_each(ASK, turns):
+            turn.parametric = answer.value
             turn.found(answers={OWN_KNOWLEDGE: turn.parametric.text if turn.parametric else None})
-            turn.note(error=reply.error)

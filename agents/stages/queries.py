@@ -3,9 +3,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.asking.ask import Ask
+from agents.asking.readers.fields import queries_of
 from agents.methods.bridging import hop_questions
 from agents.stage import Context, Cosine, Stage, StageOptions
-from agents.texts.replies import json_object, listed, strings, was_cut
 from agents.turn import Turn
 
 _QUERIES_WHEN_SHORT = 1
@@ -39,9 +40,11 @@ class Queries(Stage):
     fills = ("queries", "hops")
     when_short = f"{_QUERIES_WHEN_SHORT} query, unsplit"
 
-    def prompts(self) -> tuple[str, ...]:
-        """Of the model that splits."""
-        return (self.options.prompt,) if self.options.split == "model" else ()
+    def asks(self) -> tuple[Ask[list[str]], ...]:
+        """The model that splits."""
+        return (
+            (Ask(self.options.prompt, queries_of(self.options.max_queries)),) if self.options.split == "model" else ()
+        )
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
@@ -76,12 +79,9 @@ class Queries(Stage):
                 "limit": options.max_queries,
             }
 
-        constrained = context.prompts[options.prompt].settings.schema_ is not None
-        for turn, reply in context.ask_each(options.prompt, turns, values):
-            if not constrained:
-                found = listed(reply.text, options.max_queries, cut=was_cut(reply))
-            else:
-                found = strings((json_object(reply.text) or {}).get("queries"), options.max_queries)
+        (ask,) = self.asks()
+        for turn, answer in context.ask_each(ask, turns, values):
+            found = answer.value
             turn.queries = _unique(
                 [*turn.queries, *found] if options.keep_question else found or turn.queries, options.max_queries
             )

@@ -1,18 +1,21 @@
 from collections.abc import Sequence
 from typing import Any
 
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.answers import BRIEF_ANSWER
 from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
-from agents.methods.candidates import candidate_of
 from agents.methods.knowledge_conflict import prki, says_something
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Turn
+
+ASK = Ask("reconcile", BRIEF_ANSWER)
 
 
 class Reconcile(Stage):
     """Where own and retrieved answer differ the model decides (CoRe-MMRAG, section 3.2, step 4, eq. 7), in one batched call."""
 
     fills = ("candidate",)
-    templates = ("reconcile",)
+    asked = (ASK,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``candidate``, the retrieved answer, by the reconciled one."""
@@ -27,10 +30,10 @@ class Reconcile(Stage):
                 disagreeing.append((turn, own, retrieved))
             elif says_something(said["parametric"]) and not says_something(said["retrieved"]):
                 turn.candidate = own
-        for (turn, _, retrieved), reply in context.ask_each("reconcile", disagreeing, _values):
-            turn.candidate = candidate_of(reply) or retrieved
+        questions = [Question(ASK, _values(differing), differing[:1]) for differing in disagreeing]
+        for (turn, _, retrieved), answer in zip(disagreeing, context.put(questions), strict=True):
+            turn.candidate = answer.value or retrieved
             turn.found(answers={RECONCILED: turn.candidate.text})
-            turn.note(error=reply.error)
 
 
 def _values(differing: tuple[Turn, Candidate, Candidate]) -> dict[str, Any]:

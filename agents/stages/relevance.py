@@ -2,12 +2,16 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.token_probabilities import said_yes
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.verdicts import P_YES
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 4
+
+
+ASK = Ask("context_relevance", P_YES)
 
 
 class Relevance(Stage):
@@ -24,7 +28,7 @@ class Relevance(Stage):
 
     options: Options
     fills = ("ranked",)
-    templates = ("context_relevance",)
+    asked = (ASK,)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 1.0, 3.0
 
@@ -32,9 +36,9 @@ class Relevance(Stage):
         """Fill ``ranked``; a turn none of whose chunks was judged keeps its ranking."""
         limit = min(self.options.max_chunks, _CHUNKS_WHEN_SHORT) if context.short else self.options.max_chunks
         shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(limit)]
-        replies = context.ask_each("context_relevance", shown, lambda one: {**one[0].values, "chunk": one[1]})
+        answers = context.put([Question(ASK, {**turn.values, "chunk": chunk}, (turn,)) for turn, chunk in shown])
         for turn in turns:
-            said = [(chunk, said_yes(reply)) for (of, chunk), reply in replies if of is turn]
+            said = [(chunk, one.value) for (of, chunk), one in zip(shown, answers, strict=True) if of is turn]
             judged = [chunk.scored(probability) for chunk, probability in said if probability is not None]
             if judged:
                 turn.ranked = self._kept(turn, judged)

@@ -1,35 +1,21 @@
-import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.asking.ask import Ask
+from agents.asking.readers.verdicts import FLAGS
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import TrainedRouter, rule_route, trace_features
 from agents.settings.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Tools, Turn
-
-_NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
 
 _trained = lru_cache(maxsize=4)(TrainedRouter.load)
 
 
-def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
-    """The two flags of a reply to ``prompts/query_flags.j2``; None where one is not said.
-
-    Small models leave out the labels or number the lines; two lines without labels are taken in order.
-    """
-    text = _NUMBERING.sub("", reply)
-    said = [labelled(text, label) for label in ("external", "current")]
-    if said == [None, None]:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) == 2:
-            said = list(lines)
-    external, now = (yes_or_no(value) if value is not None else None for value in said)
-    return external, now
+ASK = Ask("query_flags", FLAGS)
 
 
 class RouteStage(Stage):
@@ -53,9 +39,9 @@ class RouteStage(Stage):
     options: Options
     fills = ("route", "needs_external", "real_time", "tools")
 
-    def prompts(self) -> tuple[str, ...]:
+    def asks(self) -> tuple[Ask[Any], ...]:
         """Of the small model that gives the flags."""
-        return ("query_flags",) if self.options.flags == "model" else ()
+        return (ASK,) if self.options.flags == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""
@@ -68,13 +54,12 @@ class RouteStage(Stage):
             turn.needs_external, turn.real_time = not kind.self_contained, kind.now
             turn.note(route=turn.route, features=features.model_dump())
         if self.options.flags == "model":
-            for turn, reply in context.ask_each("query_flags", turns, lambda turn: {"question": turn.question}):
-                external, now = parse_flags(reply.text)
+            for turn, answer in context.ask_each(ASK, turns, lambda turn: {"question": turn.question}):
+                external, now = answer.value
                 if external is not None:  # what the model does not say stays as the rules have it
                     turn.needs_external = external
                 if now is not None:
                     turn.real_time = now
-                turn.note(flags_reply=reply.text)
         for turn in turns:
             if self.options.skip_search and turn.needs_external is False:
                 turn.tools = Tools(image=False, text=False)

@@ -6,13 +6,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.fields import number_at
 from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.methods.ranking import fuse
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts
-from agents.texts.replies import json_object
 from agents.turn import Position, Turn, View, with_image
 
 MAX_CHOICES = 6  # entities to choose from
@@ -65,6 +66,9 @@ def describe(entity: Entity) -> str:
     return "; ".join([entity.name, *(f"{key}: {value}" for key, value in pairs)])
 
 
+ASK = Ask("entity_selection", number_at("entity"))
+
+
 class SelectEntity(Stage):
     """Which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
 
@@ -90,9 +94,9 @@ class SelectEntity(Stage):
     picture_notes = frozenset({"entities", "candidates"})
     min_seconds, wanted_seconds = 0.5, 1.0
 
-    def prompts(self) -> tuple[str, ...]:
+    def asks(self) -> tuple[Ask[Any], ...]:
         """Of the model that chooses."""
-        return ("entity_selection",) if self.options.by == "model" else ()
+        return (ASK,) if self.options.by == "model" else ()
 
     def roles(self) -> tuple[str, ...]:
         """The encoder by which the rules compare words."""
@@ -129,9 +133,10 @@ class SelectEntity(Stage):
             target = {"target": turn.target.phrase, "position": turn.target.position}
             return {**turn.values, **target, "entities": [describe(choice.entity) for choice in choices]}
 
-        for (turn, choices), reply in context.ask_each("entity_selection", found, values):
-            number = (json_object(reply.text) or {}).get("entity")
-            if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(choices):
+        questions = [Question(ASK, values(one), one[:1]) for one in found]
+        for (turn, choices), answer in zip(found, context.put(questions), strict=True):
+            number = answer.value
+            if number is not None and 1 <= number <= len(choices):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
     def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:

@@ -1,8 +1,12 @@
 from collections.abc import Sequence
 
+from agents.asking.ask import Ask
+from agents.asking.readers.lines import SENTENCE
 from agents.stage import Context, Stage
-from agents.texts.text import clean, cut_words, one_line
+from agents.texts.text import cut_words
 from agents.turn import Turn, with_image
+
+ASK = Ask("image_summary", SENTENCE)
 
 
 class Summarise(Stage):
@@ -13,13 +17,13 @@ class Summarise(Stage):
 
     min_seconds, wanted_seconds = 2.0, 4.0
     fills = ("summary",)
-    templates = ("image_summary",)
+    asked = (ASK,)
     picture_notes = frozenset({"summary"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""
         concerned = [turn for turn, _ in with_image(turns) if turn.tools.image or turn.tools.text]
-        limit = context.prompts["image_summary"].settings.max_tokens
-        for turn, reply in context.ask_each("image_summary", concerned, lambda turn: turn.values):
-            turn.summary = cut_words(one_line(clean(reply.text)), limit)
-            turn.note(summary=turn.summary, error=reply.error)
+        limit = context.prompts[ASK.prompt].settings.max_tokens
+        for turn, answer in context.ask_each(ASK, concerned):
+            turn.summary = cut_words(answer.value, limit)
+            turn.note(summary=turn.summary)

@@ -1,12 +1,15 @@
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.asking.ask import Ask
+from agents.asking.readers.fields import truths_at
 from agents.methods.question_kinds import about_packaged, question_kind
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.replies import json_object
 from agents.turn import Tools, Turn
+
+ASK = Ask("tool_router", truths_at("need_image_search", "need_text_search"))
 
 
 class ToolRouter(Stage):
@@ -26,9 +29,9 @@ class ToolRouter(Stage):
     fills = ("tools",)
     min_seconds, wanted_seconds = 0.5, 1.0
 
-    def prompts(self) -> tuple[str, ...]:
+    def asks(self) -> tuple[Ask[Any], ...]:
         """Of the model that decides."""
-        return ("tool_router",) if self.options.by == "model" else ()
+        return (ASK,) if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``tools``: a draft that is given takes no search, one that is verified a text search (table 1)."""
@@ -38,14 +41,13 @@ class ToolRouter(Stage):
             else:
                 turn.tools = Tools(image=False, text=turn.route == "verify")
         if self.options.by == "model":
-            for turn, reply in context.ask_each(
-                "tool_router",
+            for turn, answer in context.ask_each(
+                ASK,
                 [turn for turn in turns if turn.route == "rag"],
                 lambda turn: {**turn.values, "reasoning": turn.draft.reasoning if turn.draft else ""},
             ):
-                found = json_object(reply.text) or {}
-                image, text = found.get("need_image_search"), found.get("need_text_search")
-                if isinstance(image, bool) and isinstance(text, bool):
+                image, text = answer.value
+                if image is not None and text is not None:
                     turn.tools = Tools(image=image and turn.image is not None, text=text)
         for turn in turns:
             turn.note(image_search=turn.tools.image, text_search=turn.tools.text)

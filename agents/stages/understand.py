@@ -1,14 +1,19 @@
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.asking.ask import Ask
+from agents.asking.readers.lines import STANDALONE_QUESTION
 from agents.methods.references import resolve
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.text import clean, one_line
 from agents.turn import Turn
 
 _HISTORY_MESSAGES = 6  # latest ones, shown to the model that rewrites
+
+
+ASK = Ask("standalone_question", STANDALONE_QUESTION)
 
 
 class Understand(Stage):
@@ -26,9 +31,9 @@ class Understand(Stage):
     fills = ("question", "needs_image")
     when_short = "rules alone"
 
-    def prompts(self) -> tuple[str, ...]:
+    def asks(self) -> tuple[Ask[Any], ...]:
         """Of the model that rewrites."""
-        return ("standalone_question",) if self.options.rewrite == "model" else ()
+        return (ASK,) if self.options.rewrite == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``question`` and ``needs_image``."""
@@ -41,13 +46,11 @@ class Understand(Stage):
             if turn.history and not resolved.sure:
                 unsure.append(turn)
         if by_model:
-            for turn, reply in context.ask_each(
-                "standalone_question",
+            for turn, answer in context.ask_each(
+                ASK,
                 unsure,
                 lambda turn: {"query": turn.query, "history": turn.history[-_HISTORY_MESSAGES:]},
             ):
-                first_line = reply.text.strip().split("\n", 1)[0].strip()
-                if first_line and (reply.finish_reason == "stop" or first_line != reply.text.strip()):  # not cut off
-                    turn.question = first_line
+                turn.question = answer.value or turn.question
         for turn in turns:
             turn.note(question=turn.question, needs_image=turn.needs_image, by_model=turn in unsure and by_model)

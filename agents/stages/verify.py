@@ -2,20 +2,12 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.verdicts import VERDICT, Verdict
 from agents.methods.candidates import answered
-from agents.methods.token_probabilities import token_probabilities, yes_probability
-from agents.models.base import ChatReply
+from agents.methods.token_probabilities import token_probabilities
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.replies import labelled, yes_or_no
 from agents.turn import Candidate, Turn, Verification
-
-
-def verdict(reply: ChatReply) -> tuple[bool | None, str]:
-    """What the verifying model says, and why; a reply that cannot be read is no approval but no rejection either."""
-    if reply.finish_reason == "error":
-        return None, reply.error or ""
-    said = labelled(reply.text, "response")
-    return yes_or_no(said if said is not None else reply.text), labelled(reply.text, "reason") or ""
 
 
 class Verify(Stage):
@@ -32,24 +24,25 @@ class Verify(Stage):
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0
 
-    def prompts(self) -> tuple[str, ...]:
-        """Of the model that judges."""
-        return (self.options.prompt,)
+    def asks(self) -> tuple[Ask[Verdict], ...]:
+        """The model that judges."""
+        return (Ask(self.options.prompt, VERDICT),)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
         concerned = [(turn, candidate) for turn, candidate in answered(turns) if turn.route != "direct"]
-        for (turn, candidate), reply in context.ask_each(
-            self.options.prompt,
-            concerned,
-            lambda one: {**one[0].values, "answer": one[1].text, "reasoning": one[1].reasoning},
-        ):
-            by_tokens = self._white_box(candidate)
-            by_model, reason = verdict(reply)
-            p_yes = yes_probability(reply.first_token_probs)
-            turn.verification = Verification(by_tokens, by_model, reason, p_yes)
-            turn.found(checks={"token probabilities": by_tokens, "verifier": by_model, "verifier's P(yes)": p_yes})
-            turn.note(reason=reason)
+        (ask,) = self.asks()
+        questions = [
+            Question(ask, {**turn.values, "answer": candidate.text, "reasoning": candidate.reasoning}, (turn,))
+            for turn, candidate in concerned
+        ]
+        for (turn, candidate), answer in zip(concerned, context.put(questions), strict=True):
+            by_tokens, said = self._white_box(candidate), answer.value
+            turn.verification = Verification(by_tokens, said.approves, said.reason, said.p_yes)
+            turn.found(
+                checks={"token probabilities": by_tokens, "verifier": said.approves, "verifier's P(yes)": said.p_yes}
+            )
+            turn.note(reason=said.reason)
 
     def _white_box(self, candidate: Candidate) -> bool | None:
         """Whether g_white(s_min, s_mean) reaches tau_white; None for an answer that no model generated."""

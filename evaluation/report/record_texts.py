@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agents.asking.record import StageRecord
+from agents.asking.record import Exchange, StageRecord
 
 _MAX_CHARACTERS = 400  # of a note
+_MAX_EXCHANGES = 3  # of a stage; one that asks about each chunk has a dozen
 
 
 def told(value: Any) -> str:
@@ -40,5 +41,23 @@ def notes_of(stage: StageRecord) -> dict[str, str]:
     found |= stage.checks
     found["decision"] = str(stage.decision or "")
     found["signals"] = {name: round(signal.value, 4) for name, signal in stage.signals.items()}
+    for number, exchange in enumerate(stage.exchanges[:_MAX_EXCHANGES], start=1):
+        found[f"reply {number} to {exchange.prompt}"] = reply_of(exchange)
+    if len(stage.exchanges) > _MAX_EXCHANGES:
+        found["further replies"] = len(stage.exchanges) - _MAX_EXCHANGES
     found |= stage.notes
     return {name: told(value) for name, value in found.items() if value not in (None, [], "", {}, ())}
+
+
+def reply_of(exchange: Exchange) -> str:
+    """What a model said, and what is worth knowing of how it came to it."""
+    about = [f"{exchange.seconds:.2f} s"]
+    if exchange.mean_probability is not None:
+        about.append(f"mean probability {exchange.mean_probability:.2f}")
+    if exchange.cached:
+        about.append("from the cache")
+    if exchange.finish_reason != "stop":
+        about.append(exchange.error or f"ended by {exchange.finish_reason}")
+    if not exchange.readable:
+        about.append("cannot be read")
+    return f"{exchange.reply} ({', '.join(about)})".strip()

@@ -213,7 +213,7 @@ class LocalModel:
         Raises:
             EvaluationError: The model cannot be loaded or fails as a whole.
         """
-        from agents.methods.token_probabilities import said_yes
+        from agents.asking.readers.verdicts import said_yes
 
         prompt = self._launch.prompts[_JUDGE_PROMPT]
         requests = [

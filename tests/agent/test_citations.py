@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from agents.asking.readers.answers import long_answer
 from agents.methods.citations import (
     check,
     figures_supported,
@@ -23,7 +24,7 @@ from agents.methods.citations import (
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.cite import Cite
-from agents.stages.cited_answer import CitedAnswer, long_answer
+from agents.stages.cited_answer import CitedAnswer
 from agents.stages.documents import DocumentsStage
 from agents.stages.finalise import Finalise
 from agents.stages.knowledge import KnowledgeStage

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.methods.entry_replies import parse_four_steps
+from agents.asking.readers.entry_replies import parse_four_steps
 from agents.models.base import ChatReply, ChatRequest
 from agents.search.hits import Entity, ImageHit
 from agents.search.web_cache import cache_name

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents.methods.candidates import MAX_READ, candidate_of
+from agents.asking.readers.answers import MAX_READ, candidate_of, long_answer
+from agents.asking.readers.drafts import parse_draft
 from agents.models.base import ChatReply
 from agents.settings.presets import load_settings
-from agents.stages.cited_answer import long_answer
-from agents.stages.draft import parse_draft
 from agents.stages.understand import Understand
 from agents.texts.replies import whole_sentences
 from agents.turn import IDK

@@ -34,7 +34,7 @@ def test_a_candidate_that_is_held_back_stands_in_the_trace_with_its_signals() ->
         "p_idk": 0.3, "min_probability": 0.5, "mean_probability": 0.75, "evidence_score": 0.6, "no_evidence": 0.0, "no_entity": 1.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
-    assert record.signals["p_idk"] == Signal(0.3, negative=True) and not record.signals["mean_probability"].doubt
+    assert record.signals["p_idk"] == Signal(0.3, negative=True) and not record.signals["mean_probability"].negative
     assert decision.probability is None and "gate" not in record.checks  # there is no gate
     assert decision.ruled_out is None  # doubt held it back, no rule
     assert not decision.given and str(decision).startswith("abstained: the reply would have been")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.candidates import candidate_of
+from agents.asking.readers.answers import candidate_of
 from agents.methods.token_probabilities import idk_probability, yes_probability
 from agents.models.base import ChatReply, first_token_probs_of
 from agents.settings.presets import Settings

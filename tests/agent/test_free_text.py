@@ -7,12 +7,12 @@ import itertools
 import pytest
 
 from agents.asking.prompts import PromptLibrary
-from agents.methods.candidates import candidate_of
-from agents.methods.entry_replies import FourSteps, parse_four_steps
+from agents.asking.readers.answers import candidate_of
+from agents.asking.readers.drafts import parse_draft
+from agents.asking.readers.entry_replies import FourSteps, parse_four_steps
+from agents.asking.readers.verdicts import verdict
 from agents.models.base import ChatReply
 from agents.settings.profiles import PROMPTS
-from agents.stages.draft import parse_draft
-from agents.stages.verify import verdict
 from agents.texts.replies import json_object, labelled, yes_or_no
 
 

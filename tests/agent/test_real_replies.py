@@ -12,24 +12,43 @@ from typing import Any
 
 import pytest
 
+from agents.asking.ask import ReplyForm, read
 from agents.models.base import ChatReply
+from agents.pipeline import stages_of
 from agents.settings.profiles import PROMPTS
-from benchmarks.readable_replies import copied, readers
+from agents.settings.run_config import RunConfig, preset_names
+from agents.stage import stage_class, stage_names
+from benchmarks.readable_replies import as_json, copied
 
 CORPUS = [
     json.loads(line) for line in Path(__file__).with_name("real_replies.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-READERS = readers()
 PICTURE_DESCRIPTION = "image_in_words"  # shown to a model, never replied to
+
+
+def _forms() -> dict[str, ReplyForm[Any]]:
+    """The form of reply of each prompt, as the stages of all presets ask for it, and those of the options that no preset sets."""
+    stages = [stage for preset in preset_names() for stage in stages_of(RunConfig.read(preset).settings)]
+    for name in stage_names():
+        kind = stage_class(name)
+        for option, value in (("by", "model"), ("flags", "model"), ("split", "model"), ("rewrite", "model")):
+            if option in kind.Options.model_fields:
+                stages.append(kind(kind.Options.model_validate({option: value})))
+    return {ask.prompt: ask.form for stage in stages for ask in stage.asks()}
+
+
+FORMS = _forms()
 
 
 @pytest.mark.parametrize("line", CORPUS, ids=lambda line: f"{line['prompt']}: {line['reply'][:30]!r}")
 def test_what_a_model_really_said_is_read(line: dict[str, Any]) -> None:
-    assert READERS[line["prompt"]](ChatReply(line["reply"], line["finish"])) == line["read"]
+    answer = read(FORMS[line["prompt"]], ChatReply(line["reply"], line["finish"]))
+    assert answer.readable is line.get("readable", line["read"] is not None)
+    assert (as_json(answer.value) if answer.readable else None) == line["read"]
 
 
-def test_every_prompt_has_a_reader() -> None:
-    assert set(READERS) == {path.stem for path in PROMPTS.glob("*.j2")} - {PICTURE_DESCRIPTION}
+def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> None:
+    assert set(FORMS) == {path.stem for path in PROMPTS.glob("*.j2")} - {PICTURE_DESCRIPTION}
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.candidates import candidate_of
+from agents.asking.readers.answers import candidate_of, long_answer
+from agents.asking.readers.drafts import parse_draft
 from agents.methods.knowledge_conflict import says_something
 from agents.models.base import ChatReply
 from agents.settings.presets import Settings
-from agents.stages.cited_answer import long_answer
-from agents.stages.draft import parse_draft
 from agents.stages.finalise import Finalise
 from agents.stages.verify import Verify
 from agents.texts.refusals import refuses

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from agents.asking.readers.verdicts import parse_flags
 from agents.methods.linear_head import HeadError
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route, trace_features
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import Settings, settings_from
-from agents.stages.route import RouteStage, parse_flags
+from agents.stages.route import RouteStage
 from agents.turn import Draft, Route
 from tests.agent.scripted import ScriptedChat, context, run_stages, turn
 

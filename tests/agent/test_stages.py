@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from agents.methods.candidates import candidate_of
+from agents.asking.readers.answers import candidate_of
+from agents.asking.readers.drafts import parse_draft
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
 from agents.stages.answer import Answer
-from agents.stages.draft import parse_draft
 from agents.stages.dual_answer import DualAnswer
 from agents.stages.evidence import EvidenceStage
 from agents.stages.finalise import Finalise

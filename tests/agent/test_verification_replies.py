@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.candidates import candidate_of
-from agents.methods.entry_replies import FourSteps, entry_letter, parse_four_steps, whole_lines
+from agents.asking.readers.answers import candidate_of
+from agents.asking.readers.entry_replies import FourSteps, entry_letter, parse_four_steps, whole_lines
+from agents.asking.readers.verdicts import parse_chain
 from agents.methods.knowledge_conflict import joint_choice, preferred, prki, same_answer, says_something, vtki, words_of
-from agents.methods.verification_chain import parse_chain
 from agents.models.base import ChatReply
 from agents.turn import SubFinding
 

@@ -32,7 +32,8 @@ class ComposedVisionChat:
         seen = self._descriptions(requests)
         told = (tuple(_told(message, seen) for message in request.messages) for request in requests)
         blind = [replace(request, messages=messages) for request, messages in zip(requests, told, strict=True)]
-        return self._text.chat(blind, deadline)
+        replies = self._text.chat(blind, deadline)
+        return [replace(reply, received=request) for request, reply in zip(blind, replies, strict=True)]
 
     def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, str]:
         """Each image object of the batch by its ``id``, described; the requests keep the objects alive.

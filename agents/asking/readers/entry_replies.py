@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from agents.texts.replies import labelled
+from agents.asking.ask import ReplyForm
+from agents.models.base import ChatReply
+from agents.texts.replies import labelled, was_cut
 from agents.texts.text import one_line
 from agents.turn import KnowledgeEntry
 
 LETTERS = "ABCDEFGHIJKLMNOP"  # names of the entries in prompts, as in the paper (Reference A, B, ...)
+MAX_ENTRIES = len(LETTERS)
 LABELS = ("own answer", "reference", "reference answer", "final answer")  # what the four lines of a reply begin with
 
 _NAMED = re.compile(r"\b(?:reference|context|entry)\W{1,3}([A-P])\b", re.IGNORECASE)
@@ -83,3 +86,21 @@ def _answer(text: str | None) -> str | None:
     bracketed = _BRACKETED.search(text)
     said = one_line(bracketed.group(1) if bracketed else text).strip(" \"'")
     return said or None
+
+
+def entry_choice(entries: int) -> ReplyForm[int | None]:
+    """The place from 0 of one of so many lettered entries."""
+
+    def place(reply: ChatReply) -> int | None:
+        return entry_letter(reply.text, entries) if reply.finish_reason != "error" else None
+
+    return ReplyForm("entry", place)
+
+
+def four_steps(entries: int) -> ReplyForm[FourSteps]:
+    """The four steps over so many entries; of a cut reply the whole lines."""
+
+    def steps(reply: ChatReply) -> FourSteps:
+        return parse_four_steps(whole_lines(reply.text) if was_cut(reply) else reply.text, entries)
+
+    return ReplyForm("four steps", steps, lambda said, _: said.final is not None)

@@ -1,0 +1,179 @@
+"""The main act of the agent: fill in a prompt, ask the model that reads it, read the reply, and keep what was said.
+
+Stages, judges, graders, training and benchmarks all ask through ``put``: one call to each model for a whole batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from agents.asking.prompts import Prompt, PromptLibrary
+from agents.asking.record import Exchange, SentMessage
+from agents.methods.token_probabilities import token_probabilities
+from agents.models.base import ChatModel, ChatReply, ChatRequest
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+
+T = TypeVar("T")
+
+
+def _is_something(value: Any, _: ChatReply) -> bool:
+    return value is not None
+
+
+@dataclass(frozen=True)
+class ReplyForm(Generic[T]):
+    """A form of reply (``agents/asking/readers``).
+
+    Attributes:
+        name: What the record of a turn calls it.
+        read: From a reply to what it says. It raises nothing, whatever the text is; what a broken reply still says is read.
+        keeps: Whether what was read is all that the prompt asked for.
+    """
+
+    name: str
+    read: Callable[[ChatReply], T]
+    keeps: Callable[[T, ChatReply], bool] = _is_something
+
+
+@dataclass(frozen=True)
+class Ask(Generic[T]):
+    """A prompt, by the name of its template, and the form of its reply; the template's front matter names the role that reads it."""
+
+    prompt: str
+    form: ReplyForm[T]
+
+
+class Keeper(Protocol):
+    """Keeps exchanges: a turn."""
+
+    def keep(self, exchange: Exchange) -> None:
+        """Add an exchange to those of the running stage."""
+
+
+@dataclass(frozen=True)
+class Question(Generic[T]):
+    """One prompt to be filled in.
+
+    Attributes:
+        values: What the template shows, and the pictures, as arguments of ``Prompt.request``.
+        keepers: Those whose records hold the exchange.
+        sampling: Settings of the request in place of the template's (``temperature``, ``seed``).
+    """
+
+    ask: Ask[T]
+    values: Mapping[str, Any]
+    keepers: tuple[Keeper, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """What came of a question.
+
+    Attributes:
+        value: What the reader made of the reply; of one that cannot be read whatever the reader makes of such a text.
+        readable: Whether the reply keeps the form that was asked for.
+    """
+
+    reply: ChatReply
+    value: T
+    readable: bool
+
+    @property
+    def text(self) -> str:
+        """The reply as it came."""
+        return self.reply.text
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no reply at all; ``error`` says why."""
+        return self.reply.finish_reason == "error"
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no reply."""
+        return self.reply.error
+
+
+def put(
+    questions: Sequence[Question[T]],
+    prompts: PromptLibrary,
+    model: Callable[[str], ChatModel],
+    deadline: Deadline = NO_DEADLINE,
+    shorten: Callable[[int], int] | None = None,
+) -> list[Answer[T]]:
+    """The answers to questions, in their order: each prompt by the model of its own role, one batched call a role.
+
+    Args:
+        model: The chat model of a role.
+        shorten: Maps the ``max_tokens`` of a prompt to a reduced limit; None: as the prompt says.
+
+    Raises:
+        ModelError: A model cannot answer at all; a request that fails alone gets an answer that has ``failed``.
+        PromptError: A template is missing or malformed.
+    """
+    filled = [_filled(question, prompts, shorten) for question in questions]
+    places: dict[str, list[int]] = {}
+    for place, (prompt, _) in enumerate(filled):
+        places.setdefault(prompt.settings.model, []).append(place)
+    answers: dict[int, Answer[T]] = {}
+    for role, own in places.items():
+        chat, started = model(role), time.perf_counter()
+        replies = chat.chat([filled[place][1] for place in own], deadline)
+        seconds = time.perf_counter() - started
+        for place, reply in zip(own, replies, strict=True):
+            question = questions[place]
+            answer = answers[place] = read(question.ask.form, reply)
+            if question.keepers:
+                exchange = _exchange(question, chat.name, filled[place][1], answer, seconds)
+                for keeper in question.keepers:
+                    keeper.keep(exchange)
+    return [answers[place] for place in range(len(questions))]
+
+
+def read(form: ReplyForm[T], reply: ChatReply) -> Answer[T]:
+    """A reply as an answer of that form."""
+    value = form.read(reply)
+    return Answer(reply, value, reply.finish_reason != "error" and form.keeps(value, reply))
+
+
+def _filled(
+    question: Question[T], prompts: PromptLibrary, shorten: Callable[[int], int] | None
+) -> tuple[Prompt, ChatRequest]:
+    prompt = prompts[question.ask.prompt]
+    request = prompt.request(**question.values)
+    changes = dict(question.sampling)
+    if shorten is not None:
+        changes["max_tokens"] = shorten(request.max_tokens)
+    return prompt, dataclasses.replace(request, **changes) if changes else request
+
+
+def _exchange(question: Question[T], model: str, request: ChatRequest, answer: Answer[T], seconds: float) -> Exchange:
+    reply = answer.reply
+    sent = reply.received or request
+    statistics = token_probabilities(reply.logprobs)
+    return Exchange(
+        prompt=question.ask.prompt,
+        form=question.ask.form.name,
+        model=model,
+        reply=reply.text,
+        finish_reason=reply.finish_reason,
+        readable=answer.readable,
+        seconds=round(seconds, 4),
+        cached=reply.cached,
+        tokens=len(reply.logprobs) if reply.logprobs is not None else None,
+        mean_probability=statistics.mean if statistics else None,
+        min_probability=statistics.minimum if statistics else None,
+        first_token_probs=reply.first_token_probs or {},
+        prompt_cut=reply.prompt_cut,
+        error=reply.error,
+        messages=tuple(SentMessage(each.role, each.content, each.images) for each in sent.messages),
+        max_tokens=sent.max_tokens,
+        temperature=sent.temperature,
+        seed=sent.seed,
+        schema=sent.schema,
+    )

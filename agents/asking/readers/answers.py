@@ -1,0 +1,95 @@
+"""Replies that are answers: short ones, brief ones and long ones with citations."""
+
+import dataclasses
+import re
+
+from agents.asking.ask import ReplyForm
+from agents.methods.citations import parse_cited
+from agents.methods.token_probabilities import idk_probability, token_probabilities
+from agents.models.base import ChatReply
+from agents.texts.refusals import refuses
+from agents.texts.replies import labelled, was_cut, whole_sentences
+from agents.texts.text import one_line
+from agents.turn import Candidate
+
+_BEFORE_REASON = re.compile(r"\A(?P<answer>.*?)^\W{0,4}reason\W{0,2}:", re.IGNORECASE | re.MULTILINE | re.DOTALL)
+_ANNOUNCED = re.compile(
+    r"^the (?:final )?answer(?: in one sentence\b[^:\n]{0,120})?:[ \t]+", re.IGNORECASE | re.MULTILINE
+)
+_PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
+
+MAX_READ = 8_000  # characters of a reply that are read; an endless one must not cost endless time
+
+
+def candidate_of(reply: ChatReply) -> Candidate | None:
+    """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
+
+    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. A model may answer
+    before it gives its reason, and announce the answer in the words in which it was asked for. Of an answer that the deadline or its
+    limit of tokens cut off the complete sentences are kept: the cut one might have continued with the opposite.
+    """
+    if reply.finish_reason == "error":
+        return None
+    said = reply.text[:MAX_READ]
+    text = labelled(said, "answer") or labelled(said, "final answer")
+    reason = labelled(said, "reason")
+    begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
+    if text is None:
+        first = _BEFORE_REASON.match(said)
+        begun = "" if reason is not None else _PREAMBLE.sub("", said)
+        text = _ANNOUNCED.sub("", first.group("answer") if first else begun)
+    candidate = candidate_from(reply, text, begins=begins)
+    return candidate and dataclasses.replace(candidate, reasoning=one_line(reason or ""))
+
+
+def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | None:
+    """The candidate that stands in a reply as ``text``, cut to its whole sentences where the reply was cut; None where nothing is left.
+
+    Where the reply ``begins`` with the answer itself its first token says how near it was to a refusal.
+    """
+    if was_cut(reply):
+        text = whole_sentences(text)
+    if not text.strip():
+        return None
+    statistics = token_probabilities(reply.logprobs)
+    return Candidate(
+        one_line(text),
+        statistics.mean if statistics else None,
+        reply.logprobs,
+        idk=idk_probability(reply.first_token_probs) if begins else None,
+    )
+
+
+_STEPS = ("relevant documents", "information")  # labels of the steps before the answer in the prompt that reasons
+
+
+def long_answer(reply: ChatReply) -> Candidate | None:
+    """The answer of a reply with its markers; None where it says nothing but where to read, or was cut off before its answer."""
+    said = reply.text[:MAX_READ]
+    text = labelled(said, "answer")
+    begins = text is None  # with the answer itself, not with a label
+    if text is None:
+        text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
+    return candidate_from(reply, text if parse_cited(text) else "", begins=begins)
+
+
+MAX_BRIEF_WORDS = 12
+"""Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
+
+
+def _is_brief(candidate: Candidate | None, _: ChatReply) -> bool:
+    return candidate is not None and (refuses(candidate.text) or len(candidate.text.split()) <= MAX_BRIEF_WORDS)
+
+
+def _cites(candidate: Candidate | None, reply: ChatReply) -> bool:
+    return refuses(reply.text) or (
+        candidate is not None and any(sentence.citations for sentence in parse_cited(candidate.text))
+    )
+
+
+ANSWER = ReplyForm("answer", candidate_of)
+BRIEF_ANSWER = ReplyForm("brief answer", candidate_of, _is_brief)
+CITED_ANSWER = ReplyForm("cited answer", long_answer, _cites)
+
+ANSWERS = frozenset({ANSWER.name, BRIEF_ANSWER.name})
+"""Forms whose reply is an answer as it stands."""

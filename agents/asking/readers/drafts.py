@@ -1,0 +1,64 @@
+"""Drafts: numbered steps of reasoning and a provisional answer (QA-Dragon, section 3.1.2)."""
+
+import re
+
+import sentencex
+
+from agents.asking.ask import ReplyForm
+from agents.asking.readers.answers import MAX_READ
+from agents.models.base import ChatReply
+from agents.texts.refusals import refuses
+from agents.texts.replies import json_object, labelled, was_cut, whole_sentences
+from agents.texts.text import one_line
+from agents.turn import IDK, Draft
+
+_MAX_NAME = 80
+_STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
+_OBJECT = re.compile(
+    r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]*? is (?:an? |the )?"
+    r"(?P<quote>[\"“<])?(?P<name>(?(quote)[^\"”\n<>]{1,80}|[^\n<>]{1,200}))",
+    re.IGNORECASE,
+)
+_NAME_END = re.compile(r"[,;(]| which | that | a type of | and it ")
+_UNKNOWN = re.compile(
+    r"\b(?:cannot|can't|unable to|not|hard to|difficult to|impossible to) (?:\w+ )?(?:determin|identif|tell|know|"
+    r"visible|shown|specified|clear|provided|given|certain|mentioned|stated|named|say|available|sure|legible)|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b",
+    re.IGNORECASE,
+)
+
+
+def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
+    """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
+
+    A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
+    deadline or its limit stopped only whole sentences are an answer.
+    """
+    said = reply.text[:MAX_READ]
+    found = json_object(said) or {}
+    answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(said, "answer")
+    steps = tuple(one_line(step) for step in _STEP.findall(said))[:max_steps]
+    if answer is None:
+        answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
+    if was_cut(reply):
+        answer = whole_sentences(str(answer))
+    return Draft(steps, _object_name(said), one_line(str(answer)) or IDK, reply.logprobs)
+
+
+def _object_name(said: str) -> str | None:
+    """The object that the first step names; None where it says that it cannot."""
+    named = _OBJECT.search(said.replace("*", ""))
+    if named is None:
+        return None
+    sentence = next(iter(sentencex.segment("en", named.group("name"))), "")  # "Dr. Pepper" ends no sentence
+    if _UNKNOWN.search(sentence):
+        return None
+    return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_MAX_NAME] or None
+
+
+def _is_whole(draft: Draft, _: ChatReply) -> bool:
+    return bool(draft.steps and draft.answer) or refuses(draft.answer)
+
+
+def draft_of(max_steps: int) -> ReplyForm[Draft]:
+    """A draft of at most so many steps."""
+    return ReplyForm("draft", lambda reply: parse_draft(reply, max_steps), _is_whole)

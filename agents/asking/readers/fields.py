@@ -1,0 +1,46 @@
+"""Replies that hold names, queries or choices: JSON objects under a schema, and lists in free text."""
+
+from agents.asking.ask import ReplyForm
+from agents.models.base import ChatReply
+from agents.texts.replies import json_object, listed, strings, was_cut
+
+
+def texts_at(key: str, limit: int) -> ReplyForm[list[str]]:
+    """The strings of one field of a JSON object, each once, at most ``limit``."""
+
+    def found(reply: ChatReply) -> list[str]:
+        return strings((json_object(reply.text) or {}).get(key), limit)
+
+    return ReplyForm(f"JSON: {key}", found, lambda said, _: bool(said))
+
+
+def number_at(key: str) -> ReplyForm[int | None]:
+    """The whole number of one field of a JSON object."""
+
+    def found(reply: ChatReply) -> int | None:
+        value = (json_object(reply.text) or {}).get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    return ReplyForm(f"JSON: {key}", found)
+
+
+def truths_at(*keys: str) -> ReplyForm[tuple[bool | None, ...]]:
+    """The truth values of fields of a JSON object; None for one that holds none."""
+
+    def found(reply: ChatReply) -> tuple[bool | None, ...]:
+        content = json_object(reply.text) or {}
+        return tuple(value if isinstance(value := content.get(key), bool) else None for key in keys)
+
+    return ReplyForm(f"JSON: {', '.join(keys)}", found, lambda said, _: None not in said)
+
+
+def queries_of(limit: int) -> ReplyForm[list[str]]:
+    """At most ``limit`` queries: ``queries`` of a JSON object, else the items of a list in free text."""
+
+    def found(reply: ChatReply) -> list[str]:
+        content = json_object(reply.text) or {}
+        if "queries" in content:
+            return strings(content["queries"], limit)
+        return listed(reply.text, limit, cut=was_cut(reply))
+
+    return ReplyForm("queries", found, lambda said, _: bool(said))

@@ -1,0 +1,40 @@
+"""Replies of one line, and facts."""
+
+from agents.asking.ask import ReplyForm
+from agents.asking.readers.answers import MAX_READ
+from agents.models.base import ChatReply
+from agents.texts.replies import was_cut, whole_sentences
+from agents.texts.text import clean, one_line
+
+MAX_LINE_WORDS = 60
+"""Words of a sentence or a question that stands alone; a longer reply has explained itself."""
+
+_STOPS = (".", "!", "?", ":", ";", ",")
+
+
+def extracted(reply: ChatReply) -> str | None:
+    """The facts of a reply on one line, a stop behind each line of it; None where there are none."""
+    said = reply.text[:MAX_READ]
+    lines = clean(whole_sentences(said) if was_cut(reply) else said).split("\n")
+    text = one_line(" ".join(line if line.endswith(_STOPS) else f"{line}." for line in lines if line))
+    if reply.finish_reason == "error":
+        return None
+    return None if text.strip(" .").lower() in ("", "none", "nothing", "no facts") else text
+
+
+def _first_line(reply: ChatReply) -> str | None:
+    """The first line of a reply; None where it may have been cut off, or there is none."""
+    line = reply.text.strip().split("\n", 1)[0].strip()
+    return line if line and (reply.finish_reason == "stop" or line != reply.text.strip()) else None
+
+
+def _is_line(_: object, reply: ChatReply) -> bool:
+    said = reply.text.strip()
+    return bool(said) and "\n" not in said and len(said.split()) <= MAX_LINE_WORDS
+
+
+SENTENCE = ReplyForm("sentence", lambda reply: one_line(clean(reply.text)), _is_line)
+STANDALONE_QUESTION = ReplyForm("question", _first_line, _is_line)
+FACTS = ReplyForm(
+    "facts", extracted, lambda said, reply: said is not None or reply.text.strip().lower().startswith("none")
+)

@@ -1,0 +1,108 @@
+"""Replies that judge: yes or no, a verdict with its reason, a chain of verification, flags."""
+
+import re
+from dataclasses import dataclass
+
+from agents.asking.ask import ReplyForm
+from agents.methods.token_probabilities import yes_probability
+from agents.models.base import ChatReply
+from agents.texts.replies import labelled, number, yes_or_no
+from agents.texts.text import one_line
+from agents.turn import ChainOfVerification, SubFinding
+
+_MAX_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
+_BARE_NUMBER = re.compile(r"\s*\W{0,3}[01]?(?:\.\d+)?\W{0,3}\s*(?:\n|$)")
+_FINDING = re.compile(
+    r"\bQ\d{1,2}\s*[:.)]\s*(?P<question>[^\n]{1,400}?)[\s,;.\[\]]*"
+    r"\bFinding\s*:\s*\W{0,3}(?P<finding>not supported|unsupported|supported)\b",
+    re.IGNORECASE,
+)
+
+_NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifying model says of an answer.
+
+    Attributes:
+        approves: None where the reply cannot be read: no approval, but no rejection either.
+        reason: Why; where there is no reply, why not.
+        p_yes: See ``yes_probability``.
+    """
+
+    approves: bool | None
+    reason: str = ""
+    p_yes: float | None = None
+
+
+def verdict(reply: ChatReply) -> Verdict:
+    """The verdict of a reply: labelled (``Response: ...``, ``Reason: ...``) or bare."""
+    p_yes = yes_probability(reply.first_token_probs)
+    if reply.finish_reason == "error":
+        return Verdict(None, reply.error or "", p_yes)
+    said = labelled(reply.text, "response")
+    return Verdict(yes_or_no(said if said is not None else reply.text), labelled(reply.text, "reason") or "", p_yes)
+
+
+def said_yes(reply: ChatReply) -> float | None:
+    """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
+    probability = yes_probability(reply.first_token_probs)
+    if probability is None and reply.finish_reason != "error":
+        said = yes_or_no(reply.text)
+        return None if said is None else float(said)
+    return probability
+
+
+def parse_chain(reply: str) -> ChainOfVerification:
+    """The three labelled parts of a reply, as far as they can be read; a cut number never gains confidence: ``0.`` reads as 0."""
+    text = reply[:_MAX_CHARACTERS].replace("*", "")
+    return ChainOfVerification(
+        _confidence(text),
+        one_line(labelled(text, "reasoning") or ""),
+        tuple(
+            SubFinding(one_line(found["question"]).strip("[] "), found["finding"].lower() == "supported")
+            for found in _FINDING.finditer(text)
+        ),
+    )
+
+
+def _confidence(text: str) -> float | None:
+    said = labelled(text, "confidence") or labelled(text, "confidence score")
+    if said is None:
+        bare = _BARE_NUMBER.match(text)
+        said = bare.group() if bare else None
+    percent = _PERCENT.search(said or "")
+    if percent is not None:
+        share = float(percent.group(1)) / 100
+        return share if share <= 1 else None
+    return number(said, 0.0, 1.0)
+
+
+def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
+    """The two flags of a reply to ``prompts/query_flags.j2``; None where one is not said.
+
+    Small models leave out the labels or number the lines; two lines without labels are taken in order.
+    """
+    text = _NUMBERING.sub("", reply)
+    said = [labelled(text, label) for label in ("external", "current")]
+    if said == [None, None]:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) == 2:
+            said = list(lines)
+    external, now = (yes_or_no(value) if value is not None else None for value in said)
+    return external, now
+
+
+def _yes_or_no(reply: ChatReply) -> bool | None:
+    return yes_or_no(reply.text) if reply.finish_reason != "error" else None
+
+
+YES_NO = ReplyForm("yes or no", _yes_or_no)
+P_YES = ReplyForm("P(yes)", said_yes)
+VERDICT = ReplyForm("verdict", verdict, lambda said, _: said.approves is not None)
+CHAIN = ReplyForm(
+    "chain of verification", lambda reply: parse_chain(reply.text), lambda said, _: said.confidence is not None
+)
+FLAGS = ReplyForm("flags", lambda reply: parse_flags(reply.text), lambda said, _: None not in said)
