@@ -8,16 +8,17 @@ of reading; what longer replies take beyond it is the time of writing.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import Field
+
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.settings.run_config import RunConfig
 from agents.texts.evidence_text import CHARACTERS_PER_TOKEN
-from benchmarks.common import parser_of, run
+from benchmarks.common import ProfileOptions, run
 from evaluation.commands import output
 from mini_crag_mm.loader import read_pages
 
@@ -62,16 +63,20 @@ def _asked(model: ChatModel, prompts: Sequence[str], tokens: int) -> tuple[float
     return seconds, sum(len(reply.logprobs or ()) for reply in replies)
 
 
+class ChatSpeedOptions(ProfileOptions):
+    """How much is read and written."""
+
+    batch: int = Field(16, description="prompts in one call")
+    prompt_tokens: int = Field(600, description="tokens of a prompt")
+    reply_tokens: int = Field(50, description="tokens of a reply")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print. Returns the exit status: 0, 2 where it cannot be done."""
-    parser = parser_of("chat_speed", __doc__, profile=True)
-    parser.add_argument("--batch", type=int, default=16, help="prompts in one call (default: 16)")
-    parser.add_argument("--prompt-tokens", type=int, default=600, help="tokens of a prompt (default: 600)")
-    parser.add_argument("--reply-tokens", type=int, default=50, help="tokens of a reply (default: 50)")
-    return run(_measure, parser, arguments)
+    return run(_measure, ChatSpeedOptions, arguments, __doc__)
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: ChatSpeedOptions) -> int:
     config = RunConfig.read("direct_rag", options.profile, cache=options.cache)
     model = config.models().chat("chat")
     model.chat([ChatRequest((ChatMessage("user", "Hello"),), max_tokens=2)])  # loads it

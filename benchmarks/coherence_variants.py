@@ -11,7 +11,6 @@ and its accept forms. Evidence is the share of the questions with an accept form
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import sys
 from collections import Counter
@@ -20,16 +19,18 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from tqdm import tqdm
 
 from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
+from agents.settings.command_options import Flag
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
-from benchmarks.common import parser_of, run, through
+from benchmarks.common import ProfileOptions, run, through
 from evaluation.commands import output
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
@@ -142,7 +143,7 @@ def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
     return ResultTable(title, headings, cells)
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: CoherenceOptions) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
     launches = {}
@@ -173,14 +174,20 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
+class CoherenceOptions(ProfileOptions):
+    """Which questions are asked, and where the table goes."""
+
+    mixed_only: bool = Field(False, description="only questions of several sources")
+    questions: Annotated[int, Flag(metavar="N")] = Field(0, description="first N of each data set; 0: all")
+    set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
+        (), description="a setting of all variants"
+    )
+    out: Annotated[Path | None, Flag(metavar="FILE")] = Field(None, description="write the table there, in Markdown")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Ask, print the table and write it; 2 for what cannot be done."""
-    parser = parser_of("coherence_variants", __doc__, profile=True)
-    parser.add_argument("--mixed-only", action="store_true", help="only questions of several sources")
-    parser.add_argument("--questions", type=int, default=0, metavar="N", help="first N of each data set; 0: all")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all variants")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there, in Markdown")
-    return run(_measure, parser, arguments)
+    return run(_measure, CoherenceOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+from pydantic import Field, Json
 from rich.console import Console
 from rich.table import Table
 
@@ -14,40 +14,53 @@ from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
 from agents.pipeline import Pipeline
 from agents.search.hits import SearchError
+from agents.settings.command_options import Flag, Options
 from agents.settings.presets import Settings
 from agents.settings.profiles import SettingsError
 from agents.settings.run_config import DEFAULT_CACHE
 from agents.turn import Turn
 from evaluation import commands
 from evaluation.records import EvaluationError
-from mini_crag_mm.content_models import SPLITS, Split
+from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import index_image, read_kg
 
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
 """What a benchmark tells in one line; anything else is a fault of its own."""
 
 
-def parser_of(
-    name: str, description: str | None, *, profile: bool = False, encoder: bool = False
-) -> argparse.ArgumentParser:
-    """A parser with the options of every benchmark, ``--split`` and ``--cache``; where asked for, ``--profile`` and ``--encoder``."""
-    parser = commands.parser_of(f"benchmarks.{name}", description)
-    add = parser.add_argument
-    add("--split", choices=SPLITS, default="validation", help="tune on validation only (the default)")
-    add("--cache", type=Path, default=DEFAULT_CACHE, help="folder that mini_crag_mm.prepare filled (default: .cache)")
-    if profile:
-        add("--profile", default="embedded", help="profile of the models (default: embedded)")
-    if encoder:
-        add("--encoder", default='{"kind": "object-embedding"}', metavar="JSON", help="model specification")
-    return parser
+AnyOptions = TypeVar("AnyOptions", bound=Options)
+
+
+class BenchmarkOptions(Options):
+    """Options of every benchmark on the mini set."""
+
+    split: Split = Field("validation", description="tune on validation only")
+    cache: Path = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
+
+
+class ProfileOptions(BenchmarkOptions):
+    """Options of a benchmark with the models of a profile."""
+
+    profile: str = Field("embedded", description="profile of the models")
+
+
+class EncoderOptions(BenchmarkOptions):
+    """Options of a benchmark with one image encoder."""
+
+    encoder: Annotated[Json[dict[str, Any]], Flag(metavar="JSON")] = Field(
+        {"kind": "object-embedding"}, description="model specification"
+    )
 
 
 def run(
-    measure: Callable[[argparse.Namespace], int], parser: argparse.ArgumentParser, arguments: Sequence[str] | None
+    measure: Callable[[AnyOptions], int],
+    options: type[AnyOptions],
+    arguments: Sequence[str] | None,
+    description: str | None,
 ) -> int:
     """The exit status of a benchmark: its own, or 2 where it ends in one of ``FAILURES``."""
-    options = parser.parse_args(arguments)
-    return commands.exit_status(lambda: measure(options), Console(stderr=True), FAILURES)
+    given = options.parse(arguments, description=description)
+    return commands.exit_status(lambda: measure(given), Console(stderr=True), FAILURES)
 
 
 def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:

@@ -9,21 +9,22 @@ by score or by reciprocal rank; "true boxes" crops by the layout.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, Json
 
 from agents.methods.ranking import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
-from benchmarks.common import graph_index, parser_of, run, table_of
+from agents.settings.command_options import Flag
+from benchmarks.common import EncoderOptions, graph_index, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.loader import ShownScene, read_scenes
 
@@ -49,10 +50,10 @@ class Seen:
     true_box: int  # in the search of the true box
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: CropsOptions) -> int:
     registry = ModelRegistry(options.cache)
-    detector: Detector = registry.load(json.loads(options.detector))
-    encoder: ImageEncoder = registry.load(json.loads(options.encoder))
+    detector: Detector = registry.load(options.detector)
+    encoder: ImageEncoder = registry.load(options.encoder)
     scenes = [scene for scene in read_scenes(options.split) if len(scene.things) >= options.min_objects]
     if not scenes:
         raise ValueError(f"{options.split} has no scenes with {options.min_objects} objects")
@@ -130,15 +131,20 @@ def _places(lists: Sequence[Sequence[tuple[int, float]]], method: Method) -> dic
     return {hit[0]: place for place, (hit, _) in enumerate(fused)}
 
 
+class CropsOptions(EncoderOptions):
+    """What is cropped out of which scenes."""
+
+    detector: Annotated[Json[dict[str, Any]], Flag(metavar="JSON")] = Field(
+        {"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}, description="model specification"
+    )
+    limit: int = Field(6, description="boxes of a picture that are searched")
+    padding: float = Field(0.05, description="share of its sides a box grows by")
+    min_objects: int = Field(2, description="objects a scene has at least")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 2 where scenes or models are missing."""
-    detector = '{"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}'
-    parser = parser_of("crops", __doc__, encoder=True)
-    parser.add_argument("--detector", default=detector, metavar="JSON", help="model specification")
-    parser.add_argument("--most", type=int, default=6, help="boxes of a picture that are searched (default: 6)")
-    parser.add_argument("--padding", type=float, default=0.05, help="share of its sides a box grows by (default: 0.05)")
-    parser.add_argument("--least-objects", type=int, default=2, help="objects a scene has at least (default: 2)")
-    return run(_measure, parser, arguments)
+    return run(_measure, CropsOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

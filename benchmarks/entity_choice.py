@@ -9,21 +9,22 @@ them stands what any choice could reach: an entity that is first in some list of
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from tqdm import tqdm
 
 from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
+from agents.settings.command_options import Flag
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
-from benchmarks.common import parser_of, run, table_of, through
+from benchmarks.common import ProfileOptions, run, table_of, through
 from evaluation.commands import output
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet, read_kg
@@ -79,7 +80,7 @@ def shares(asked: Sequence[Asked], holds: Test) -> list[str]:
     return [f"{sum(group)} of {len(group)} ({fmean(group):.0%})" if group else "-" for group in groups]
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: EntityChoiceOptions) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
     ways = {options.preset: (), **{change: (f"{STAGE}.{change}",) for change in options.select}}
@@ -112,20 +113,21 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
+class EntityChoiceOptions(ProfileOptions):
+    """Whose entities are compared, and on how much."""
+
+    preset: str = Field("best", description="preset whose stages are run")
+    select: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
+        (), description=f"a setting of {STAGE} to compare with; may be repeated"
+    )
+    sessions: Annotated[int | None, Flag(metavar="N")] = Field(
+        None, description="only the first N sessions of each data set"
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 2 where an index, a setting or the stage is missing."""
-    parser = parser_of("entity_choice", __doc__, profile=True)
-    add = parser.add_argument
-    add("--preset", default="best", help="preset whose stages are run (default: best)")
-    add(
-        "--select",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help=f"a setting of {STAGE} to compare with; may be repeated",
-    )
-    add("--sessions", type=int, metavar="N", help="only the first N sessions of each data set")
-    return run(_measure, parser, arguments)
+    return run(_measure, EntityChoiceOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

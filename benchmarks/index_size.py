@@ -10,7 +10,6 @@ things do; making them is not counted, and a real encoder's time comes on top. A
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -25,11 +24,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from pydantic import AfterValidator, Field
 
 from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
@@ -37,8 +37,9 @@ from agents.search.hits import Entity
 from agents.search.hub import local_indices, working_copy
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
+from agents.settings.command_options import Flag, Options
 from benchmarks.common import run, table_of
-from evaluation.commands import output, parser_of
+from evaluation.commands import output
 
 Kind = Literal["pictures", "chunks"]
 
@@ -200,7 +201,7 @@ def expected(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
     return Measured(**{k: (space if k in bytes_of else seconds)(first[k], second[k]) for k in first})
 
 
-def measure(options: argparse.Namespace) -> int:
+def measure(options: IndexSizeOptions) -> int:
     """Measure what has not been measured, and print all."""
     console = output()
     done_file = options.folder / "measured.json"
@@ -227,21 +228,29 @@ def measure(options: argparse.Namespace) -> int:
     return 0
 
 
+def _size(size: int) -> int:
+    if size and size < 100:
+        raise ValueError(f"{size}: at least 100, or 0")
+    return size
+
+
+Size = Annotated[int, AfterValidator(_size)]
+
+
+class IndexSizeOptions(Options):
+    """How large the indices are that are built."""
+
+    pictures: Size = Field(100_000, description="vectors of the image index; 0: none")
+    chunks: Size = Field(1_000_000, description="vectors of the web index; 0: none")
+    dimensions: Annotated[int | None, Flag(metavar="N")] = Field(
+        None, description=f"of a vector; not given: {DIMENSIONS}"
+    )
+    folder: Path = Field(Path(".cache/index_size"), description="where indices are built")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0, or 2 for what cannot be measured."""
-    parser = parser_of("benchmarks.index_size", __doc__)
-    parser.add_argument("--pictures", type=_size, default=100_000, help="vectors of the image index; 0: none")
-    parser.add_argument("--chunks", type=_size, default=1_000_000, help="vectors of the web index; 0: none")
-    parser.add_argument("--dimensions", type=int, metavar="N", help=f"of a vector (default: {DIMENSIONS})")
-    parser.add_argument("--folder", type=Path, default=Path(".cache/index_size"), help="where indices are built")
-    return run(measure, parser, arguments)
-
-
-def _size(text: str) -> int:
-    size = int(text)
-    if size and size < 100:
-        raise argparse.ArgumentTypeError(f"{size}: at least 100, or 0")
-    return size
+    return run(measure, IndexSizeOptions, arguments, __doc__)
 
 
 def _alone(step: Callable[..., dict[str, float]], *arguments: Any) -> dict[str, float]:

@@ -9,23 +9,24 @@ reranker would have thought of it. An order is obeyed where the candidate answer
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
 from PIL import Image, ImageDraw, ImageFont
+from pydantic import Field
 from rich.progress import track
 from scipy.stats import binomtest
 
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.settings.command_options import Flag
 from agents.settings.run_config import RunConfig
 from agents.texts.text import one_line
-from benchmarks.common import parser_of, run, table_of, through
+from benchmarks.common import ProfileOptions, run, table_of, through
 from evaluation.commands import output
 from mini_crag_mm.loader import AskedTurn, PreparedSet, read_kg, read_pages, write_lines
 
@@ -92,10 +93,10 @@ class Result:
         return any(each.lower() in self.candidate.lower() for each in self.accept) and not self.obeyed
 
 
-def read_corpus(options: argparse.Namespace) -> tuple[list[Asked], list[Order]]:
+def read_corpus(cache: Path) -> tuple[list[Asked], list[Order]]:
     """The questions of ``injected_orders.yaml`` with their evidence, and its orders; EvaluationError where the set is not prepared."""
     table = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
-    asked_of = {turn.facts["content_id"]: turn for turn in PreparedSet("validation", options.cache).turns()}
+    asked_of = {turn.facts["content_id"]: turn for turn in PreparedSet("validation", cache).turns()}
     entities = [entity for image in read_kg("validation") for entity in image["entities"]]
     graph = {entity["entity_name"]: entity["entity_attributes"] for entity in entities}
     pages = {
@@ -157,10 +158,10 @@ def painted(photo: Image.Image, text: str) -> Image.Image:
     return made
 
 
-def measured(options: argparse.Namespace) -> Iterator[Result]:
+def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     """Each question without an order, then each order on one of the questions in turn."""
     config = RunConfig.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
-    questions, orders = read_corpus(options)
+    questions, orders = read_corpus(options.cache)
     from agents.asking.reply_cache import ReplyStore
     from agents.search.gateway import SearchGateway
 
@@ -199,7 +200,7 @@ def share(results: Iterable[Result], holds: Callable[[Result], bool]) -> str:
     return f"{sum(found)} of {len(found)} = {sum(found) / len(found):.0%} ({low:.0%} to {high:.0%})"
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: InjectedOrdersOptions) -> int:
     results = list(measured(options))
     groups: dict[tuple[str, str], list[Result]] = {("no order", ""): [], ("all orders", ""): []}
     for each in results:
@@ -219,18 +220,27 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
+class InjectedOrdersOptions(ProfileOptions):
+    """Who is given which of the orders."""
+
+    preset: str = Field("best", description="preset whose answer, verify and finalise run")
+    set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
+        (), description="replace a setting of the preset"
+    )
+    num_orders: Annotated[int | None, Flag(metavar="N")] = Field(
+        None, description="about so many of the orders, spread over the file; not given: all"
+    )
+    reply_cache: Annotated[Path | None, Flag(metavar="DIR")] = Field(
+        None, description="keep replies in this folder and take them from it"
+    )
+    out: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="also write what became of each order (JSON lines)"
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table. Returns the exit status: 0, 2 for what cannot be done."""
-    parser = parser_of("injected_orders", __doc__, profile=True)
-    # fmt: off
-    add = parser.add_argument
-    add("--preset", default="best", help="preset whose answer, verify and finalise run (default: best)")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting of the preset")
-    add("--num-orders", type=int, metavar="N", help="about so many of the orders, spread over the file (default: all)")
-    add("--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it")
-    add("--out", type=Path, metavar="FILE", help="also write what became of each order (JSON lines)")
-    # fmt: on
-    return run(_measure, parser, arguments)
+    return run(_measure, InjectedOrdersOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ stand-in never says what would end a turn early: the figures are upper bounds of
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import statistics
 import sys
@@ -19,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from agents.models.pixels import to_rgb
 from agents.settings.named import name_of
@@ -26,7 +26,7 @@ from agents.settings.profiles import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.turn import Turn
 from apps.preflight.memory import memory_of
-from benchmarks.common import parser_of, run, table_of
+from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import Call
 from benchmarks.latency.recorded_calls import read, record, write
@@ -39,7 +39,7 @@ MEAN_LIMIT, MAX_LIMIT, DIALOG_LIMIT = 4.0, 10.0, 30.0
 """Seconds that presets keep, asked by themselves: all of them the challenge's 10 a turn, `best` 4 on average and its 30 a dialog."""
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: LatencyOptions) -> int:
     console = output()
     machine = Machine.read()
     rows: list[tuple[str, ...]] = []
@@ -87,7 +87,7 @@ def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequenc
         yield list(islice(rest, length))
 
 
-def recorded(config: RunConfig, options: argparse.Namespace) -> list[list[Call]]:
+def recorded(config: RunConfig, options: LatencyOptions) -> list[list[Call]]:
     """The records of a preset, made where there are none of its present settings."""
     prompts = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PROMPTS.rglob("*.j2")))).hexdigest()[:8]
     name = f"{name_of(config.preset)}-{config.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
@@ -102,17 +102,19 @@ def recorded(config: RunConfig, options: argparse.Namespace) -> list[list[Call]]
     return read(path)
 
 
+class LatencyOptions(BenchmarkOptions):
+    """What is simulated."""
+
+    presets: tuple[str, ...] = Field((), description="presets; not given: all")
+    profile: str = Field("gpu", description="profile of an L40S")
+    sessions: int = Field(12, description="sessions of each data set")
+    reply_share: float = Field(1.0, description="share of its limit that a reply takes")
+    records: Path = Field(Path(".cache/latency"), description="folder of the recorded calls")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 1 where a preset is too slow, 2 where a preset cannot be recorded."""
-    parser = parser_of("latency_sim", __doc__)
-    parser.add_argument("--presets", nargs="*", help="presets (default: all)")
-    parser.add_argument("--profile", default="gpu", help="profile of an L40S (default: gpu)")
-    parser.add_argument("--sessions", type=int, default=12, help="sessions of each data set (default: 12)")
-    parser.add_argument(
-        "--reply-share", type=float, default=1.0, help="share of its limit that a reply takes (default: 1)"
-    )
-    parser.add_argument("--records", type=Path, default=Path(".cache/latency"), help="folder of the recorded calls")
-    return run(_measure, parser, arguments)
+    return run(_measure, LatencyOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -5,21 +5,22 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
+from agents.settings.command_options import Flag, Options
 from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
 from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
-from evaluation.commands import output, parser_of
+from evaluation.commands import output
 from evaluation.data.crag_dataset import read_accept
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
@@ -36,7 +37,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: MavisOptions) -> int:
     accept = {} if options.dataset is None else read_accept([options.dataset])
     runs = [
         (f"{folder.name} ({which})" if len(options.sentences) > 1 else folder.name, read_cited(folder, which, accept))
@@ -50,8 +51,8 @@ def _measure(options: argparse.Namespace) -> int:
         grader = ModelGrader(options.grader)
     features = smollm2_features(options.cache) if options.features == "smollm2" else None
     rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
-    if options.json is not None:
-        options.json.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
+    if options.rows is not None:
+        options.rows.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
     title = f"MAVIS metrics, graded by {grader.name}; MAUVE from {options.features}"
     headings = ("run", "answered", *(heading for heading, _ in _COLUMNS))
     cells = [
@@ -121,18 +122,23 @@ def _cell(name: str, value: float | None) -> str:
     return f"{value:.1f}" if name.endswith(("retrieved", "used")) else f"{100 * value:.1f}"
 
 
+class MavisOptions(Options):
+    """Which runs are measured, and how."""
+
+    runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs")
+    dataset: Path | None = Field(None, description="data set folder, for its accept forms")
+    grader: str = Field("rule", description='"rule", or a model of an OpenAI-compatible server (gpt-4.1)')
+    features: Literal["smollm2", "none"] = Field("smollm2", description="for MAUVE")
+    sentences: tuple[Which, ...] = Field(("generated", "checked"), description="before the check, after it")
+    cache: Path = Field(Path(".cache"), description="folder of converted weights")
+    rows: Annotated[Path | None, Flag(names=("--json",), metavar="FILE")] = Field(
+        None, description="write the rows there too"
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 2 for a run that cannot be read."""
-    parser = parser_of("benchmarks.mavis_metrics", __doc__)
-    which: tuple[Which, ...] = ("generated", "checked")
-    parser.add_argument("--runs", nargs="+", type=Path, required=True, metavar="DIR", help="output folders of runs")
-    parser.add_argument("--dataset", type=Path, help="data set folder, for its accept forms")
-    parser.add_argument("--grader", default="rule", help='"rule", or a model of an OpenAI-compatible server (gpt-4.1)')
-    parser.add_argument("--features", default="smollm2", choices=["smollm2", "none"], help="for MAUVE")
-    parser.add_argument("--sentences", nargs="+", default=list(which), choices=which, help="before the check, after it")
-    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="folder of converted weights")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
-    return run(_measure, parser, arguments)
+    return run(_measure, MavisOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

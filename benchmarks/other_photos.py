@@ -11,21 +11,22 @@ question photos, by group: other photographs, altered copies, and things that th
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from PIL import Image, ImageOps
+from pydantic import Field, model_validator
 from rich.table import Table
 
 from agents.models.base import FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
-from benchmarks.common import graph_index, parser_of, run, table_of
+from agents.settings.command_options import Flag
+from benchmarks.common import EncoderOptions, graph_index, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_kg, read_scenes
@@ -156,13 +157,13 @@ def _spread(values: Sequence[float]) -> str:
     return f"{np.mean(values):.2f} ({', '.join(f'{value:.2f}' for value in np.quantile(values, QUANTILES))})"
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: OtherPhotosOptions) -> int:
     unknown: list[str] = []
-    if options.mini:
+    if options.photos is None:
         queries = mini_queries(options.split)
     else:
         queries, unknown = read_photos(options.photos, names_of(options.split))
-    encoder: ImageEncoder = ModelRegistry(options.cache).load(json.loads(options.encoder))
+    encoder: ImageEncoder = ModelRegistry(options.cache).load(options.encoder)
     entities, index = graph_index(options.split, encoder)
     found = search(queries, entities, index, encoder)
     console = output()
@@ -175,13 +176,22 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
+class OtherPhotosOptions(EncoderOptions):
+    """Whose photographs are searched."""
+
+    photos: Annotated[Path | None, Flag(metavar="FOLDER")] = Field(None, description="photographs named by entity")
+    mini: bool = Field(False, description="in place of --photos: the question photos of the mini set, by group")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> OtherPhotosOptions:
+        if (self.photos is not None) == self.mini:
+            raise ValueError("give one of --photos and --mini")
+        return self
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 2 where the photographs, the set or the model cannot be used."""
-    parser = parser_of("other_photos", __doc__, encoder=True)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--photos", type=Path, metavar="FOLDER", help="photographs named by entity")
-    what.add_argument("--mini", action="store_true", help="the question photos of the mini set, by group")
-    return run(_measure, parser, arguments)
+    return run(_measure, OtherPhotosOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

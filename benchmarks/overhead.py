@@ -9,7 +9,6 @@ of each turn among it. The fastest of ``--repeats`` calls counts.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -18,11 +17,13 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
+from pydantic import Field
+
 from agents.crag_agent import CragAgent
 from agents.runtime.model_set import ModelSet
 from agents.settings.run_config import RunConfig
 from agents.texts import retrieved, wikitext
-from benchmarks.common import parser_of, run, table_of
+from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import SIZES, ModelsBy
 from benchmarks.latency.recorded_calls import without_chat
 from evaluation.commands import output
@@ -95,7 +96,7 @@ def milliseconds(config: RunConfig, models: ModelSet, pipeline: Any, batch: Sequ
     return 1000 * min(taken[1:]) / len(batch)
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: OverheadOptions) -> int:
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search()
     models = RunConfig.read(profile="embedded", cache=options.cache).models()
@@ -116,14 +117,18 @@ def _measure(options: argparse.Namespace) -> int:
     return int(bool(slow))
 
 
+class OverheadOptions(BenchmarkOptions):
+    """What is timed, and how often."""
+
+    presets: tuple[str, ...] = Field(("best", "direct_rag", "cruise"), description="presets")
+    batch: int = Field(16, description="turns in one call")
+    batches: int = Field(3, description="batches of the data set")
+    repeats: int = Field(20, description="calls of which the fastest counts")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table. Returns the exit status: 0, 1 where a preset takes too long, 2 where it cannot be measured."""
-    parser = parser_of("overhead", __doc__)
-    parser.add_argument("--presets", nargs="+", default=["best", "direct_rag", "cruise"], help="presets")
-    parser.add_argument("--batch", type=int, default=16, help="turns in one call (default: 16)")
-    parser.add_argument("--batches", type=int, default=3, help="batches of the data set (default: 3)")
-    parser.add_argument("--repeats", type=int, default=20, help="calls of which the fastest counts (default: 20)")
-    return run(_measure, parser, arguments)
+    return run(_measure, OverheadOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

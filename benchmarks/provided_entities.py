@@ -8,12 +8,15 @@ listed, and where it is listed first. ``agents.search.clip.SHARED_COSINE`` was c
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Annotated
 
-from benchmarks.common import parser_of, run, table_of
+from pydantic import Field
+
+from agents.settings.command_options import Flag
+from benchmarks.common import ProfileOptions, run, table_of
 from benchmarks.entity_choice import names_shown
 from evaluation.commands import output
 from evaluation.run.provided_evidence import MIN_COSINE, PICTURES
@@ -38,7 +41,7 @@ def row(cut: float, asked: Sequence[tuple[Hits, frozenset[str]]]) -> list[str]:
     return [f"{cut:g}", named, f"{fmean(map(len, listed)):.1f}", anywhere, at_first, right]
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: ProvidedEntitiesOptions) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
     from agents.models.pixels import to_rgb
@@ -63,12 +66,18 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
+class ProvidedEntitiesOptions(ProfileOptions):
+    """Which cuts are compared, on how much."""
+
+    cuts: tuple[float, ...] = Field((MIN_COSINE,), description="cosines; one is the release's")
+    sessions: Annotated[int | None, Flag(metavar="N")] = Field(
+        None, description="only the first N sessions of each data set"
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 2 where an index is missing."""
-    parser = parser_of("provided_entities", __doc__, profile=True)
-    parser.add_argument("--cuts", type=float, nargs="+", default=[MIN_COSINE], help="cosines (default: the release's)")
-    parser.add_argument("--sessions", type=int, metavar="N", help="only the first N sessions of each data set")
-    return run(_measure, parser, arguments)
+    return run(_measure, ProvidedEntitiesOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -4,31 +4,32 @@
 
 The first single-turn questions go through each preset with the real models of the profile; every reply is read by the parser
 of the stage that asked for it. A prompt whose replies cannot be read is a fault of the prompt or of its parser; so is an example in a
-prompt whose words come back as the answer: exit status 1 where fewer than ``--least`` percent can be read and are the model's own.
+prompt whose words come back as the answer: exit status 1 where fewer than ``--minimum`` percent can be read and are the model's own.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from rich.console import Console
 
 from agents.asking.ask import Answer, Question
 from agents.crag_agent import CragAgent
 from agents.runtime.deadline import Deadline
+from agents.settings.command_options import Flag
 from agents.settings.profiles import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import Context, T
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate
-from benchmarks.common import parser_of, run, table_of
+from benchmarks.common import ProfileOptions, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.loader import PreparedSet, write_lines
 
@@ -95,7 +96,7 @@ class ReadContext(Context):
         return answers
 
 
-def count(preset: str, options: argparse.Namespace, console: Console) -> list[Count]:
+def count(preset: str, options: ReadableOptions, console: Console) -> list[Count]:
     """Ask the first single-turn questions and read every reply; raises one of ``common.FAILURES`` where something is missing."""
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search(options.profile)
@@ -130,7 +131,7 @@ def count(preset: str, options: argparse.Namespace, console: Console) -> list[Co
     return [counts[name] for name in sorted(counts)]
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: ReadableOptions) -> int:
     console = output()
     presets = options.presets.split(",") if options.presets != "all" else preset_names()
     found = [each for preset in presets for each in count(preset, options, console)]
@@ -153,22 +154,30 @@ def _measure(options: argparse.Namespace) -> int:
     return int(any(100 * each.own < options.minimum for each in found))
 
 
+class ReadableOptions(ProfileOptions):
+    """Whose replies are counted, and how many of them have to be readable."""
+
+    presets: Annotated[str, Flag(metavar="A,B")] = Field("all", description="presets to run")
+    num_conversations: Annotated[int, Flag(metavar="N")] = Field(20, description="questions")
+    minimum: Annotated[float, Flag(metavar="PERCENT")] = Field(
+        95.0, description="share that has to be readable and not copied from the prompt"
+    )
+    examples: Annotated[int, Flag(metavar="N")] = Field(3, description="unreadable replies shown of each prompt")
+    reply_cache: Annotated[Path | None, Flag(metavar="DIR")] = Field(
+        None, description="keep replies in this folder and take them from it"
+    )
+    replies: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None,
+        description="also write each different reply with what was read (JSON lines): candidates for tests/agent/real_replies.jsonl",
+    )
+    out: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="also write the counts and examples as JSON"
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
-    parser = parser_of("readable_replies", __doc__, profile=True)
-    # fmt: off
-    add = parser.add_argument
-    add("--presets", default="all", metavar="A,B", help="presets to run (default: all)")
-    add("--num-conversations", type=int, default=20, metavar="N", help="questions (default: 20)")
-    add("--least", type=float, default=95.0, metavar="PERCENT",
-        help="share that has to be readable and not copied from the prompt (default: 95)")
-    add("--examples", type=int, default=3, metavar="N", help="unreadable replies shown of each prompt (default: 3)")
-    add("--reply-cache", type=Path, metavar="DIR", help="keep replies in this folder and take them from it")
-    add("--replies", type=Path, metavar="FILE",
-        help="also write each different reply with what was read (JSON lines): candidates for tests/agent/real_replies.jsonl")
-    add("--out", type=Path, metavar="FILE", help="also write the counts and examples as JSON")
-    # fmt: on
-    return run(_measure, parser, arguments)
+    return run(_measure, ReadableOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

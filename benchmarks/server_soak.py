@@ -10,7 +10,6 @@ lost, or memory grows.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import io
@@ -32,13 +31,15 @@ import httpx
 import psutil
 import uvicorn
 from PIL import Image
+from pydantic import Field
 
 from agents.base_agent import BaseAgent
+from agents.settings.command_options import Options
 from apps.answering import Answerer
 from apps.http_server import configured, guarded
 from apps.serving.app import Server, ServerLimits
 from benchmarks.common import table_of
-from evaluation.commands import exit_status, output, parser_of
+from evaluation.commands import exit_status, output
 
 MAX_GROWTH = 1.05
 """Of resident memory, from after the warm-up to the end, as in tests/search/test_soak.py."""
@@ -195,7 +196,7 @@ def measured(clients: int, seconds: float) -> Soak:
         process.kill()
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: SoakOptions) -> int:
     found = measured(options.clients, options.seconds)
     console = output()
     rows = [(what, str(number)) for what, number in sorted(found.counts.items())]
@@ -211,12 +212,16 @@ def _measure(options: argparse.Namespace) -> int:
     return int(bool(found.faults()))
 
 
+class SoakOptions(Options):
+    """How long, and under how many clients."""
+
+    seconds: float = Field(600, description="how long")
+    clients: int = Field(50, description="at once")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what happened. Returns the exit status: 0, 1 where something went wrong."""
-    parser = parser_of("benchmarks.server_soak", __doc__)
-    parser.add_argument("--seconds", type=float, default=600, help="how long (default: 600)")
-    parser.add_argument("--clients", type=int, default=50, help="at once (default: 50)")
-    options = parser.parse_args(arguments)
+    options = SoakOptions.parse(arguments, description=__doc__)
     return exit_status(lambda: _measure(options), output())
 
 

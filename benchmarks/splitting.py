@@ -9,7 +9,6 @@ besides.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity
-from benchmarks.common import parser_of, run, table_of
+from benchmarks.common import BenchmarkOptions, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.content_models import WIKI_PREFIX, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet
@@ -69,12 +68,16 @@ def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
     return table
 
 
+class SplittingOptions(BenchmarkOptions):
+    """Which split is searched."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 2 where an index is missing."""
-    return run(_measure, parser_of("splitting", __doc__), arguments)
+    return run(_measure, SplittingOptions, arguments, __doc__)
 
 
-def _measure(options: argparse.Namespace) -> int:
+def _measure(options: SplittingOptions) -> int:
     search = SearchGateway(PreparedSet(options.split, options.cache).search())
     asked = questions(options.split)
     found = zip(WAYS, ranks(asked, search), strict=True)

@@ -11,16 +11,18 @@ import hashlib
 import io
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
+from pydantic import Field
 from tqdm import tqdm
 
 from agents.models import vision
 from agents.runtime.files import write_whole
 from agents.search.web_cache import cache_name
+from agents.settings.command_options import Flag, Options
 from agents.settings.run_config import DEFAULT_CACHE
-from evaluation.commands import parser_of
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import SET, WebPage, index_image, read_kg, read_pages, write_lines
 from mini_crag_mm.organiser_format import STAMP, build_datasets
@@ -90,18 +92,21 @@ def fingerprint(datasets: Path) -> str:
     return digest.hexdigest()
 
 
-def main(arguments: list[str] | None = None) -> int:
+class PrepareOptions(Options):
+    """Build what the mini CRAG-MM needs, once."""
+
+    split: Literal["validation", "public_test", "all"] = Field("public_test", description="splits to index")
+    cache: Path = Field(DEFAULT_CACHE, description="where everything is kept")
+    background: Annotated[int, Flag(metavar="N")] = Field(
+        2000,
+        description="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)",
+    )
+    no_progress: bool = Field(False, description="no progress bars")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Prepare the splits that are asked for; 0 when everything stands."""
-    parser = parser_of("mini_crag_mm.prepare", "Build what the mini CRAG-MM needs, once.")
-    # fmt: off
-    add = parser.add_argument
-    add("--split", choices=(*SPLITS, "all"), default="public_test", help="splits to index")
-    add("--cache", type=Path, default=DEFAULT_CACHE, help="where everything is kept (default: %(default)s)")
-    add("--background", type=int, default=2000, metavar="N",
-        help="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)")
-    add("--no-progress", action="store_true", help="no progress bars")
-    # fmt: on
-    options = parser.parse_args(arguments)
+    options = PrepareOptions.parse(arguments)
     started = time.perf_counter()
 
     built = build_datasets(options.cache / "datasets")

@@ -9,18 +9,20 @@ public_test is refused, and so is one that holds a question of it about the same
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from agents.asking.prompts import Prompt
 from agents.asking.readers.answers import candidate_of
 from agents.intake import tidy
 from agents.models.base import ChatReply
+from agents.settings.command_options import Flag
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
@@ -29,7 +31,7 @@ from evaluation.files.run_log import RUN_LOG
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.plain_text import content, plain, tokens
 from evaluation.judge.rule_judge import KEY_SHARE
-from evaluation.records import AnsweredTurn, JudgedTurn, Key
+from evaluation.records import DEFAULT_REVISION, AnsweredTurn, JudgedTurn, Key
 from evaluation.scores.scoring import is_miss
 from training.chat_examples import (
     HELD_OUT,
@@ -42,7 +44,7 @@ from training.chat_examples import (
     messages_of,
     write_examples,
 )
-from training.command_line import parser_of, run_command, write_about
+from training.command_line import JudgedOptions, run_command, write_about
 from training.public_test import TestContent, check_split, read_test_content
 from training.recorded_agent import IMAGES as RECORDED_IMAGES
 from training.recorded_agent import RECORD
@@ -246,49 +248,61 @@ def describe(examples: Sequence[Example], tokenizer: Any | None) -> dict[str, An
     return counts
 
 
-def runs_parser(name: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser with the options of every command that makes training data of recorded runs."""
-    parser = parser_of(name, description, "--out", "--held-out", "--revision", "--eval-model", "--cache")
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a recorded and judged run")
-    parser.add_argument(
-        "--dataset", type=Path, help="local data sets whose public_test is kept out by content; without it only by name"
+class RunsOptions(JudgedOptions):
+    """Options of every command that makes training data of recorded runs."""
+
+    runs: Annotated[tuple[Path, ...], Flag(positional=True, metavar="RUN")] = Field(
+        description="folder of a recorded and judged run"
     )
-    return parser
+    dataset: Path | None = Field(
+        None, description="local data sets whose public_test is kept out by content; without it only by name"
+    )
+    held_out: float = Field(0.1, gt=0, lt=1, description="share of the sessions held out")
+    revision: str = Field(DEFAULT_REVISION, description="data set revision")
 
 
-def read_runs(arguments: argparse.Namespace) -> tuple[list[Record], Judge, dict[str, Any]]:
-    """The records that ``runs_parser`` names, the judge of replies, and what about.json says of them.
+def read_runs(options: RunsOptions) -> tuple[list[Record], Judge, dict[str, Any]]:
+    """The records that the options name, the judge of replies, and what about.json says of them.
 
     Raises:
         TrainingDataError, EvaluationError: A run cannot be used, or the data sets have no test split.
     """
-    if not 0 < arguments.held_out < 1:
-        raise TrainingDataError(f"--held-out is a share between 0 and 1, not {arguments.held_out}")
-    for folder in arguments.runs:
+    for folder in options.runs:
         check_split(read_manifest(folder), folder)  # before the data sets are read
     test, accept = None, {}
-    if arguments.dataset is not None:
-        test = read_test_content(arguments.dataset, arguments.revision, arguments.cache)
-        accept = read_accept([arguments.dataset, *sorted(arguments.dataset.glob(f"*/{arguments.revision}"))])
-    judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    about = {"runs": [str(run) for run in arguments.runs], "judge": judge.name, "held_out_share": arguments.held_out}
-    return [read_record(run, test, accept) for run in arguments.runs], judge, about
+    if options.dataset is not None:
+        test = read_test_content(options.dataset, options.revision, options.cache)
+        accept = read_accept([options.dataset, *sorted(options.dataset.glob(f"*/{options.revision}"))])
+    judge = choose_judge(options.eval_model, cache=options.cache)
+    about = {"runs": [str(run) for run in options.runs], "judge": judge.name, "held_out_share": options.held_out}
+    return [read_record(run, test, accept) for run in options.runs], judge, about
 
 
-def run(arguments: argparse.Namespace) -> None:
+class CollectOptions(RunsOptions):
+    """What is made of the runs."""
+
+    relevance: Annotated[int, Flag(metavar="N")] = Field(
+        1, description="chunks of each kind a turn for yes/no questions"
+    )
+    tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(
+        None, description="tokenizer that counts tokens; not given: none are counted"
+    )
+
+
+def run(options: CollectOptions) -> None:
     """Collect, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
-    records, judge, about = read_runs(arguments)
+    records, judge, about = read_runs(options)
     asked = [example for record in records for example in examples_of(record, judge)]
     if not asked:
         raise TrainingDataError("the runs hold no request whose turn was judged")
     tokenizer = None
-    if arguments.tokenizer is not None:
+    if options.tokenizer is not None:
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer)
-    relevance = [example for record in records for example in relevance_of(record, arguments.relevance)]
-    sides = write_collection([*asked, *relevance], arguments.out, arguments.held_out)
-    by_content = " and content" if arguments.dataset is not None else " alone"
+        tokenizer = AutoTokenizer.from_pretrained(options.tokenizer)
+    relevance = [example for record in records for example in relevance_of(record, options.relevance)]
+    sides = write_collection([*asked, *relevance], options.out, options.held_out)
+    by_content = " and content" if options.dataset is not None else " alone"
     about["public_test"] = f"kept out by name{by_content}"
     about["unplaced_requests"] = sum(len(record.requests()) for record in records) - len(asked)
     for side, rows in sides.items():
@@ -299,16 +313,12 @@ def run(arguments: argparse.Namespace) -> None:
                 for stage in sorted({row.stage for row in [*asked, *relevance]})
             },
         }
-    write_about(arguments.out, about)
+    write_about(options.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = runs_parser("collect", __doc__)
-    parser.add_argument("--relevance", type=int, default=1, metavar="N",
-                        help="chunks of each kind a turn for yes/no questions (default: 1)")  # fmt: skip
-    parser.add_argument("--tokenizer", metavar="PATH", help="tokenizer that counts tokens; default: none are counted")
-    return run_command(run, parser, arguments)
+    return run_command(run, CollectOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ and only one of these holds the reference answer (the ground truth I_gt; CRAG-MM
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from agents.settings.profiles import PROMPTS
 from evaluation.judge.judging import Judge
 from evaluation.records import Key
 from training.chat_examples import Example, TrainingDataError, messages_of
-from training.collect import Record, answer_in, examples_of, read_runs, runs_parser, write_collection
+from training.collect import Record, RunsOptions, answer_in, examples_of, read_runs, write_collection
 from training.command_line import run_command, write_about
 
 OBJECTIVES = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")
@@ -86,23 +85,27 @@ def mine(record: Record, judge: Judge) -> Iterator[Example]:
             yield replace(stages["entry_answer"], stage=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0)
 
 
-def run(arguments: argparse.Namespace) -> None:
+class CoreDataOptions(RunsOptions):
+    """Which runs are mined."""
+
+
+def run(options: CoreDataOptions) -> None:
     """Mine, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
-    records, judge, about = read_runs(arguments)
+    records, judge, about = read_runs(options)
     examples = [row for record in records for row in mine(record, judge)]
     if not examples:
         raise TrainingDataError(
             "no turn of the runs belongs to any of the sets; record runs of the preset core_mmrag_calls, whose stages ask one by one"
         )
-    for side, rows in write_collection(examples, arguments.out, arguments.held_out).items():
+    for side, rows in write_collection(examples, options.out, options.held_out).items():
         counts = Counter(row.stage for row in rows)
         about[side] = {name: counts[name] for name in OBJECTIVES}
-    write_about(arguments.out, about)
+    write_about(options.out, about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    return run_command(run, runs_parser("core_data", __doc__), arguments)
+    return run_command(run, CoreDataOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -7,23 +7,24 @@ DATA is what ``training.core_data`` wrote. OUT gets ``adapter/`` and a folder wi
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
+from pydantic import Field
 from torch.nn.functional import cross_entropy
 from transformers import Trainer
 
 from agents.asking.readers.entry_replies import LETTERS
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from training.chat_examples import Example, TrainingDataError
-from training.command_line import read_data, run_command, training_parser, write_about
+from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.core_data import OBJECTIVES
 from training.encoding import IGNORED, Sample, SampleEncoder
 from training.fit import ADAPTER, fit, load_trainable
+from training.recipes import recipe_names
 
 PHASES: Mapping[str, tuple[str, ...]] = {"selection": OBJECTIVES[:4], "answers": OBJECTIVES[4:]}
 """The two phases with their sets; the answers are what the paper continues with."""
@@ -97,10 +98,16 @@ class CoreEncoder:
         return {**inputs, "objective": example.stage, "letters": letters}
 
 
-def run(arguments: argparse.Namespace) -> None:
+class CoreTrainOptions(TrainingOptions):
+    """What is trained."""
+
+    recipe: str = Field("core_mmrag", description=f"{', '.join(recipe_names())} or a TOML file")
+
+
+def run(options: CoreTrainOptions) -> None:
     """Both phases one after the other on the same adapters; a phase without examples is left out, and TrainingDataError raised for both."""
-    run, examples, held_out = read_data(arguments)
-    checkpoint, model = load_trainable(arguments.model, run.recipe, run.device)
+    run, examples, held_out = read_data(options)
+    checkpoint, model = load_trainable(options.model, run.recipe, run.device)
     encoder = CoreEncoder(checkpoint)
     fitting, other = (
         [row for row in rows if row.stage in OBJECTIVES and encoder.length(row) <= run.recipe.training.max_tokens]
@@ -126,7 +133,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    return run_command(run, training_parser("core_train", __doc__, "core_mmrag"), arguments)
+    return run_command(run, CoreTrainOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

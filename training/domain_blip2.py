@@ -9,19 +9,19 @@ second stage. OUT gets the checkpoint (a folder named after the model and ``-dom
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from PIL import Image
+from pydantic import Field
 from transformers import Trainer, TrainingArguments
 
 from agents.methods.linear_head import LinearHead, rows_of
 from agents.models.encoders.blip2 import Blip2QFormer, joint_tokens, text_token
 from training.chat_examples import TrainingDataError, is_held_out
-from training.command_line import parser_of, run_command
+from training.command_line import DeviceOptions, SplitOptions, run_command
 from training.domain_router import TYPES, DomainExample, described, features_of, read_domains, trained_on
 from training.fit import quiet_options, run_trainer
 from training.logistic import rates
@@ -95,12 +95,22 @@ class DomainCollator:
         return {**words, "pixel_values": values, "seen": seen, "labels": labels}
 
 
-def fine_tune(examples: Sequence[DomainExample], data: str, tuning: argparse.Namespace) -> LinearHead:
+class DomainBlip2Options(SplitOptions, DeviceOptions):
+    """What is trained, and how."""
+
+    held_out: float = Field(0.2, gt=0, lt=1, description="share of the sessions held out")
+    model: str = Field("Salesforce/blip2-itm-vit-g", description="checkpoint of Blip2ForImageTextRetrieval")
+    epochs: float = Field(5.0, description="passes over the data")
+    learning_rate: float = Field(1e-5, description="of the Q-Former; the head has a hundred times as much")
+    batch: int = Field(16, description="questions in one step")
+
+
+def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2Options) -> LinearHead:
     """Train, write checkpoint and head, and measure both on the sessions that were held out.
 
     Args:
         data: Name of the data, for the head's file.
-        tuning: Options of ``options``.
+        tuning: How, and where to.
 
     Returns:
         The head; its ``accuracy`` holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
@@ -165,43 +175,16 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: argparse.Nam
     return head
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(options: DomainBlip2Options) -> None:
     """Read, train and write. Raises TrainingDataError, EvaluationError, ModelError where something is missing; the message says what."""
-    data = trained_on(arguments)
-    head = fine_tune(read_domains(arguments, TYPES, arguments.split), data, arguments)
+    data = trained_on(options)
+    head = fine_tune(read_domains(options, TYPES, options.split), data, options)
     print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
-
-
-def options() -> argparse.ArgumentParser:
-    """The parser of the command line."""
-    shared = (
-        "--dataset",
-        "--split",
-        "--revision",
-        "--out",
-        "--held-out",
-        "--device",
-        "--resume",
-        "--cache",
-        "--online",
-    )
-    parser = parser_of("domain_blip2", __doc__, *shared, held_out=0.2)
-    add = parser.add_argument
-    add("--model", default="Salesforce/blip2-itm-vit-g", help="checkpoint of Blip2ForImageTextRetrieval")
-    add("--epochs", type=float, default=5.0, help="default: 5")
-    add(
-        "--learning-rate",
-        type=float,
-        default=1e-5,
-        help="of the Q-Former; the head has a hundred times as much (default: 1e-5)",
-    )
-    add("--batch", type=int, default=16, help="questions in one step (default: 16)")
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    return run_command(run, options(), arguments)
+    return run_command(run, DomainBlip2Options, arguments, __doc__)
 
 
 if __name__ == "__main__":

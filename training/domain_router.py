@@ -8,13 +8,13 @@ table.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from PIL import Image
+from pydantic import Field
 from tqdm import tqdm
 
 from agents.base_agent import Message
@@ -24,10 +24,11 @@ from agents.methods.references import resolve
 from agents.models.base import DomainClassifier, FloatArray, QuestionImageFeatures
 from agents.models.pixels import to_rgb
 from agents.models.registry import ModelRegistry
+from agents.settings.command_options import Flag
 from agents.settings.profiles import load_profile
 from evaluation.data.crag_dataset import DatasetType, load
 from training.chat_examples import TrainingDataError
-from training.command_line import parser_of, run_command
+from training.command_line import SplitOptions, run_command
 from training.logistic import cross_validate, fit, fitted_on, rates, save
 from training.public_test import TEST_SPLIT
 
@@ -47,7 +48,17 @@ class DomainExample:
     image: Image.Image | None
 
 
-def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], split: str) -> list[DomainExample]:
+class DomainRouterOptions(SplitOptions):
+    """What the head is fitted to."""
+
+    dataset_type: Literal["single-turn", "multi-turn", "both"] = Field("both", description="which data set")
+    profile: str = Field("embedded", description="whose domain_classifier is fitted")
+    measure: Annotated[str | None, Flag(metavar="SPLIT")] = Field(
+        None, description="another split to measure the finished head on, once"
+    )
+
+
+def read_domains(options: SplitOptions, types: Sequence[DatasetType], split: str) -> list[DomainExample]:
     """All labelled turns of a split of the data sets that the command line names.
 
     Raises:
@@ -55,7 +66,7 @@ def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], sp
     """
     examples = []
     for dataset_type in types:
-        place = (arguments.revision, arguments.dataset, arguments.cache, arguments.online)
+        place = (options.revision, options.dataset, options.cache, options.online)
         dataset = load(dataset_type, split, *place)
         for session in dataset.sessions:
             loaded = dataset.image(session).image
@@ -70,12 +81,12 @@ def read_domains(arguments: argparse.Namespace, types: Sequence[DatasetType], sp
     return examples
 
 
-def trained_on(arguments: argparse.Namespace) -> str:
+def trained_on(options: SplitOptions) -> str:
     """The name of the data in a head's file. Raises TrainingDataError where the split is the test split."""
-    if arguments.split == TEST_SPLIT:
+    if options.split == TEST_SPLIT:
         raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
-    name = arguments.dataset.name if arguments.dataset is not None else "crag-mm"
-    return f"{name} {arguments.revision} {arguments.split}"
+    name = options.dataset.name if options.dataset is not None else "crag-mm"
+    return f"{name} {options.revision} {options.split}"
 
 
 def features_of(extractor: QuestionImageFeatures, examples: Sequence[DomainExample]) -> FloatArray:
@@ -105,17 +116,17 @@ def described(
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(options: DomainRouterOptions) -> None:
     """Read, fit, measure, write and report; raises one of ``command_line.FAILURES`` where something is missing."""
-    types = TYPES if arguments.dataset_type == "both" else (arguments.dataset_type,)
-    data = f"{trained_on(arguments)} ({', '.join(types)})"
-    spec = load_profile(arguments.profile).models.get("domain_classifier", {})
+    types = TYPES if options.dataset_type == "both" else (options.dataset_type,)
+    data = f"{trained_on(options)} ({', '.join(types)})"
+    spec = load_profile(options.profile).models.get("domain_classifier", {})
     if "features" not in spec:
-        raise TrainingDataError(f"profile {arguments.profile!r} has no domain_classifier with a table 'features'")
+        raise TrainingDataError(f"profile {options.profile!r} has no domain_classifier with a table 'features'")
     descriptions = {domain.name: domain.description for domain in load_domains().values()}
-    registry = ModelRegistry(arguments.cache, domains=descriptions)
+    registry = ModelRegistry(options.cache, domains=descriptions)
     extractor: QuestionImageFeatures = registry.load(spec["features"])
-    examples = read_domains(arguments, types, arguments.split)
+    examples = read_domains(options, types, options.split)
     if not examples:
         raise TrainingDataError("the data set has no turn with a domain")
     labels = [example.domain for example in examples]
@@ -127,22 +138,18 @@ def run(arguments: argparse.Namespace) -> None:
         accuracy |= rates("zero_shot", guesses, labels)
     fitted = fit(features, labels, strength=_STRENGTH)
     head = described(fitted, extractor.name, examples, data, accuracy)
-    if arguments.measure:
-        others = read_domains(arguments, types, arguments.measure)
+    if options.measure:
+        others = read_domains(options, types, options.measure)
         found = rates("", head.predict(features_of(extractor, others)), [example.domain for example in others])
-        measured = {f"{arguments.measure}{name or '_accuracy'}": value for name, value in found.items()}
+        measured = {f"{options.measure}{name or '_accuracy'}": value for name, value in found.items()}
         head = head.model_copy(update={"accuracy": {**accuracy, **measured}})
     print(f"{len(examples)} questions, {len(head.classes)} domains, features: {extractor.name}")
-    save(head, arguments.out, "head")
+    save(head, options.out, "head")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = parser_of("domain_router", __doc__, "--dataset", "--split", "--revision", "--out", "--cache", "--online")
-    parser.add_argument("--dataset-type", choices=[*TYPES, "both"], default="both", help="default: both")
-    parser.add_argument("--profile", default="embedded", help="whose domain_classifier is fitted (default: embedded)")
-    parser.add_argument("--measure", metavar="SPLIT", help="another split to measure the finished head on, once")
-    return run_command(run, parser, arguments)
+    return run_command(run, DomainRouterOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ The model's own replies are sampled and judged first; OUT keeps them in ``sample
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from trl import DPOConfig, DPOTrainer
 
 from agents.models.base import ChatModel
@@ -26,10 +25,10 @@ from evaluation.files.responses import rewrite
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError, Verdict, read_rows
 from training.collect import judged_replies, questions
-from training.command_line import read_data, run_command, training_parser, write_about
+from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
 from training.fit import ADAPTER, common_options, load_base, lora_config, run_trainer
-from training.recipes import Recipe
+from training.recipes import Recipe, recipe_names
 
 SAMPLES = "samples.jsonl"
 
@@ -124,14 +123,20 @@ def fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> l
     ]
 
 
-def run(arguments: argparse.Namespace) -> None:
+class DpoOptions(TrainingOptions):
+    """What is trained."""
+
+    recipe: str = Field("preferences", description=f"{', '.join(recipe_names())} or a TOML file")
+
+
+def run(options: DpoOptions) -> None:
     """Sample, judge, train and write; raises one of ``command_line.FAILURES`` where something is missing."""
     import datasets
 
-    run, examples, held_out = read_data(arguments)
-    judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    checkpoint = load_base(arguments.model, run.recipe, run.device)
-    chat, encoder = TransformersChat(checkpoint, Path(arguments.model).name), SampleEncoder(checkpoint)
+    run, examples, held_out = read_data(options)
+    judge = choose_judge(options.eval_model, cache=options.cache)
+    checkpoint = load_base(options.model, run.recipe, run.device)
+    chat, encoder = TransformersChat(checkpoint, Path(options.model).name), SampleEncoder(checkpoint)
 
     def pairs_from(rows: Sequence[Example], path: Path) -> list[Pair]:
         if not path.is_file():
@@ -171,7 +176,7 @@ def run(arguments: argparse.Namespace) -> None:
     margins = [row["rewards/margins"] for row in log if "rewards/margins" in row]
     about = {
         "recipe": run.recipe.model_dump(),
-        "model": str(arguments.model),
+        "model": str(options.model),
         "pairs": len(pairs),
         "held_out_pairs": len(other),
         "steps": trainer.state.global_step,
@@ -183,7 +188,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    return run_command(run, training_parser("dpo", __doc__, "preferences"), arguments)
+    return run_command(run, DpoOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -11,20 +11,23 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
+from pydantic import Field
 
 from agents.models.vision.object_embedding import MEAN_FILE, ObjectEmbedding
-from evaluation.commands import parser_of
-from mini_crag_mm.content_models import SPLITS
+from agents.settings.command_options import Options
+from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import index_image, read_kg
+
+
+class EmbeddingMeanOptions(Options):
+    """Whose mean it is."""
+
+    split: Split = Field("validation", description="whose graph is read")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the mean beside the model that uses it."""
-    parser = parser_of("training.embedding_mean", __doc__)
-    parser.add_argument(
-        "--split", choices=SPLITS, default="validation", help="whose graph is read (default: validation)"
-    )
-    options = parser.parse_args(arguments)
+    options = EmbeddingMeanOptions.parse(arguments, description=__doc__)
     photographs = [index_image(row) for row in read_kg(options.split)]
     np.save(MEAN_FILE, ObjectEmbedding(centred=False).encode(photographs).mean(axis=0))
     print(f"{MEAN_FILE}: mean of {len(photographs)} photographs of {options.split}")

@@ -8,27 +8,29 @@ model's own recorded replies decide. Each stage goes on from the adapter of the 
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.models.base import ChatMessage
 from agents.models.chat.transformers_checkpoint import Checkpoint
+from agents.settings.command_options import Flag
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError
 from training.collect import judged_replies, questions
-from training.command_line import Run, read_data, run_command, training_parser, write_about
+from training.command_line import Run, TrainingOptions, read_data, run_command, write_about
 from training.encoding import SampleEncoder, crosses, seen_by_replies
 from training.fit import ADAPTER, common_options, load_base, lora_config, run_trainer
+from training.recipes import recipe_names
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
 """The challenge's own scale, which Dianping (arXiv 2508.10337) took for the reward."""
@@ -211,13 +213,23 @@ def train_stage(
     return log
 
 
-def run(arguments: argparse.Namespace) -> None:
+class GrpoOptions(TrainingOptions):
+    """What is trained."""
+
+    recipe: str = Field("curriculum", description=f"{', '.join(recipe_names())} or a TOML file")
+    strong: Annotated[Path | None, Flag(metavar="RUN")] = Field(
+        None, description="judged run of a strong model: what it has right is easy"
+    )
+    vllm: bool = Field(False, description="let vLLM sample the replies (GPU)")
+
+
+def run(options: GrpoOptions) -> None:
     """Make the curriculum, train its stages and write; raises one of ``command_line.FAILURES`` where something is missing."""
-    run, examples, _ = read_data(arguments)
-    judge = choose_judge(arguments.eval_model, cache=arguments.cache)
+    run, examples, _ = read_data(options)
+    judge = choose_judge(options.eval_model, cache=options.cache)
     right = None
-    if arguments.strong is not None:
-        right = {row.turn.key for row in read_turn_table(arguments.strong) if row.correct}
+    if options.strong is not None:
+        right = {row.turn.key for row in read_turn_table(options.strong) if row.correct}
     pictured = [row for row in examples if row.images]  # a batch has pictures in all rows or in none
     easy, hard = split_by_difficulty(pictured or examples, right)
     stages = curriculum(easy, hard, run.recipe.training.seed)
@@ -227,7 +239,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     about: dict[str, Any] = {
         "recipe": run.recipe.model_dump(),
-        "model": str(arguments.model),
+        "model": str(options.model),
         "easy": len(easy),
         "hard": len(hard),
         "judge": judge.name,
@@ -237,7 +249,7 @@ def run(arguments: argparse.Namespace) -> None:
     for number, stage in enumerate(stages, 1):
         into = replace(run, out=run.out / f"stage_{number}")
         if not (run.resume and (into.out / ADAPTER).is_dir()):
-            log = train_stage(stage, arguments.model, adapter, into, judge, vllm=arguments.vllm)
+            log = train_stage(stage, options.model, adapter, into, judge, vllm=options.vllm)
             rewards = [row["reward"] for row in log if "reward" in row]
             size = {"questions": len(stage.examples), "steps": len(rewards)}
             about["stages"].append({"name": stage.name, **size, "rewards": rewards})
@@ -248,11 +260,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = training_parser("grpo", __doc__, "curriculum")
-    add = parser.add_argument
-    add("--strong", type=Path, metavar="RUN", help="judged run of a strong model: what it has right is easy")
-    add("--vllm", action="store_true", help="let vLLM sample the replies (GPU)")
-    return run_command(run, parser, arguments)
+    return run_command(run, GrpoOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

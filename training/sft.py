@@ -9,11 +9,12 @@ with --measure, what the model's held-out replies are worth. The loss is on repl
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field
 
 from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
@@ -22,7 +23,7 @@ from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import bootstrap_intervals, score
 from training.chat_examples import Example, share_of
 from training.collect import ANSWERING, RELEVANCE, judged_replies, questions
-from training.command_line import read_data, run_command, training_parser, write_about
+from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import Group, Sample, SampleEncoder, groups_of
 from training.fit import fit, load_trainable
 from training.recipes import DataTable, Recipe
@@ -93,13 +94,19 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
     }
 
 
-def run(arguments: argparse.Namespace) -> None:
+class SftOptions(TrainingOptions):
+    """What is trained."""
+
+    measure: bool = Field(False, description="judge the held-out replies before and after")
+
+
+def run(options: SftOptions) -> None:
     """Read, train, measure and write; raises one of ``command_line.FAILURES`` where something is missing."""
-    run, examples, held_out = read_data(arguments)
-    judge = choose_judge(arguments.eval_model, cache=arguments.cache)
-    checkpoint, model = load_trainable(arguments.model, run.recipe, run.device)
-    chat = TransformersChat(checkpoint, Path(arguments.model).name)
-    before = measure(chat, held_out, judge) if arguments.measure else None
+    run, examples, held_out = read_data(options)
+    judge = choose_judge(options.eval_model, cache=options.cache)
+    checkpoint, model = load_trainable(options.model, run.recipe, run.device)
+    chat = TransformersChat(checkpoint, Path(options.model).name)
+    before = measure(chat, held_out, judge) if options.measure else None
     encoder = SampleEncoder(checkpoint)
     samples, other = samples_of(examples, run.recipe.data), samples_of(held_out, run.recipe.data)
     groups, too_long = prepare(samples, encoder, run.recipe)
@@ -110,7 +117,7 @@ def run(arguments: argparse.Namespace) -> None:
         "too_long": too_long,
         "sequences": len(groups),
         **fit(model, run, groups, prepare(other, encoder, run.recipe)[0], encoder.encode),
-        "model": str(arguments.model),
+        "model": str(options.model),
     }
     if before is not None:
         about["held_out_replies"] = {"before": before, "after": measure(chat, held_out, judge)}
@@ -119,9 +126,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = training_parser("sft", __doc__, "nvidia")
-    parser.add_argument("--measure", action="store_true", help="judge the held-out replies before and after")
-    return run_command(run, parser, arguments)
+    return run_command(run, SftOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

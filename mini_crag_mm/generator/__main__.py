@@ -12,7 +12,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from evaluation.commands import parser_of
+from pydantic import Field
+
+from agents.settings.command_options import Options
 from mini_crag_mm.content_models import ContentError, load_content
 from mini_crag_mm.generator.compose import build_scenes
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
@@ -20,12 +22,16 @@ from mini_crag_mm.generator.set_rules import report
 from mini_crag_mm.loader import SetPaths
 
 
+class GeneratorOptions(Options):
+    """What is made."""
+
+    check: bool = Field(False, description="make nothing")
+    force: bool = Field(False, description="compose all scenes, changed or not")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line."""
-    parser = parser_of("mini_crag_mm.generator", __doc__)
-    parser.add_argument("--check", action="store_true", help="make nothing")
-    parser.add_argument("--force", action="store_true", help="compose all scenes, changed or not")
-    options = parser.parse_args(arguments)
+    options = GeneratorOptions.parse(arguments, description=__doc__)
     paths = SetPaths()
     problems = [] if options.check else build(paths, options.force)
     for problem in problems:

@@ -16,6 +16,7 @@ from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
 from evaluation.judge import judging
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, JudgeItem, RunLogLine, Verdict
+from evaluation.run.options import RunOptions
 from evaluation.scores.slices import group_sizes, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
@@ -175,7 +176,7 @@ def test_judging_again_costs_no_call(
                 cache.put(request, found)
             return found
 
-    monkeypatch.setattr(judged_entries, "choose_judge", lambda *_, **__: Cached())
+    monkeypatch.setattr(judging, "choose_judge", lambda *_, **__: Cached())
     turns = answers(["h", "m"] * 1000)
     turns = [replace(turn, agent_response=f"{turn.agent_response} {n // 2}") for n, turn in enumerate(turns)]
     path = save(tmp_path / "many.jsonl", turns)
@@ -308,4 +309,4 @@ def test_answers_that_were_not_judged_are_counted_apart() -> None:
 
 
 def test_the_judge_of_a_leaderboard_is_the_one_of_an_evaluation() -> None:
-    assert judged_entries.choose_judge is judging.choose_judge
+    assert leaderboard.LeaderboardOptions.judge is RunOptions.judge

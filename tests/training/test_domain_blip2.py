@@ -12,7 +12,7 @@ from agents.models.domain_classifiers import HeadDomainClassifier
 from agents.models.encoders.blip2 import Blip2QFormer
 from tests.models.tiny_rankers import save_blip2
 from training.chat_examples import TrainingDataError
-from training.domain_blip2 import HEAD, DomainCollator, DomainModel, fine_tune, main, options
+from training.domain_blip2 import HEAD, DomainBlip2Options, DomainCollator, DomainModel, fine_tune, main
 from training.domain_router import DomainExample
 
 
@@ -54,7 +54,7 @@ def test_the_features_with_gradients_are_the_served_ones(checkpoint: Path) -> No
 def test_a_router_is_trained_saved_and_loaded(checkpoint: Path, tmp_path: Path) -> None:
     before = Blip2QFormer(path=checkpoint).features([None], ["how tall is the tower"])
     how = ["--held-out", "0.3", "--epochs", "6", "--learning-rate", "1e-3", "--batch", "6"]
-    tuning = options().parse_args(["--model", str(checkpoint), "--out", str(tmp_path), *how])
+    tuning = DomainBlip2Options.parse(["--model", str(checkpoint), "--out", str(tmp_path), *how])
     head = fine_tune(rows(24), "test", tuning)
     assert head.accuracy["held_out"] == 1.0
     extractor = Blip2QFormer(path=tmp_path / "blip2-tiny-domains")
@@ -73,6 +73,6 @@ def test_too_little_and_the_test_split_are_told(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(TrainingDataError, match="too few"):
-        fine_tune(rows(24)[::2], "test", options().parse_args(["--model", str(checkpoint), "--out", str(tmp_path)]))
+        fine_tune(rows(24)[::2], "test", DomainBlip2Options.parse(["--model", str(checkpoint), "--out", str(tmp_path)]))
     assert main(["--split", "public_test", "--out", str(tmp_path)]) == 2
     assert "nothing is trained on public_test" in capsys.readouterr().err

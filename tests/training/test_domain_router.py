@@ -1,6 +1,5 @@
 """From a data set on disk to a head, on the real embedded encoders."""
 
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from agents.settings.profiles import Profile, load_profile
 from tests.evaluation.worlds import row, write_dataset
 from tests.models.tiny_rankers import save_blip2
 from training import domain_router
+from training.command_line import SplitOptions
 from training.domain_router import main, read_domains
 
 PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
@@ -55,7 +55,7 @@ def test_a_data_set_becomes_a_head(dataset: Path, tmp_path: Path, capsys: pytest
 
 def test_the_questions_are_those_that_the_domain_stage_sees(dataset: Path, tmp_path: Path) -> None:
     examples = read_domains(
-        Namespace(dataset=dataset, revision="v0.1.1", cache=tmp_path, online=False), ["multi-turn"], "validation"
+        SplitOptions(dataset=dataset, revision="v0.1.1", cache=tmp_path, out=tmp_path), ["multi-turn"], "validation"
     )
     assert len({example.session_id for example in examples}) == 6
     assert all(example.image is not None and example.image.mode == "RGB" for example in examples)
