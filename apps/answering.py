@@ -1,19 +1,20 @@
 """The agent behind the applications: it is built, asked, and each answer is returned with what its trace says."""
 
-import argparse
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from PIL import Image
+from pydantic import Field
 
 from agents.asking.record import RecordError, TurnRecord, read_record
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.intake import opened
 from agents.runtime.files import told
+from agents.settings.command_options import Flag, Options
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
 from apps.outcome import Outcome, outcome_of
 
@@ -96,30 +97,29 @@ def read_photo(path: Path) -> Image.Image:
         raise PhotoError(f"{path} cannot be read as a photo: {type(error).__name__}: {error}") from error
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+class AnswererOptions(Options):
     """The options that choose an agent, the same for every application."""
-    parser.add_argument(
-        "--preset",
-        default="best",
-        help=f"the method: {', '.join(preset_names())}, or the path of a .toml file (default: %(default)s)",
+
+    preset: str = Field("best", description=f"the method: {', '.join(preset_names())}, or the path of a .toml file")
+    profile: str = Field(
+        "embedded", description=f"the machine: {', '.join(profile_names())}, or the path of a .toml file"
     )
-    parser.add_argument(
-        "--profile",
-        default="embedded",
-        help=f"the machine: {', '.join(profile_names())}, or the path of a .toml file (default: %(default)s)",
+    split: str = Field("validation", description="whose indices are searched")
+    cache: Path = Field(DEFAULT_CACHE, description="indices and converted weights")
+    no_web: bool = Field(False, description="no web search; takes no web index")
+    no_images: bool = Field(False, description="no image search")
+    without: Annotated[tuple[str, ...], Flag(metavar="STAGE", repeated=True)] = Field(
+        (), description="leave a stage out"
     )
-    parser.add_argument("--split", default="validation", help="whose indices are searched (default: %(default)s)")
-    parser.add_argument(
-        "--cache", type=Path, default=DEFAULT_CACHE, help="indices and converted weights (default: .cache)"
+    set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
+        (), description="replace a setting"
     )
-    parser.add_argument("--no-web", action="store_true", help="no web search; takes no web index")
-    parser.add_argument("--no-images", action="store_true", help="no image search")
-    parser.add_argument("--without", action="append", default=[], metavar="STAGE", help="leave a stage out")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="append each turn's trace to a file of JSON lines")
+    trace: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="append each turn's trace to a file of JSON lines"
+    )
 
 
-def start(options: argparse.Namespace) -> Answerer:
+def start(options: AnswererOptions) -> Answerer:
     """The agent that options ask for, its models loaded; CannotStartError where anything it takes is missing or wrong."""
     try:
         config = RunConfig.read(

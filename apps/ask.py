@@ -1,25 +1,27 @@
 """Ask about a photo in the terminal: ``python -m apps.ask photo.jpg "How tall is this?"``; a dialog where no question is given."""
 
-import argparse
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 from PIL import Image
+from pydantic import Field
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from agents.base_agent import Message
+from agents.settings.command_options import Flag
 from apps.answering import (
     AgentError,
     Answerer,
+    AnswererOptions,
     CannotStartError,
     PhotoError,
     Question,
-    add_options,
     read_photo,
     start,
 )
@@ -30,9 +32,19 @@ _KINDS = {"kg": "knowledge graph", "web": "web"}
 _MAX_TEXT = 300  # characters of a piece of evidence
 
 
+class AskOptions(AnswererOptions):
+    """Ask an agent about a photo."""
+
+    photo: Annotated[Path, Flag(positional=True)] = Field(description="a picture in any format that Pillow reads")
+    question: Annotated[str | None, Flag(positional=True)] = Field(
+        None, description="the question; without one a dialog begins"
+    )
+    brief: bool = Field(False, description="the answer alone")
+
+
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Returns the exit status: 0, 2 for what cannot be done (the reason on standard error), 130 when stopped by Ctrl-C."""
-    options = _parser().parse_args(arguments)
+    options = AskOptions.parse(arguments)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     console = console or Console()
     try:
@@ -135,15 +147,6 @@ def _times(outcome: Outcome) -> RenderableType | None:
     if missed:
         lines.append(Text(f"skipped: {'; '.join(missed)}", style="yellow"))
     return Group(*lines)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m apps.ask", description="Ask an agent about a photo.")
-    parser.add_argument("photo", type=Path, help="a picture in any format that Pillow reads")
-    parser.add_argument("question", nargs="?", help="the question; without one a dialog begins")
-    parser.add_argument("--brief", action="store_true", help="the answer alone")
-    add_options(parser)
-    return parser
 
 
 if __name__ == "__main__":

@@ -3,14 +3,15 @@
 The middlewares know no route; the limits of time belong to the protocol below them, where a request has no route yet.
 """
 
-import argparse
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import h11
 import uvicorn
+from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -19,6 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from agents.settings.command_options import Flag, Options
 from apps.serving.protocol import ProtocolError
 
 CLIENT_LEFT = 499
@@ -142,35 +144,24 @@ def configured(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, proxies: Se
     )
 
 
-def add_http_options(parser: argparse.ArgumentParser, *, port: int) -> None:
+class HttpOptions(Options):
     """Where to listen and whom to trust, the same for page and server."""
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
-    parser.add_argument("--port", type=int, default=port)
-    parser.add_argument(
-        "--allowed-hosts",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="names it is reached by, besides --host and loopback's",
+
+    host: str = Field("127.0.0.1", description="address to listen on; 127.0.0.1: this machine alone")
+    port: int = Field(8000, description="port to listen on")
+    allowed_hosts: Annotated[tuple[str, ...], Flag(metavar="NAME")] = Field(
+        (), description="names it is reached by, besides --host and loopback's"
     )
-    parser.add_argument(
-        "--allowed-origins",
-        nargs="+",
-        default=[],
-        metavar="URL",
-        help="sites whose pages may ask it (CORS); default: none",
+    allowed_origins: Annotated[tuple[str, ...], Flag(metavar="URL")] = Field(
+        (), description="sites whose pages may ask it (CORS); not given: none"
     )
-    parser.add_argument(
-        "--forwarded-allow-ips",
-        nargs="+",
-        default=[],
-        metavar="ADDRESS",
-        help="proxies whose X-Forwarded-For is believed",
+    forwarded_allow_ips: Annotated[tuple[str, ...], Flag(metavar="ADDRESS")] = Field(
+        (), description="proxies whose X-Forwarded-For is believed"
     )
 
 
-def run(app: ASGIApp, options: argparse.Namespace) -> None:
-    """Serve an application as ``add_http_options`` says, until Ctrl-C or SIGTERM; uvicorn raises SystemExit where the port is taken."""
+def run(app: ASGIApp, options: HttpOptions) -> None:
+    """Serve an application as its options say, until Ctrl-C or SIGTERM; uvicorn raises SystemExit where the port is taken."""
     inside = guarded(app, options.host, options.allowed_hosts, options.allowed_origins)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(configured(inside, options.host, options.port, options.forwarded_allow_ips)).run()

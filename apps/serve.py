@@ -1,23 +1,35 @@
 """Serve an agent over OpenAI's chat-completions protocol: ``python -m apps.serve`` (docs/serving.md)."""
 
-import argparse
 import logging
 import os
 import secrets
 import sys
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from agents.runtime.secrets import keep_out_of_logs, remember
 from agents.settings.named import name_of
-from apps.answering import CannotStartError, add_options, start
-from apps.http_server import add_http_options, run
+from apps.answering import AnswererOptions, CannotStartError, start
+from apps.http_server import HttpOptions, run
 
 KEY_VARIABLE = "CRAG_API_KEY"
 
 
+class ServeOptions(HttpOptions, AnswererOptions):
+    """Serve an agent over OpenAI's chat-completions protocol."""
+
+    no_key: bool = Field(False, description=f"ask for no key; else it is ${KEY_VARIABLE} or a new one")
+    questions: int = Field(32, ge=1, description="waiting and being answered; more get 429")
+    requests_per_minute: int = Field(60, ge=1, description="of one address")
+    body_mb: int = Field(20, ge=1, description="largest request")
+    pixels: int = Field(50_000_000, ge=1, description="largest photo")
+    allow_http_images: bool = Field(False, description="fetch photos from public http(s) addresses")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C or SIGTERM; 2 where the agent cannot be put together."""
-    options = _parser().parse_args(arguments)
+    options = ServeOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     keep_out_of_logs()
     try:
@@ -49,30 +61,6 @@ def api_key() -> str:
         print(f"{KEY_VARIABLE} is not set; the key of this run is {key}", file=sys.stderr)
     remember(key)
     return key
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("has to be at least 1")
-    return value
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m apps.serve", description="Serve an agent over OpenAI's chat-completions protocol."
-    )
-    add_http_options(parser, port=8000)
-    parser.add_argument(
-        "--no-key", action="store_true", help=f"ask for no key; else it is ${KEY_VARIABLE} or a new one"
-    )
-    parser.add_argument("--questions", type=_positive, default=32, help="waiting and being answered; more get 429")
-    parser.add_argument("--requests-per-minute", type=_positive, default=60, help="of one address")
-    parser.add_argument("--body-mb", type=_positive, default=20, help="largest request")
-    parser.add_argument("--pixels", type=_positive, default=50_000_000, help="largest photo")
-    parser.add_argument("--allow-http-images", action="store_true", help="fetch photos from public http(s) addresses")
-    add_options(parser)
-    return parser
 
 
 if __name__ == "__main__":

@@ -1,21 +1,25 @@
 """A web page to try an agent: ``make web``, or ``python -m apps.web`` where requirements/web.txt is installed."""
 
-import argparse
 import logging
 import os
 import sys
 from collections.abc import Sequence
 
-from apps.answering import CannotStartError, add_options, start
-from apps.http_server import add_http_options, run
+from pydantic import Field
+
+from apps.answering import AnswererOptions, CannotStartError, start
+from apps.http_server import HttpOptions, run
+
+
+class WebOptions(HttpOptions, AnswererOptions):
+    """A web page to try an agent."""
+
+    port: int = Field(7860, description="port to listen on")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve the page until Ctrl-C; 2 where the agent cannot be put together."""
-    parser = argparse.ArgumentParser(prog="python -m apps.web", description="A web page to try an agent.")
-    add_http_options(parser, port=7860)
-    add_options(parser)
-    options = parser.parse_args(arguments)
+    options = WebOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     try:

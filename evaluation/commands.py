@@ -1,8 +1,7 @@
-"""What every command has in common: a parser whose help keeps its lines, and errors told in one line."""
+"""What every command has in common: where it prints, and errors told in one line."""
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 from collections.abc import Callable
@@ -14,12 +13,6 @@ from agents.runtime.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 
 _WIDE = 240  # characters
-
-
-def parser_of(module: str, description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
-    """The parser of ``python -m MODULE``."""
-    kept = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(f"python -m {module}", None, description, epilog, formatter_class=kept)
 
 
 def output() -> Console:

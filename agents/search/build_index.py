@@ -1,10 +1,12 @@
 """Command line of the index builder: ``python -m agents.search.build_index --help``."""
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
 
 from agents.runtime.cluster import ClusterError, Each, cluster, in_turn, spread
 from agents.runtime.files import doing, is_of_files, told, well_formed
@@ -15,7 +17,8 @@ from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_documents, read_table
-from agents.search.paths import default_cache
+from agents.search.paths import CACHE_VARIABLE, DEFAULT_CACHE
+from agents.settings.command_options import Flag, Options
 from agents.texts.page_text import main_content
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
@@ -23,27 +26,89 @@ WEB_ID = "crag-mm-2025/web-search-index-{tag}"
 _DEFAULT_SPLIT = "validation"
 
 
+class IndexOptions(Options):
+    """Build search indices that the organiser's pipeline opens offline. Killed runs go on where they were."""
+
+    images: Annotated[Path | None, Flag(metavar="FOLDER")] = Field(
+        None, description="folder of the knowledge graph's images"
+    )
+    kg: Annotated[Path | None, Flag(metavar="KG.jsonl")] = Field(
+        None, description="lines of image, image_url and entities"
+    )
+    table: Annotated[Path | None, Flag(metavar="TABLE.csv")] = Field(
+        None, description="instead of --kg: columns file, entity, and one for each attribute"
+    )
+    pages: Annotated[tuple[Path, ...], Flag(metavar="PAGES.jsonl", repeated=True)] = Field(
+        (), description="lines of page_url, page_name and page_snippet; may be given several times"
+    )
+    documents: Annotated[Path | None, Flag(metavar="FOLDER")] = Field(
+        None, description="HTML, Markdown, text and PDF files, in folders below it too"
+    )
+    base_url: Annotated[str, Flag(metavar="URL")] = Field(
+        "", description="put before the paths of documents and of a table's photos"
+    )
+    split: Annotated[str | None, Flag(metavar="NAME")] = Field(
+        None, description=f"what the indices are found by, as --split of other commands; not given: {_DEFAULT_SPLIT}"
+    )
+    out: Annotated[Path | None, Flag(metavar="HUB")] = Field(
+        None, description="where to publish; not given: hub/ in the cache"
+    )
+    image_id: Annotated[str | None, Flag(metavar="ORG/NAME")] = Field(
+        None, description=f"data set id; not given: {IMAGE_ID.format(tag='SPLIT')}"
+    )
+    web_id: Annotated[str | None, Flag(metavar="ORG/NAME")] = Field(
+        None, description=f"data set id; not given: {WEB_ID.format(tag='SPLIT')}"
+    )
+    image_model: str = Field(EFFICIENTNET, description="efficientnet-lite2, or a CLIP folder or id")
+    text_model: str = Field(MINILM, description="minilm, or an encoder's folder or id")
+    batch_size: int = Field(16, ge=1, description="images or texts in one pass; 16 is fastest on a CPU")
+    workers: Annotated[int, Flag(metavar="N")] = Field(
+        0,
+        ge=0,
+        description="read documents and embed in N processes of a Ray cluster (requirements/scale.txt); 0: in this one",
+    )
+    ray_address: Annotated[str | None, Flag(metavar="HOST:PORT")] = Field(
+        None, description="that cluster; every machine has the same files; not given: this one"
+    )
+    cache: Annotated[Path, Flag(variable=CACHE_VARIABLE)] = Field(DEFAULT_CACHE, description="embeddings")
+    no_progress: bool = Field(False, description="no progress bars")
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        of_graph = self.kg is not None or self.table is not None
+        own = self.table is not None or self.documents is not None
+        named = (self.table is None or self.image_id) and (self.documents is None or self.web_id)
+        wrong = {
+            "--kg and --table say the same; give one": self.kg is not None and self.table is not None,
+            "--images and --kg (or --table) go together": (self.images is not None) != of_graph,
+            "nothing to build: give --images with --kg or --table, or --pages, or --documents": self.images is None
+            and not self.pages
+            and self.documents is None,
+            "give your knowledge a name: --split NAME": own and self.split is None and not named,
+            "--ray-address takes --workers": self.ray_address is not None and not self.workers,
+        }
+        for message in (message for message, holds in wrong.items() if holds):
+            raise ValueError(message)
+        return self
+
+    @property
+    def image_dataset(self) -> str:
+        """Data set id of the image index."""
+        return self.image_id or IMAGE_ID.format(tag=self._tag)
+
+    @property
+    def web_dataset(self) -> str:
+        """Data set id of the web index."""
+        return self.web_id or WEB_ID.format(tag=self._tag)
+
+    @property
+    def _tag(self) -> str:
+        return (self.split or _DEFAULT_SPLIT).replace("_", "-")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build the indices that are asked for; 0 when they stand, 1 when the sources are bad, 2 for a wrong command line."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.kg is not None and options.table is not None:
-        parser.error("--kg and --table say the same; give one")
-    if (options.images is None) != (options.kg is None and options.table is None):
-        parser.error("--images and --kg (or --table) go together")
-    if options.images is None and not options.pages and options.documents is None:
-        parser.error("nothing to build: give --images with --kg or --table, or --pages, or --documents")
-    if options.table is not None or options.documents is not None:
-        named = (options.table is None or options.image_id) and (options.documents is None or options.web_id)
-        if options.split is None and not named:
-            parser.error("give your knowledge a name: --split NAME")
-    tag = (options.split or _DEFAULT_SPLIT).replace("_", "-")
-    options.image_id = options.image_id or IMAGE_ID.format(tag=tag)
-    options.web_id = options.web_id or WEB_ID.format(tag=tag)
-    if options.batch_size < 1:
-        parser.error("--batch-size has to be at least 1")
-    if options.workers < 0 or (options.ray_address and not options.workers):
-        parser.error("--workers has to be at least 1, and --ray-address takes it")
+    options = IndexOptions.parse(arguments)
     try:
         with _workers(options) as (read, embed):
             _build(options, read, embed)
@@ -59,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _workers(options: argparse.Namespace) -> Iterator[tuple[Each, Each]]:
+def _workers(options: IndexOptions) -> Iterator[tuple[Each, Each]]:
     """What reads documents, and what embeds."""
     if not options.workers:
         yield in_turn, in_turn
@@ -68,24 +133,26 @@ def _workers(options: argparse.Namespace) -> Iterator[tuple[Each, Each]]:
         yield spread(options.workers), spread(options.workers, gpus=True)
 
 
-def _build(options: argparse.Namespace, read: Each, embed: Each) -> None:
+def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     hub = options.out or options.cache / "hub"
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images = _images(options)
     chunks = _chunks(options, read)
-    if images is None and options.documents is not None and current_revision(hub, options.image_id) is None:
+    if images is None and options.documents is not None and current_revision(hub, options.image_dataset) is None:
         images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
         builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed)
         if images is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
-            _report(options.image_id, builder.images(images, image_encoder, options.image_id))
+            _report(options.image_dataset, builder.images(images, image_encoder, options.image_dataset))
         if chunks is not None:
             text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
-            _report(options.web_id, builder.chunks(chunks, text_encoder, options.web_id))
+            _report(options.web_dataset, builder.chunks(chunks, text_encoder, options.web_dataset))
 
 
-def _images(options: argparse.Namespace) -> list[ImageRow] | None:
+def _images(options: IndexOptions) -> list[ImageRow] | None:
+    if options.images is None:
+        return None
     if options.table is not None:
         rows = read_table(options.table, options.images, options.base_url)
         keep_pictures(rows, options.cache / "image_cache")
@@ -93,7 +160,7 @@ def _images(options: argparse.Namespace) -> list[ImageRow] | None:
     return read_images(options.kg, options.images) if options.kg is not None else None
 
 
-def _chunks(options: argparse.Namespace, read: Each) -> list[ChunkRow] | None:
+def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
     rows = read_pages(options.pages) if options.pages else []
     if options.documents is not None:
         own, left_out = read_documents(options.documents, options.base_url, content_of=main_content, each=read)
@@ -117,67 +184,6 @@ def _blank(cache: Path) -> ImageRow:
 def _report(dataset_id: str, built: BuiltIndex) -> None:
     state = "built" if built.fresh else "is up to date"
     print(f"{dataset_id} {state}: {built.manifest.count} rows, {built.embedded} newly embedded, in {built.path}")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m agents.search.build_index",
-        description="Build search indices that the organiser's pipeline opens offline. Killed runs go on where they were.",
-    )
-    parser.add_argument("--images", type=Path, metavar="FOLDER", help="folder of the knowledge graph's images")
-    parser.add_argument("--kg", type=Path, metavar="KG.jsonl", help="lines of image, image_url and entities")
-    parser.add_argument(
-        "--table",
-        type=Path,
-        metavar="TABLE.csv",
-        help="instead of --kg: columns file, entity, and one for each attribute",
-    )
-    parser.add_argument(
-        "--pages",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="PAGES.jsonl",
-        help="lines of page_url, page_name and page_snippet; may be given several times",
-    )
-    parser.add_argument(
-        "--documents", type=Path, metavar="FOLDER", help="HTML, Markdown, text and PDF files, in folders below it too"
-    )
-    parser.add_argument(
-        "--base-url", default="", metavar="URL", help="put before the paths of documents and of a table's photos"
-    )
-    parser.add_argument(
-        "--split",
-        metavar="NAME",
-        help="what the indices are found by, as --split of other commands (default: validation)",
-    )
-    parser.add_argument("--out", type=Path, metavar="HUB", help="where to publish (default: hub/ in the cache)")
-    parser.add_argument("--image-id", metavar="ORG/NAME", help=f"data set id (default: {IMAGE_ID.format(tag='SPLIT')})")
-    parser.add_argument("--web-id", metavar="ORG/NAME", help=f"data set id (default: {WEB_ID.format(tag='SPLIT')})")
-    parser.add_argument(
-        "--image-model", default=EFFICIENTNET, help="efficientnet-lite2, or a CLIP folder or id (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--text-model", default=MINILM, help="minilm, or an encoder's folder or id (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--batch-size", type=int, default=16, help="images or texts in one pass; 16 is fastest on a CPU (default: 16)"
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=0,
-        metavar="N",
-        help="read documents and embed in N processes of a Ray cluster (requirements/scale.txt)",
-    )
-    parser.add_argument(
-        "--ray-address", metavar="HOST:PORT", help="that cluster; every machine has the same files (default: this one)"
-    )
-    parser.add_argument(
-        "--cache", type=Path, default=default_cache(), help="embeddings (default: $CRAG_CACHE or .cache)"
-    )
-    parser.add_argument("--no-progress", action="store_true", help="no progress bars")
-    return parser
 
 
 if __name__ == "__main__":

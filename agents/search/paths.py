@@ -3,11 +3,14 @@
 import os
 from pathlib import Path
 
+CACHE_VARIABLE = "CRAG_CACHE"  # environment variable that names the folder
+DEFAULT_CACHE = Path(__file__).resolve().parents[2] / ".cache"
+
 
 def default_cache() -> Path:
     """The folder named by the environment's ``CRAG_CACHE``, or ``.cache`` in the repository's root."""
-    named = os.environ.get("CRAG_CACHE")
-    return Path(named) if named else Path(__file__).resolve().parents[2] / ".cache"
+    named = os.environ.get(CACHE_VARIABLE)
+    return Path(named) if named else DEFAULT_CACHE
 
 
 def organiser_pages() -> Path:

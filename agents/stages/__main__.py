@@ -1,12 +1,14 @@
 """The table of stages in docs/architecture.md, made from their classes."""
 
-import argparse
 import inspect
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import Field
+
+from agents.settings.command_options import Options
 from agents.settings.presets import load_settings
 from agents.settings.profiles import PRESETS, ROOT, names
 from agents.stage import Stage, stage_class, stage_names
@@ -43,13 +45,15 @@ def table() -> str:
     return "\n".join([head, *(row(stage_class(name)) for name in in_order()), ""])
 
 
+class TableOptions(Options):
+    """The table of stages, from their classes."""
+
+    write: bool = Field(False, description=f"put it into {PAGE.relative_to(ROOT)}")
+
+
 def main(arguments: Sequence[str] | None = None, page: Path = PAGE) -> int:
     """Print the table or write it into the page; 1 where the page has no place for it."""
-    parser = argparse.ArgumentParser(
-        prog="python -m agents.stages", description="The table of stages, from their classes."
-    )
-    parser.add_argument("--write", action="store_true", help=f"put it into {PAGE.relative_to(ROOT)}")
-    if not parser.parse_args(arguments).write:
+    if not TableOptions.parse(arguments).write:
         print(table(), end="")
         return 0
     text, count = _TABLE.subn(lambda _: table(), page.read_text(encoding="utf-8"))

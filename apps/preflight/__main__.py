@@ -1,10 +1,11 @@
 """Command line of the preflight: a table of checks, and exit status 0 where none failed."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
+from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
@@ -12,6 +13,7 @@ from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.runtime.files import told
 from agents.runtime.weights import SUBMISSION
+from agents.settings.command_options import Options
 from agents.settings.profiles import ROOT, SettingsError
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from apps.preflight.check import Check, check, guarded
@@ -23,21 +25,20 @@ from apps.preflight.submission import CHALLENGES, check_limits, check_preset, ch
 _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 
 
+class PreflightOptions(Options):
+    """What is checked."""
+
+    preset: str = Field("best", description="the preset that is submitted")
+    profile: str = Field("gpu", description="the profile that it runs under at the competition")
+    task: Literal[1, 2, 3] | None = Field(None, description="first write aicrowd.json for this task")
+    quick: bool = Field(False, description="neither resolve the requirements nor call the agent")
+    gpu_gb: float = Field(L40S_BYTES / 1e9, description="memory of the GPU that may be used, of the 48 GB of an L40S")
+    cache: Path = Field(DEFAULT_CACHE, description="cache folder with the local indices")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the checks; 1 where one failed, 2 for a wrong command line."""
-    parser = argparse.ArgumentParser(prog="python -m apps.preflight", description=__doc__)
-    parser.add_argument("--preset", default="best", help="the preset that is submitted")
-    parser.add_argument("--profile", default="gpu", help="the profile that it runs under at the competition")
-    parser.add_argument("--task", type=int, choices=sorted(CHALLENGES), help="first write aicrowd.json for this task")
-    parser.add_argument("--quick", action="store_true", help="neither resolve the requirements nor call the agent")
-    parser.add_argument(
-        "--gpu-gb",
-        type=float,
-        default=L40S_BYTES / 1e9,
-        help="memory of the GPU that may be used (default: 47, of the 48 GB of an L40S)",
-    )
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="cache folder with the local indices")
-    options = parser.parse_args(arguments)
+    options = PreflightOptions.parse(arguments, description=__doc__)
     try:
         config = RunConfig.read(options.preset, options.profile, cache=options.cache)
         if options.task is not None:

@@ -3,7 +3,6 @@
 Run: ``python -m apps.preflight.rehearsal --preset best --task 2``; the last line of its output is a JSON report.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -11,11 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from agents.crag_agent import CragAgent
 from agents.runtime.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
+from agents.settings.command_options import Options
 from agents.settings.profiles import ROOT, Limits
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from apps.preflight.check import Check, check, output_of
@@ -98,14 +100,18 @@ def judge(report: dict[str, Any]) -> list[Check]:
     ]
 
 
+class RehearsalOptions(Options):
+    """Build the agent, call it in both ways and report."""
+
+    preset: str = Field("best", description="the preset that is submitted")
+    profile: str = Field("embedded", description="the profile of the rehearsal")
+    task: Literal[1, 2, 3] = Field(2, description="task of the challenge; 1: no web search")
+    cache: Path = Field(DEFAULT_CACHE, description="cache folder with the local indices")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build the agent, call it in both ways and print the report."""
-    parser = argparse.ArgumentParser(prog="python -m apps.preflight.rehearsal")
-    parser.add_argument("--preset", default="best")
-    parser.add_argument("--profile", default="embedded")
-    parser.add_argument("--task", type=int, default=2, choices=(1, 2, 3))
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
-    options = parser.parse_args(arguments)
+    options = RehearsalOptions.parse(arguments)
     os.environ["HF_HUB_OFFLINE"] = "1"
     attempts = block_network()
     config = RunConfig.read(options.preset, options.profile, cache=options.cache)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from agents.settings.presets import load_settings
 from agents.settings.profiles import SettingsError, load_profile
 from agents.settings.run_config import RunConfig
 from agents.stage import stage_class
-from apps.answering import CannotStartError, add_options, start
+from apps.answering import AnswererOptions, CannotStartError, start
 
 MODELS = """
 from collections.abc import Sequence
@@ -92,16 +91,16 @@ def test_the_options_of_a_model_from_outside_are_its_parameters(outside: Path) -
         ModelRegistry(outside).load({"kind": kind, "sad": "x"})
 
 
-def test_applications_take_paths_and_list_the_names(outside: Path) -> None:
-    parser = ArgumentParser()
-    add_options(parser)
+def test_applications_take_paths_and_list_the_names(outside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = ["--preset", str(outside / "quick"), "--profile", str(outside / "mine"), "--cache", str(outside)]
-    options = parser.parse_args([*places, "--no-web", "--no-images"])
+    options = AnswererOptions.parse([*places, "--no-web", "--no-images"])
     assert start(options).batch_size == 3
-    options.preset = str(outside / "slow")
     with pytest.raises(CannotStartError, match=r"there is no preset '.*/slow' \(no file .*slow.toml\)"):
-        start(options)
-    assert "direct_rag" in parser.format_help() and "gpu_fp8" in parser.format_help()
+        start(options.model_copy(update={"preset": str(outside / "slow")}))
+    with pytest.raises(SystemExit):
+        AnswererOptions.parse(["--help"])
+    said = capsys.readouterr().out
+    assert "direct_rag" in said and "gpu_fp8" in said
 
 
 def _kind(reference: str) -> object:

@@ -44,4 +44,6 @@ def test_without_boxes_the_whole_picture_is_all_there_is() -> None:
 def test_a_wrong_specification_is_an_error_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--detector", '{"kind": "none such"}']) == 2
     assert "there is no model kind 'none such'" in capsys.readouterr().err
-    assert main(["--detector", "{"]) == 2
+    with pytest.raises(SystemExit) as stopped:
+        main(["--detector", "{"])
+    assert stopped.value.code == 2 and "argument --detector: Invalid JSON" in capsys.readouterr().err

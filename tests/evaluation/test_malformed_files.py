@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import codecs
 import json
 import shutil
@@ -23,7 +22,7 @@ from agents.settings import run_config
 from agents.settings.presets import load_settings
 from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile
 from agents.settings.run_config import RunConfig
-from apps.answering import CannotStartError, add_options, start
+from apps.answering import AnswererOptions, CannotStartError, start
 from apps.preflight import submission
 from evaluation.files.responses import RESPONSES
 from evaluation.judge import judge_prompts
@@ -262,9 +261,7 @@ def _agent(world: Path, out: Path) -> int:
 
 
 def _asked(world: Path, _: Path) -> int:
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    start(parser.parse_args(["--preset", "vlm_only", "--no-web", "--no-images"]))
+    start(AnswererOptions(preset="vlm_only", no_web=True, no_images=True))
     return 0
 
 

