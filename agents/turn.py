@@ -1,4 +1,4 @@
-"""A Turn: all that is known of one question. The classes of the stages say which fields each of them fills (``Stage.fills``)."""
+"""The state of one question on its way through the stages. The classes of the stages say which fields each of them fills (``Stage.fills``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where locally built indices are published, in the layout of a Hugging Face cache, and how the organiser's classes come to open them.
+"""Publishes locally built indices in the layout of a Hugging Face cache, and makes the organiser's classes open them without a hub.
 
 Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` holds the 40 hexadecimal digits of
 a revision, without a newline, and ``HUB/datasets--ORG--NAME/snapshots/<those digits>/`` the files.
