@@ -1,4 +1,4 @@
-"""The state of one question on its way through the stages. The classes of the stages say which fields each of them fills (``Stage.fills``)."""
+"""The state of one question on its way through the stages. ``Stage.fills`` names the fields that a stage sets."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class HungError(RuntimeError):
 
 
 class EscapedError(RuntimeError):
-    """The work raised a ``BaseException`` that is no ``Exception``: SystemExit, asyncio's CancelledError, a panic of a library written in Rust."""
+    """The work raised a ``BaseException`` that is no ``Exception``: SystemExit, asyncio's CancelledError, a panic of a Rust library."""
 
 
 def where(thread: threading.Thread) -> str:

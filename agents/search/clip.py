@@ -1,4 +1,4 @@
-"""Image encoders with the interface of CLIP, as the organiser's pipeline calls it: CLIP under transformers 5, EfficientNet-Lite2, a stub."""
+"""Image encoders with the interface of CLIP, as the organiser's pipeline calls it: CLIP itself, EfficientNet-Lite2, a stub."""
 
 import functools
 import hashlib
