@@ -1,4 +1,4 @@
-"""What the record of a stage says, as short text."""
+"""Short texts of a stage's record for the report."""
 
 from __future__ import annotations
 

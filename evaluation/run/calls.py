@@ -1,4 +1,4 @@
-"""One call of an agent: what it is given, what came of it."""
+"""Calls of an agent: a batch of questions in, replies with time, errors and records out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of a call.
+    """Result of a call.
 
     Attributes:
         answers: One for each slot, which an agent may have made of anything but text.
@@ -64,7 +64,7 @@ Listen = Callable[[Callable[[list[dict[str, Any]]], None]], object]
 
 @runtime_checkable
 class Recording(Protocol):
-    """An agent that writes more than its answers and records (``training.recorded_agent``) into the folder of a run."""
+    """An agent that writes further files (``training.recorded_agent``) into the folder of a run."""
 
     def record_to(self, folder: Path, *, anew: bool) -> None:
         """Write there from now on; ``anew``: without what it holds of an earlier run."""

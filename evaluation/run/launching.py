@@ -1,4 +1,4 @@
-"""Agents put together for a run: the one module of the evaluation that knows ``RunConfig``; all others know ``BaseAgent``."""
+"""Builds the agent of a run. The only module of the evaluation that imports the agent's settings; all others use ``BaseAgent``."""
 
 from __future__ import annotations
 
