@@ -1,4 +1,4 @@
-"""How often the entity that a preset settles on is one that the question is about.
+"""Accuracy of entity selection: how often the entity that a preset selects is one that the question is about.
 
     python -m benchmarks.entity_choice [--split validation] [--select word_weight=0.5 ...]
 

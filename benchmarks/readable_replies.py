@@ -1,4 +1,4 @@
-"""How many replies to each prompt keep its format, so that the stage that asked can read them.
+"""Share of replies to each prompt that keep its format, so that the stage that asked can parse them.
 
     python -m benchmarks.readable_replies --presets best,cruise --num-conversations 20
 
