@@ -55,11 +55,11 @@ class Dropped:
 
 @dataclass(frozen=True)
 class CitedSentence:
-    """A sentence of an answer and the documents that it cites; once it was checked, those that stood the check or were found for it."""
+    """A sentence of an answer and the documents that it cites; after a check, those that passed it or were found for it."""
 
     text: str  # without markers
     citations: tuple[int, ...] = ()  # in the order in which it names them, each once
-    dropped: tuple[Dropped, ...] = ()  # those that did not stand the check
+    dropped: tuple[Dropped, ...] = ()  # those that failed the check
     found: bool = False  # whether the citations were found afterwards instead of written by the model
 
 

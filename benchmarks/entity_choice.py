@@ -4,7 +4,7 @@
 
 Asked are the turns whose entity the graph holds, in dialogs after the true answers to earlier turns; questions are made to stand alone by
 rules. All stages before ``select_entity`` run once; each ``--select`` is one more way to choose, with these settings of the stage. Beside
-them stands what any choice could reach: an entity that is first in some list of hits, and one that is among those to choose from.
+them is printed what any choice could reach: an entity that is first in some list of hits, and one that is among those to choose from.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from training.collect import Record, answer_in, examples_of, read_runs, runs_par
 from training.command_line import run_command, write_about
 
 OBJECTIVES = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")
-"""The sets by the loss they are for; they stand in ``Example.stage``."""
+"""Names of the sets by the loss they are for; ``Example.stage`` holds them."""
 
 
 def knowledge_source(own: Example, retrieved: Example) -> tuple[Literal["prki_int", "prki_ext"], str] | None:

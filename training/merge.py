@@ -33,7 +33,7 @@ GGUF_TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
 """What the converter makes of the weights; ``auto`` keeps their 16 bits."""
 
 PROCESSOR = ("preprocessor_config.json", "processor_config.json")
-"""Either stands in the folder of a model that sees."""
+"""A model with vision has one of these files in its folder."""
 
 
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:

@@ -4,7 +4,7 @@
     python -m training.sft ... --resume        # go on after a stop
 
 OUT gets ``adapter/``, ``checkpoints/``, ``curves.json``, ``curves.png`` and ``about.json`` with the held-out loss before and after and,
-with --measure, what the model's held-out replies are worth. The loss is on replies alone. Prompts are rendered as when serving.
+with --measure, the scores of the model's held-out replies. The loss is on replies alone. Prompts are rendered as when serving.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
 
 
 def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
-    """The text without its markers, and for each the place where it stood and the numbers it holds."""
+    """The text without its markers, and of each marker its position and its numbers."""
     pieces: list[str] = []
     markers: list[tuple[int, list[int]]] = []
     length = end = 0

@@ -90,7 +90,7 @@ def canonical(reference: str) -> str:
 
 
 def imported(place: ImportPath, reference: str, what: str, error: type[Exception], base: type | None = None) -> Any:
-    """What stands at an import path; ``error`` where it cannot be imported, or is no class derived from ``base`` if that is given."""
+    """The object at an import path; ``error`` where it cannot be imported, or is no class derived from ``base`` if that is given."""
     module = import_module(place.module, reference, what, error)
     try:
         value = attrgetter(place.attribute)(module)

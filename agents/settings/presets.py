@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agents.stage import Stage, StageOptions
 
 ENVIRONMENT = "CRAG_"
-"""Environment variables of settings begin so; ``__`` stands for the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
+"""Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
 
 NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
 
