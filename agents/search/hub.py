@@ -52,7 +52,7 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
 
 
 def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
-    """Move a finished folder into the hub, on its file system, and point ``main`` to it; readers see the old one or the new one, never a part.
+    """Move a finished folder into the hub, on its file system, and point ``main`` to it; readers see the old or the new one, whole.
 
     ``revision`` is a hash of the content, 40 hexadecimal digits. SearchError where the id or the revision has another form.
     """
