@@ -5,7 +5,7 @@ Adapters know nothing of turns, stages or prompts. Each method takes a whole bat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -80,10 +80,10 @@ class ChatReply:
     # Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks
     # kept); None where log-probabilities were not asked for or the engine does not give alternatives
     first_token_probs: Mapping[str, float] | None = None
-    received: ChatRequest | None = (
-        None  # the request as the model got it, where an adapter changed it (pictures in words)
-    )
-    cached: bool = False  # whether the reply cache had it
+    # How it was come by: the request as the model got it, where an adapter changed it (pictures in words), and whether
+    # the reply cache had it
+    received: ChatRequest | None = field(default=None, compare=False)
+    cached: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.text, str) and not self.text.isascii():
