@@ -295,7 +295,7 @@ class Turn:
             self._found[name] = {**self._found.get(name, {}), **made} if isinstance(made, Mapping) else made
 
     def note(self, **notes: Any) -> None:
-        """Record what else the running stage saw or chose (values must be JSON)."""
+        """Record what else the running stage saw or chose (JSON, or pictures, which a trace names where it holds requests)."""
         self._notes.update(notes)
 
     def keep(self, exchange: Exchange) -> None:

@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from PIL import Image
 
@@ -60,14 +59,6 @@ class Reply:
 
 Listen = Callable[[Callable[[list[dict[str, Any]]], None]], object]
 """Has an agent tell the records of each call to a function (``CragAgent.trace_to``)."""
-
-
-@runtime_checkable
-class Recording(Protocol):
-    """An agent that writes further files (``training.recorded_agent``) into the folder of a run."""
-
-    def record_to(self, folder: Path, *, anew: bool) -> None:
-        """Write there from now on; ``anew``: without what it holds of an earlier run."""
 
 
 MakeCall = Callable[[Sequence[Slot]], Call]
