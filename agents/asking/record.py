@@ -95,7 +95,7 @@ class Decision:
         candidate: The answer that was given, or would have been; None where there was none.
         given: Whether it was.
         reason: Why not.
-        ruled_out: The rule that forbids it, where it is one that has nothing to fit.
+        ruled_out: The rule that forbids it, where it is an unfitted one.
         probability: Of being right, by the gate; None without one.
         direct: Whether the question was answered without looking at evidence.
         egocentric: Whether the photo was taken for one of smart glasses.

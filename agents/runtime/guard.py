@@ -23,7 +23,7 @@ MAX_MARGIN = 0.25  # of a call: where a dialog has little time left the margin m
 _MEAN_GAIN = 1 / 8
 _DEVIATION_GAIN = 1 / 4
 _DEVIATIONS = 2.0
-_DOUBT = 0.8  # factor of decay of the estimate of a skipped stage, so that the stage is retried
+_DECAY = 0.8  # factor of decay of the estimate of a skipped stage, so that the stage is retried
 
 _MAX_DIALOGS = 4096
 _DIALOG_SHARE = 0.5  # of what a dialog has left goes to one turn at most: how many turns come is not known
@@ -114,8 +114,8 @@ class Estimates:
         """Decay the estimates of a stage that was skipped or reduced because of them, so that it is retried in full."""
         for short in (False, True):
             for known in self._known.get((stage, short), {}).values():
-                known.mean *= _DOUBT
-                known.deviation *= _DOUBT
+                known.mean *= _DECAY
+                known.deviation *= _DECAY
 
 
 class DialogTimes:
