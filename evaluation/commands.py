@@ -1,4 +1,4 @@
-"""What every command has in common: where it prints, and errors told in one line."""
+"""Shared by all commands: where they print, errors in one line, exit statuses."""
 
 from __future__ import annotations
 

@@ -209,6 +209,11 @@ class RunOptions(DatasetOptions, PresetOptions, RunJudgeOptions):
     resume: bool = Field(
         False, description="continue the run in --output-dir; what the judge failed on is judged again"
     )
+    record_requests: bool = Field(
+        False,
+        description="trace.jsonl holds each request to a chat model as the model received it, with the pictures in "
+        "request_images/: what python -m training.collect makes training data of. The same as --set trace.requests=true",
+    )
     replicas: Annotated[int | None, Flag(metavar="N")] = Field(
         None,
         ge=1,
