@@ -5,7 +5,7 @@ Adapters know nothing of turns, stages or prompts. Each method takes a whole bat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -83,10 +83,10 @@ class ChatReply:
     # Probability, 0 to 1, of each of the likeliest first tokens of the reply, by the token's text as decoded (blanks
     # kept); None where log-probabilities were not asked for or the engine does not give alternatives
     first_token_probs: Mapping[str, float] | None = None
-    received: ChatRequest | None = (
-        None  # the request as the model got it, where an adapter changed it (pictures in words)
-    )
-    cached: bool = False  # whether the reply cache had it
+    # How it was come by: the request as the model got it, where an adapter changed it (pictures in words), and whether
+    # the reply cache had it
+    received: ChatRequest | None = field(default=None, compare=False)
+    cached: bool = field(default=False, compare=False)
     usage: tuple[int, int] | None = None  # tokens that a server read and wrote for it; None where it does not say
     no_answer: bool = False  # ``error`` since the server was busy, silent or not there, however often it was tried
 

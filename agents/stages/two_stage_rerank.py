@@ -39,7 +39,7 @@ class TwoStageRerank(Stage):
         options = self.options
         k1 = min(options.k1, _FINE_WHEN_SHORT) if context.short else options.k1
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
-        asked = attrgetter("asked")
+        asked = attrgetter("evidence_questions")
         coarse = best_scores(everything, asked, self._coarse(context) if options.coarse else _indifferent)
         left = [
             (turn, best_first(chunk.scored(value) for chunk, value in scored if value >= options.coarse_threshold)[:k1])

@@ -78,7 +78,7 @@ class Silence:
         """Whether it is time to say so; not again for some seconds."""
         with self._lock:
             now = time.monotonic()
-            due = self._since is not None and now - self._said >= self._sign
+            due = self._since is not None and now - self._said >= self._sign and now - self._since < self._patience
             if due:
                 self._said = now
             return due

@@ -184,7 +184,7 @@ def test_queries_may_be_the_models_alone() -> None:
     table = {"split": "model", "prompt": "search_queries", "keep_question": False, "max_queries": 1}
     run(Queries, [asked], context(settings(queries=table), chat=chat))
     assert asked.queries == ("height of the Eiffel Tower",)
-    run(Queries, [silent], context(settings(queries=table), chat=ScriptedChat(lambda _: "no idea")))
+    run(Queries, [silent], context(settings(queries=table), chat=ScriptedChat(lambda _: '{"queries": []}')))
     assert silent.queries == ("Why?",)
 
 

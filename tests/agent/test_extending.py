@@ -41,7 +41,7 @@ def shorten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (package / "shorten.j2").write_text(FILES["prompts/shorten.j2"], encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own.toml").write_text(
-        f'stages = ["{package.name}.shorten:Shorten", "finalise"]\n[shorten]\nmost_words = 12\n', encoding="utf-8"
+        f'stages = ["{package.name}.shorten:Shorten", "finalise"]\n[shorten]\nmax_words = 12\n', encoding="utf-8"
     )
 
     def run(turns: list[Turn], chat: ScriptedChat, **changes: Any) -> list[Turn]:
@@ -70,10 +70,10 @@ def test_the_stage_asks_once_and_only_about_long_answers(shorten: Any) -> None:
 
 def test_its_settings_are_changed_like_any_other_and_it_can_be_left_out(shorten: Any, tmp_path: Path) -> None:
     chat = ScriptedChat(lambda _: "330 m")
-    shorten([turn("Who?", candidate=Candidate("so " * 11 + "many", None))], chat, overrides=["shorten.most_words=8"])
+    shorten([turn("Who?", candidate=Candidate("so " * 11 + "many", None))], chat, overrides=["shorten.max_words=8"])
     assert "at most 8 words" in chat.requests[0].messages[0].content
     assert load_settings("own", "embedded", tmp_path).without(["shorten"]).stages == ("finalise",)
-    with pytest.raises(SettingsError, match=r"no setting 'shorten\.words'.*known in shorten: most_words"):
+    with pytest.raises(SettingsError, match=r"no setting 'shorten\.words'.*known in shorten: max_words"):
         load_settings("own", "embedded", tmp_path, overrides=["shorten.words=8"])
 
 
@@ -81,7 +81,8 @@ def test_a_long_answer_stays_where_the_model_fails(shorten: Any) -> None:
     long = turn("How tall?", candidate=Candidate("so " * 12 + "tall", None))
     [long] = shorten([long], ScriptedChat(lambda _: ChatReply("", "error", error="out of memory")))
     assert long.candidate is not None and long.candidate.text.endswith("tall")
-    assert long.records[0].notes["error"] == "out of memory"
+    [exchange] = long.records[0].exchanges
+    assert exchange.error == "out of memory"
 
 
 def test_the_table_of_stages_is_current(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from agents.texts.replies import json_object, labelled, yes_or_no
     ],
 )
 def test_only_a_clear_verdict_approves(reply: str, approves: bool | None) -> None:
-    assert verdict(ChatReply(reply, "stop"))[0] is approves
+    assert verdict(ChatReply(reply, "stop")).approves is approves
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_said(assignment: str, said: str) -> None:
 
 
 def test_the_environment_stands_between_the_preset_and_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRAG_FINALISE__MOST_IDK", "0.25")
+    monkeypatch.setenv("CRAG_FINALISE__MAX_IDK", "0.25")
     monkeypatch.setenv("CRAG_LIMITS__BATCH_SIZE", "3")
     assert settings_from(BASE).finalise.max_idk == 0.25
     changed = settings_from(BASE, overrides=["limits.batch_size=4"])

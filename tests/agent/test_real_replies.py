@@ -27,11 +27,17 @@ PICTURE_DESCRIPTION = "image_in_words"  # shown to a model, never replied to
 
 
 def _forms() -> dict[str, ReplyForm[Any]]:
-    """The form of reply of each prompt, as the stages of all presets ask for it, and those of the options that no preset sets."""
+    """The form of reply of each prompt, as the stages of all presets ask for it, and with the options that no preset sets."""
     stages = [stage for preset in preset_names() for stage in stages_of(RunConfig.read(preset).settings)]
     for name in stage_names():
         kind = stage_class(name)
-        for option, value in (("by", "model"), ("flags", "model"), ("split", "model"), ("rewrite", "model")):
+        for option, value in (
+            ("by", "model"),
+            ("flags", "model"),
+            ("split", "model"),
+            ("rewrite", "model"),
+            ("method", "chain_of_thought"),
+        ):
             if option in kind.Options.model_fields:
                 stages.append(kind(kind.Options.model_validate({option: value})))
     return {ask.prompt: ask.form for stage in stages for ask in stage.asks()}

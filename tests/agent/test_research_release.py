@@ -13,7 +13,7 @@ from agents.methods.domains import domain_of_label, load_domains
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.profiles import PRESETS, names
 from agents.turn import IDK
-from tests.search.test_given import written
+from tests.search.test_provided_context import written
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent
 from tests.support.fault_variants import full_settings

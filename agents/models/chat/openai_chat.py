@@ -37,7 +37,7 @@ class _TransientError(Exception):
 
 
 class _RefusedError(Exception):
-    """The server refuses the request as it is (400, 422); ``complaint``: all that it says of it."""
+    """The server refuses the request as it is (400, 422); ``complaint``: the parameter that it names, or all that it says."""
 
     def __init__(self, said: str, complaint: str = "") -> None:
         super().__init__(said)
@@ -192,7 +192,7 @@ class OpenAIChat:
                 f"(it usually ends in /v1). It says: {_clean(error)}"
             ) from None
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            raise _RefusedError(f"The server refuses the request: {_clean(error)}", str(error)) from None
+            raise _RefusedError(f"The server refuses the request: {_clean(error)}", str(error.param or error)) from None
         except openai.APIStatusError as error:
             transient = error.status_code in (408, 409, 429) or error.status_code >= 500
             said = f"The server answers {error.status_code}: {_clean(error)}"
