@@ -6,13 +6,16 @@ event loop does: what still runs is left behind in a thread of its own.
 
 import asyncio
 import contextlib
+import functools
 import math
 import os
 import re
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -82,6 +85,7 @@ class OpenAIChat:
                 api_key=self._key or "none",
                 base_url=self.base_url,
                 max_retries=0,
+                http_client=openai.DefaultAsyncHttpxClient(verify=_trusted()),
                 timeout=min(max(deadline.left(), 0.001), self.try_seconds),
             )
         except (openai.OpenAIError, ValueError, TypeError) as error:
@@ -201,6 +205,12 @@ class OpenAIChat:
             raise _TransientError(f"The connection failed ({type(error).__name__}): {_clean(error)}") from None
         if streamed.finish is None:
             raise _TransientError("The server ended its reply early or sent none.")
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that servers are held against: reading them takes more time than all else of a call."""
+    return httpx.create_ssl_context()
 
 
 def _seconds(deadline: Deadline) -> float:
