@@ -107,13 +107,16 @@ class CragAgent(BaseAgent):
             **options,
         )
 
-    def trace_to(self, path: Path | None, listen: Listener | None = None) -> None:
-        """Write traces to another file from now on, calls counted from 0 again; ``listen`` is told of each batch before it is answered."""
+    def trace_to(self, path: Path | None, listen: Listener | None = None, pictures: Path | None = None) -> None:
+        """Write traces to another file from now on, calls counted from 0 again; ``listen`` is told of each batch before it is answered.
+
+        ``pictures``: folder for those of requests, where ``trace.requests`` is set; None: beside the file.
+        """
         from agents.asking.trace import TraceWriter
 
         wanted = path is not None or listen is not None
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
-        self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture) if wanted else None
+        self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture, pictures) if wanted else None
 
     def warm_up(self, *, blank_turn: bool = True) -> StartUp:
         """Load the models of the preset, so that the first call pays for answering alone; further calls do nothing.

@@ -1,4 +1,4 @@
-"""Turns made of what the evaluator passes; broken input affects its own turn only."""
+"""Makes turns of the arguments that the evaluator passes; broken input affects its own turn only."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The stages of a preset over a batch of turns: each is planned, watched and recorded, and none can cost the batch its answers."""
+"""Runs the stages of a preset over a batch of turns, each with a time budget, a watchdog and a record; no stage can fail the batch."""
 
 import dataclasses
 import logging

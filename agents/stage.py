@@ -48,7 +48,7 @@ class Context:
     stages: tuple[str, ...] = ()  # names of all stages of the preset
     fetch: bool = False  # whether pages and pictures that the caches do not hold may be fetched
     short: bool = False  # there is less time than the stage would like: it does less, as its ``when_short`` says
-    # From the tokens that a reply may have to those it gets; None: as the prompt says
+    # Maps max_tokens to a reduced limit; None: as the prompt says
     shorten: Callable[[int], int] | None = None
     guarded: bool = True  # ``guard.injection`` of the preset
 

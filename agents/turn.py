@@ -1,4 +1,4 @@
-"""A Turn: all that is known of one question. The classes of the stages say which fields each of them fills (``Stage.fills``)."""
+"""The state of one question on its way through the stages. ``Stage.fills`` names the fields that a stage sets."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Dropped:
 
 @dataclass(frozen=True)
 class CitedSentence:
-    """A sentence of an answer and the documents that it cites; once it was checked, those that stood the check or were found for it."""
+    """A sentence of an answer and the documents that it cites; after a check, those that passed it or were found for it."""
 
     text: str  # without markers
     citations: tuple[int, ...] = ()  # in the order in which it names them, each once
-    dropped: tuple[Dropped, ...] = ()  # those that did not stand the check
+    dropped: tuple[Dropped, ...] = ()  # those that failed the check
     found: bool = False  # whether the citations were found afterwards instead of written by the model
 
 
@@ -295,7 +295,7 @@ class Turn:
             self._found[name] = {**self._found.get(name, {}), **made} if isinstance(made, Mapping) else made
 
     def note(self, **notes: Any) -> None:
-        """Record what else the running stage saw or chose (values must be JSON)."""
+        """Record what else the running stage saw or chose (JSON, or pictures, which a trace names where it holds requests)."""
         self._notes.update(notes)
 
     def keep(self, exchange: Exchange) -> None:

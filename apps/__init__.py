@@ -1,1 +1,1 @@
-"""What the applications (terminal, web page and server) are made of; nothing else imports it."""
+"""Programs around the agent: terminal, web page, server, and the check before a submission."""

@@ -1,4 +1,4 @@
-"""The agent behind the applications: it is built, asked, and each answer is returned with what its trace says."""
+"""Builds the agent for the applications, asks it, and returns each answer with its record."""
 
 import argparse
 import logging
@@ -77,7 +77,7 @@ class Answerer:
 
 
 def _read(record: Mapping[str, Any] | None) -> TurnRecord | None:
-    """The record; None where it cannot be read, since a stage of anybody's may have told anything: that costs the details, no answer."""
+    """The record; None where a stage wrote one that cannot be read: the answer is shown without details then."""
     try:
         return None if record is None else read_record(record)
     except RecordError as error:

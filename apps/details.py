@@ -1,4 +1,4 @@
-"""How an outcome looks on a web page: HTML, every text escaped, because evidence is untrusted."""
+"""Renders an outcome as HTML, with every text escaped, because evidence is untrusted."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""What the server and the page keep from their neighbours: other sites' pages in a visitor's browser, slow and large requests.
+"""HTTP protection of server and page: cross-origin requests, DNS rebinding, slow and large requests.
 
 The middlewares know no route; the limits of time belong to the protocol below them, where a request has no route yet.
 """

@@ -1,4 +1,4 @@
-"""What the page takes, before gradio sees it: one picture an upload, requests of limited size, no redirects to other hosts."""
+"""Limits of the web page, applied before gradio: one picture an upload, requests of limited size, no redirects to other hosts."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How fast the chat model of a profile reads prompts and writes replies, in tokens a second.
+"""Throughput of a profile's chat model: prefill and decoding, in tokens a second.
 
     python -m benchmarks.chat_speed --profile embedded_batch [--batch 16]
 

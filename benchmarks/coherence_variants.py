@@ -80,7 +80,7 @@ def word_f1(answer: str, wanted: Sequence[str]) -> float:
 
 
 def holds(evidence: str, accept: Sequence[str]) -> bool:
-    """Whether an accept form stands in a text."""
+    """Whether a text contains an accept form."""
     given = f" {plain(evidence)} "
     return any(form and f" {form} " in given for form in map(plain, accept))
 

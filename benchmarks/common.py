@@ -1,4 +1,4 @@
-"""What the benchmarks share: their options, the index of the graph's photographs, and errors in one line."""
+"""Shared by the benchmarks: options, the index of the graph's photographs, errors in one line."""
 
 from __future__ import annotations
 

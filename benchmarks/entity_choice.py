@@ -1,10 +1,10 @@
-"""How often the entity that a preset settles on is one that the question is about.
+"""Accuracy of entity selection: how often the entity that a preset selects is one that the question is about.
 
     python -m benchmarks.entity_choice [--split validation] [--select word_weight=0.5 ...]
 
 Asked are the turns whose entity the graph holds, in dialogs after the true answers to earlier turns; questions are made to stand alone by
 rules. All stages before ``select_entity`` run once; each ``--select`` is one more way to choose, with these settings of the stage. Beside
-them stands what any choice could reach: an entity that is first in some list of hits, and one that is among those to choose from.
+them is printed what any choice could reach: an entity that is first in some list of hits, and one that is among those to choose from.
 """
 
 from __future__ import annotations

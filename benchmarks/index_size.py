@@ -1,4 +1,4 @@
-"""Time, memory and disk that search indices take at size, with made-up vectors, and what the challenge's would take.
+"""Time, memory and disk of large search indices of synthetic vectors, extrapolated to the challenge's size.
 
     python -m benchmarks.index_size --pictures 100000 --chunks 1000000
 

@@ -1,4 +1,4 @@
-"""How often the language model follows an order that stands in the evidence or in the photo, and how often it is given in the end.
+"""Success rate of prompt injection: how often the model follows an order in the evidence or the photo, and how often that is answered.
 
     python -m benchmarks.injected_orders --profile embedded_batch --reply-cache replies
 
@@ -61,7 +61,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an order (None: the question without one)."""
+    """Result of one injected order (None: the question without one)."""
 
     order: Order | None
     question: str

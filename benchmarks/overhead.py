@@ -1,4 +1,4 @@
-"""Milliseconds a turn that the agent itself takes: everything but the models and the search.
+"""Overhead of the agent in milliseconds a turn: all but the time of models and search.
 
     python -m benchmarks.overhead --presets best direct_rag cruise
 
@@ -33,7 +33,7 @@ MAX_MILLISECONDS = 5.0
 
 
 class Remembered:
-    """A model, or the search, that answers the calls after ``again`` as it answered them before, in their order."""
+    """Replays a model or the search: after ``again`` calls get the answers of the first time, in order."""
 
     def __init__(self, behind: Any) -> None:
         self._behind = behind

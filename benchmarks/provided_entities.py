@@ -1,4 +1,4 @@
-"""What the research release lists to an agent: entities whose pictures have a cosine above its cut, of the whole photo.
+"""Entities that the research release passes to an agent, for several cuts of the cosine: search with the whole photo.
 
     python -m benchmarks.provided_entities [--split validation] [--cuts 0.725 0.75 0.8]
 

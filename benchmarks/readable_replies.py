@@ -1,4 +1,4 @@
-"""How many replies to each prompt keep its format, so that the stage that asked can read them.
+"""Share of replies to each prompt that keep its format, so that the stage that asked can parse them.
 
     python -m benchmarks.readable_replies --presets best,cruise --num-conversations 20
 
@@ -57,7 +57,7 @@ class Count:
 
     @property
     def own(self) -> float:
-        """Part of the replies that can be read and say nothing that stands in the prompt's template, 0 to 1."""
+        """Share of replies that can be parsed and repeat nothing of the prompt's template, 0 to 1."""
         return (self.readable - self.copied) / self.replies if self.replies else 1.0
 
 
@@ -73,7 +73,7 @@ def as_json(value: Any) -> Any:
 
 
 def copied(read: Any, template: str) -> bool:
-    """Whether something that was read from a reply stands in the template of its prompt, such as the answer of an example."""
+    """Whether a value parsed from a reply is copied from the template of its prompt, such as the answer of an example."""
     if isinstance(read, list | dict):
         return any(copied(each, template) for each in (read.values() if isinstance(read, dict) else read))
     if not isinstance(read, str) or len(read) <= _SHORT or refuses(read):

@@ -1,4 +1,4 @@
-"""The server under clients of which a fifth leave: are all others answered, do places and memory come back?
+"""Soak test of the server while a fifth of the clients disconnect: all others are answered, no place and no memory leaks.
 
     python -m benchmarks.server_soak --seconds 600 --clients 50
 

@@ -1,4 +1,4 @@
-"""What every command has in common: a parser whose help keeps its lines, and errors told in one line."""
+"""Shared by all commands: an argument parser that keeps line breaks in its help, errors in one line, exit statuses."""
 
 from __future__ import annotations
 

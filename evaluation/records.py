@@ -1,4 +1,4 @@
-"""The values that pass between the parts of the evaluation: questions, answers, what they cost, verdicts; and its errors."""
+"""Data classes that the packages of the evaluation exchange: questions, answers, their costs, verdicts; and its errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TurnFacts:
     Attributes:
         same_photo: Whether the picture was made from the very photograph that the image index holds, not from another one.
         answerable: Whether the image and web indices hold what the answer takes.
-        source: Where the answer stands: ``kg``, ``web``, ``both``, ``image`` or ``nowhere``.
+        source: Where the answer is found: ``kg``, ``web``, ``both``, ``image`` or ``nowhere``.
         hops: Steps from the picture to the answer.
     """
 

@@ -1,4 +1,4 @@
-"""The mini CRAG-MM as it is used: its committed files, and the data sets and indices that ``mini_crag_mm.prepare`` made of them.
+"""Reads the mini CRAG-MM: its committed files, and the data sets and indices that ``mini_crag_mm.prepare`` built from them.
 
 Training, benchmarks and tests read the set through this module. It also writes text and JSON lines, whole or not at all: the set's
 own files, and those of benchmarks.

@@ -1,4 +1,4 @@
-"""Prepares what is needed before the mini CRAG-MM can be answered: data sets and search indices.
+"""Builds the data sets and search indices of the mini CRAG-MM.
 
     python -m mini_crag_mm.prepare --split public_test
 

@@ -40,20 +40,23 @@ class Example:
     """A request to a language model, what it replied and how its turn ended.
 
     Attributes:
-        stage: The stage that asked, or ``relevance`` for a question made of a chunk of evidence.
+        prompt: Name of its template, or ``relevance`` for a question made of a chunk of evidence.
+        form: Of the reply that it asks for (``agents/asking/readers``).
         reply: What the model said; for ``relevance`` the right reply.
         verdict: Of the turn's answer.
-        reply_verdict: Of the reply itself, taken as an answer; None for stages that do not answer.
+        reply_verdict: Of the reply itself, taken as an answer; None for forms that are no answer.
         max_tokens: Most tokens that the reply may have.
         prompt_cut: Tokens taken out of the prompt so that it fitted the model.
         choices: Entries to choose from, where the reply is the letter of one; 0 elsewhere.
+        objective: The set of ``training.core_data`` that it belongs to.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     session_id: str
     interaction_id: str
-    stage: str
+    prompt: str
+    form: str
     messages: tuple[Message, ...]
     reply: str
     verdict: Verdict
@@ -65,6 +68,7 @@ class Example:
     max_tokens: int = 75
     prompt_cut: int = 0
     choices: int = 0
+    objective: str = ""
     folder: Path = Path()
 
     @property

@@ -1,35 +1,36 @@
-"""Makes training data of recorded runs: every chat request as it was sent, the model's reply and the verdict of its turn.
+"""Makes training data of recorded runs: every chat request as the model received it, its reply and the verdict of its turn.
 
     python -m training.collect results/record --dataset .cache/datasets --out data/training
 
-RUN is a folder that ``python -m training.record_run`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and ``about.json``.
-Sessions go to one side or the other by the hash of their id, so that a session is on the same side in every collection. A run over
-public_test is refused, and so is one that holds a question of it about the same picture.
+RUN is a folder that ``local_evaluation.py --record-requests`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and
+``about.json``. Sessions go to one side or the other by the hash of their id, so that a session is on the same side in every collection.
+A run over public_test is refused, and so is one that holds a question of it about the same picture.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from agents.asking.prompts import Prompt
-from agents.asking.readers.answers import candidate_of
-from agents.intake import tidy
+from agents.asking.readers.answers import ANSWERS, candidate_of
+from agents.asking.readers.verdicts import YES_NO
+from agents.asking.record import REQUEST_IMAGES, TurnRecord
 from agents.models.base import ChatReply
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
-from evaluation.files.responses import repair
-from evaluation.files.run_log import RUN_LOG
+from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.plain_text import content, plain, tokens
 from evaluation.judge.rule_judge import KEY_SHARE
-from evaluation.records import AnsweredTurn, JudgedTurn, Key
+from evaluation.records import AnsweredTurn, JudgedTurn
 from evaluation.scores.scoring import is_miss
 from training.chat_examples import (
     HELD_OUT,
@@ -44,45 +45,31 @@ from training.chat_examples import (
 )
 from training.command_line import parser_of, run_command, write_about
 from training.public_test import TestContent, check_split, read_test_content
-from training.recorded_agent import IMAGES as RECORDED_IMAGES
-from training.recorded_agent import RECORD
 
 RELEVANCE = "relevance"
-ANSWERING = frozenset({"answer", "entry_answer", "parametric_answer"})
-"""Stages whose reply is an answer as it stands."""
 
+_MAX_EVIDENCE = 20  # chunks of a turn
 _RELEVANCE_PROMPT = Path(__file__).parent / "prompts" / "relevance.j2"
 
 
 @dataclass(frozen=True)
-class Record:
-    """What a recorded run left: the lines of chat.jsonl, and the judged turns.
+class RecordedRun:
+    """What a recorded run left.
 
     Attributes:
-        places: The turn by batch, place in it and question.
+        turns: The record of each judged turn with its verdict, in the order of asking.
+        unjudged: Requests of turns that no judge saw.
         accept: Short right answers by interaction id.
     """
 
     folder: Path
-    lines: Sequence[Mapping[str, Any]]
-    judged: Mapping[Key, JudgedTurn]
-    places: Mapping[tuple[int, int, str], Key]
+    turns: Sequence[tuple[TurnRecord, JudgedTurn]]
+    unjudged: int
     accept: Mapping[str, Sequence[str]]
 
-    def key(self, line: Mapping[str, Any]) -> Key | None:
-        """Whose a line is; None where that cannot be told."""
-        return None if line["turn"] is None else self.places.get((line["batch"], line["turn"], line["query"]))
-
-    def requests(self) -> list[Mapping[str, Any]]:
-        """The lines of chat requests."""
-        return [line for line in self.lines if line["kind"] == "chat"]
-
-    def answerable(self) -> Iterator[tuple[Mapping[str, Any], JudgedTurn]]:
-        """What is known of each turn that has an answer, with its verdict."""
-        for line in self.lines:
-            key = self.key(line) if line["kind"] == "turn" else None
-            if key is not None and not is_miss(self.judged[key].turn.ground_truth):
-                yield line, self.judged[key]
+    def answerable(self) -> Iterator[tuple[TurnRecord, JudgedTurn]]:
+        """The turns that have an answer."""
+        return ((record, judged) for record, judged in self.turns if not is_miss(judged.turn.ground_truth))
 
     def holds_answer(self, text: str, turn: AnsweredTurn) -> bool:
         """Whether a text holds the answer to a turn's question (see ``holds_answer``)."""
@@ -103,51 +90,50 @@ class Record:
         )
 
 
-def read_record(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[str]]) -> Record:
-    """The record of a run, with short right answers by interaction id.
+def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[str]]) -> RecordedRun:
+    """The records of a run, with short right answers by interaction id.
 
     Raises:
         TrainingDataError: The run is not recorded, or, where ``test`` is given, holds a question of it. The split's name is checked by
             ``read_runs``.
         EvaluationError: The run is not judged.
     """
-    if not (run / RECORD).is_file():
-        raise TrainingDataError(f"{run / RECORD} does not exist: make the run with python -m training.record_run")
+    records = read_traces(run / TRACE, needed=True)
+    exchanges = [exchange for record in records.values() for exchange in record.exchanges]
+    if not exchanges or not all(exchange.messages for exchange in exchanges):
+        raise TrainingDataError(f"{run / TRACE} holds no requests: make the run with --record-requests")
     judged = {turn.turn.key: turn for turn in read_turn_table(run)}
-    found: dict[tuple[int, int, str], set[Key]] = defaultdict(set)
-    for cost in repair(run / RUN_LOG):
-        key = (str(cost["session_id"]), str(cost["interaction_id"]))
-        if key in judged and cost["error"] is None:
-            found[cost["batch"], cost["turn"], tidy(judged[key].turn.query)].add(key)
-    # A place that two turns had, in a resumed run, is left out.
-    places = {place: next(iter(keys)) for place, keys in found.items() if len(keys) == 1}
-    record = Record(run, repair(run / RECORD), judged, places, accept)
-    turns = [line for line in record.lines if line["kind"] == "turn"]
-    held = (line for line in turns if test and test.holds(record.key(line) or (), line["query"], line["photo"]))
-    if tested := {line["query"] for line in held}:
+    held = (each for each in records.values() if test and test.holds(each.key, each.query, each.photo))
+    if tested := {record.query for record in held}:
         raise TrainingDataError(
             f"{run} holds {len(tested)} questions of public_test about the same pictures (such as {min(tested)!r}); "
             "nothing of the test split may be trained on"
         )
-    return record
+    turns = [(record, judged[key]) for key, record in records.items() if key in judged]
+    return RecordedRun(run, turns, len(exchanges) - sum(len(record.exchanges) for record, _ in turns), accept)
 
 
-def examples_of(record: Record, judge: Judge) -> list[Example]:
-    """The requests of a run whose turn can be told, in the order of asking; those that answer with a verdict on their reply."""
-    examples = [
-        record.example(
-            record.judged[key],
-            stage=line["stage"],
-            messages=tuple(Message(row["role"], row["content"], tuple(row["images"])) for row in line["messages"]),
-            reply=line["reply"] if line["finish_reason"] != "error" else "",
-            model=line["model"],
-            max_tokens=line["max_tokens"],
-            prompt_cut=line["prompt_cut"],
+def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
+    """The requests of a run in the order of asking; those that answer with a verdict on their reply.
+
+    One that was made again with the same reply, as after a failure, is taken once.
+    """
+    made = [
+        run.example(
+            judged,
+            prompt=exchange.prompt,
+            form=exchange.form,
+            messages=tuple(Message(said.role, said.content, said.images) for said in exchange.messages),
+            reply=exchange.reply if exchange.finish_reason != "error" else "",
+            model=exchange.model,
+            max_tokens=exchange.max_tokens,
+            prompt_cut=exchange.prompt_cut,
         )
-        for line in record.requests()
-        if (key := record.key(line)) is not None
+        for record, judged in run.turns
+        for exchange in record.exchanges
     ]
-    answering = [row for row, example in enumerate(examples) if example.stage in ANSWERING]
+    examples = list(dict.fromkeys(made))
+    answering = [row for row, example in enumerate(examples) if example.form in ANSWERS]
     asked = [examples[row] for row in answering]
     for row, turn in zip(answering, judged_replies(asked, [example.reply for example in asked], judge), strict=True):
         examples[row] = replace(examples[row], reply_verdict=turn.verdict)  # type: ignore[arg-type]
@@ -156,7 +142,7 @@ def examples_of(record: Record, judge: Judge) -> list[Example]:
 
 def questions(examples: Iterable[Example]) -> list[Example]:
     """The examples whose reply is an answer."""
-    return [example for example in examples if example.stage in ANSWERING]
+    return [example for example in examples if example.form in ANSWERS]
 
 
 def answer_in(reply: str) -> str:
@@ -190,21 +176,24 @@ def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[
     return bool(key) and set(figures) <= set(given) and sum(word in given for word in key) >= KEY_SHARE * len(key)
 
 
-def relevance_of(record: Record, limit: int) -> Iterator[Example]:
+def relevance_of(run: RecordedRun, limit: int) -> Iterator[Example]:
     """Yes/no questions on relevance, made of ``limit`` chunks of evidence of each kind a turn: holding the answer or not."""
     prompt = Prompt(_RELEVANCE_PROMPT)
-    for line, judged in record.answerable():
+    for record, judged in run.answerable():
+        kept = (chunk for stage in reversed(record.stages) for chunk in stage.evidence)  # the last ones are the best
+        chunks = dict.fromkeys(f"{chunk.title}: {chunk.text}" for chunk in kept)
         made: Counter[bool] = Counter()
-        for chunk in line["evidence"]:
-            right = record.holds_answer(chunk, judged.turn)
+        for chunk in islice(chunks, _MAX_EVIDENCE):
+            right = run.holds_answer(chunk, judged.turn)
             made[right] += 1
             if made[right] > limit:
                 continue
-            request = prompt.request(question=line["question"], information=chunk)
-            yield record.example(
+            request = prompt.request(question=record.question, information=chunk)
+            yield run.example(
                 judged,
-                stage=RELEVANCE,
-                messages=messages_of(request, [line["photo"]]),
+                prompt=RELEVANCE,
+                form=YES_NO.name,
+                messages=messages_of(request, [record.photo]),
                 reply="Yes" if right else "No",
                 max_tokens=request.max_tokens,
             )
@@ -218,13 +207,13 @@ def write_collection(examples: Sequence[Example], out: Path, share: float) -> di
     write_examples(out / TRAIN, sides["train"])
     write_examples(out / HELD_OUT, sides["held_out"])
     (out / IMAGES).mkdir(parents=True, exist_ok=True)
-    for source in {example.folder / RECORDED_IMAGES / f"{name}.png" for example in examples for name in example.images}:
+    for source in {example.folder / REQUEST_IMAGES / f"{name}.png" for example in examples for name in example.images}:
         shutil.copyfile(source, out / IMAGES / source.name)
     return sides
 
 
 def describe(examples: Sequence[Example], tokenizer: Any | None) -> dict[str, Any]:
-    """Counts of one stage's requests; rates are 0 to 1, text tokens only where there is a tokenizer."""
+    """Counts of one prompt's requests; rates are 0 to 1, text tokens only where there is a tokenizer."""
     counts: dict[str, Any] = {
         "requests": len(examples),
         "turns": len({row.key for row in examples}),
@@ -256,7 +245,7 @@ def runs_parser(name: str, description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def read_runs(arguments: argparse.Namespace) -> tuple[list[Record], Judge, dict[str, Any]]:
+def read_runs(arguments: argparse.Namespace) -> tuple[list[RecordedRun], Judge, dict[str, Any]]:
     """The records that ``runs_parser`` names, the judge of replies, and what about.json says of them.
 
     Raises:
@@ -272,13 +261,13 @@ def read_runs(arguments: argparse.Namespace) -> tuple[list[Record], Judge, dict[
         accept = read_accept([arguments.dataset, *sorted(arguments.dataset.glob(f"*/{arguments.revision}"))])
     judge = choose_judge(arguments.eval_model, cache=arguments.cache)
     about = {"runs": [str(run) for run in arguments.runs], "judge": judge.name, "held_out_share": arguments.held_out}
-    return [read_record(run, test, accept) for run in arguments.runs], judge, about
+    return [read_run(run, test, accept) for run in arguments.runs], judge, about
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Collect, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
-    records, judge, about = read_runs(arguments)
-    asked = [example for record in records for example in examples_of(record, judge)]
+    runs, judge, about = read_runs(arguments)
+    asked = [example for recorded in runs for example in examples_of(recorded, judge)]
     if not asked:
         raise TrainingDataError("the runs hold no request whose turn was judged")
     tokenizer = None
@@ -286,17 +275,17 @@ def run(arguments: argparse.Namespace) -> None:
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer)
-    relevance = [example for record in records for example in relevance_of(record, arguments.relevance)]
+    relevance = [example for recorded in runs for example in relevance_of(recorded, arguments.relevance)]
     sides = write_collection([*asked, *relevance], arguments.out, arguments.held_out)
     by_content = " and content" if arguments.dataset is not None else " alone"
     about["public_test"] = f"kept out by name{by_content}"
-    about["unplaced_requests"] = sum(len(record.requests()) for record in records) - len(asked)
+    about["unjudged_requests"] = sum(recorded.unjudged for recorded in runs)
     for side, rows in sides.items():
         about[side] = {
             "sessions": len({row.session_id for row in rows}),
-            "stages": {
-                stage: describe([row for row in rows if row.stage == stage], tokenizer)
-                for stage in sorted({row.stage for row in [*asked, *relevance]})
+            "prompts": {
+                prompt: describe([row for row in rows if row.prompt == prompt], tokenizer)
+                for prompt in sorted({row.prompt for row in [*asked, *relevance]})
             },
         }
     write_about(arguments.out, about)

@@ -1,4 +1,4 @@
-"""What the commands of the training have in common: their options, the data they read, and what they leave in the output folder."""
+"""Shared by the commands of the training: options, reading of data, and files in the output folder."""
 
 from __future__ import annotations
 

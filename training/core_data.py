@@ -11,22 +11,54 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from agents.asking.prompts import Prompt
 from agents.asking.readers.entry_replies import LETTERS
+from agents.asking.record import TurnRecord
 from agents.methods.knowledge_conflict import preferred, prki
+from agents.runtime.files import first_fault
 from agents.settings.profiles import PROMPTS
 from evaluation.judge.judging import Judge
 from evaluation.records import Key
 from training.chat_examples import Example, TrainingDataError, messages_of
-from training.collect import Record, answer_in, examples_of, read_runs, runs_parser, write_collection
+from training.collect import RecordedRun, answer_in, examples_of, read_runs, runs_parser, write_collection
 from training.command_line import run_command, write_about
 
 OBJECTIVES = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")
-"""The sets by the loss they are for; they stand in ``Example.stage``."""
+"""The sets by the loss they are for; they stand in ``Example.objective``."""
+
+_OWN, _CHOICE, _RETRIEVED = "parametric_answer", "entry_choice", "entry_answer"  # the prompts that ask step by step
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry as the record notes it: ``score`` is the relevance of its text, ``image`` the name of its picture's file."""
+
+    name: str
+    score: float
+    visual: float
+    text: str
+    image: str | None = None
+
+    @property
+    def title(self) -> str:
+        """As prompts call its name."""
+        return self.name
+
+
+_ENTRIES = TypeAdapter(tuple[Entry, ...])
+
+
+def entries_of(record: TurnRecord) -> tuple[Entry, ...]:
+    """The entries that a turn noted, best picture first. Raises TrainingDataError where they are something else."""
+    try:
+        return _ENTRIES.validate_python(record.noted("entries") or ())
+    except ValidationError as error:
+        raise TrainingDataError(f"entries of interaction {record.interaction_id}: {first_fault(error)}") from error
 
 
 def knowledge_source(own: Example, retrieved: Example) -> tuple[Literal["prki_int", "prki_ext"], str] | None:
@@ -54,48 +86,48 @@ def modality(
     return ("v", by_picture) if holding[by_picture] else ("t", by_text)
 
 
-def mine(record: Record, judge: Judge) -> Iterator[Example]:
+def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
     """The examples of all sets that a run holds."""
-    asked: dict[Key, dict[str, Example]] = {}
-    for example in examples_of(record, judge):
-        asked.setdefault(example.key, {})[example.stage] = example
-    prompt = Prompt(PROMPTS / "entry_answer.j2")
-    for stages in asked.values():
-        if "parametric_answer" in stages and "entry_answer" in stages:
-            found = knowledge_source(stages["parametric_answer"], stages["entry_answer"])
+    every: dict[Key, dict[str, Example]] = {}
+    for example in examples_of(run, judge):
+        every.setdefault(example.key, {})[example.prompt] = example
+    prompt = Prompt(PROMPTS / f"{_RETRIEVED}.j2")
+    for asked in every.values():
+        if _OWN in asked and _RETRIEVED in asked:
+            found = knowledge_source(asked[_OWN], asked[_RETRIEVED])
             if found is not None:
-                yield replace(stages["entry_answer"], stage=found[0], reply=found[1], reply_verdict="correct")
-    for line, judged in record.answerable():
-        entries, stages = line["entries"], asked.get(judged.turn.key, {})
+                yield replace(asked[_RETRIEVED], objective=found[0], reply=found[1], reply_verdict="correct")
+    for record, judged in run.answerable():
+        entries, asked = entries_of(record), every.get(record.key, {})
         chosen = modality(
-            [entry["visual"] for entry in entries],
-            [entry["textual"] for entry in entries],
-            [record.holds_answer(entry["text"], judged.turn) for entry in entries],
+            [entry.visual for entry in entries],
+            [entry.score for entry in entries],
+            [run.holds_answer(entry.text, judged.turn) for entry in entries],
         )
         if chosen is None:
             continue
         side, place = chosen
-        if "choose_entry" in stages:
-            yield replace(stages["choose_entry"], stage=f"vtki_{side}", reply=LETTERS[place], choices=len(entries))
-        if "entry_answer" in stages:
+        if _CHOICE in asked:
+            yield replace(asked[_CHOICE], objective=f"vtki_{side}", reply=LETTERS[place], choices=len(entries))
+        if _RETRIEVED in asked:
             entry, truth = entries[place], judged.turn.ground_truth
-            request = prompt.request(  # as the stage asks it, of the right entry
-                question=line["question"], history=line["history"], entry=SimpleNamespace(**entry), sheet=None
+            request = prompt.request(  # as it was asked, of the right entry
+                question=record.question, history=record.history, entry=entry, sheet=None
             )
-            messages = messages_of(request, [line["photo"], entry["image"]])
-            yield replace(stages["entry_answer"], stage=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0)
+            messages = messages_of(request, [record.photo, entry.image])
+            yield replace(asked[_RETRIEVED], objective=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Mine, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
-    records, judge, about = read_runs(arguments)
-    examples = [row for record in records for row in mine(record, judge)]
+    runs, judge, about = read_runs(arguments)
+    examples = [row for recorded in runs for row in mine(recorded, judge)]
     if not examples:
         raise TrainingDataError(
-            "no turn of the runs belongs to any of the sets; record runs of the preset core_mmrag_calls, whose stages ask one by one"
+            "no turn of the runs belongs to any of the sets; record runs of the preset core_mmrag_calls, which asks step by step"
         )
     for side, rows in write_collection(examples, arguments.out, arguments.held_out).items():
-        counts = Counter(row.stage for row in rows)
+        counts = Counter(row.objective for row in rows)
         about[side] = {name: counts[name] for name in OBJECTIVES}
     write_about(arguments.out, about)
 

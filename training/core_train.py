@@ -94,7 +94,7 @@ class CoreEncoder:
         """The model's input with ``labels``, ``objective`` and ``letters``."""
         letters = torch.tensor([self._letters[: example.choices]], device=self._device).reshape(1, -1)
         inputs = self._encoder.padded([Sample(example, example.reply)])
-        return {**inputs, "objective": example.stage, "letters": letters}
+        return {**inputs, "objective": example.objective, "letters": letters}
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
     checkpoint, model = load_trainable(arguments.model, run.recipe, run.device)
     encoder = CoreEncoder(checkpoint)
     fitting, other = (
-        [row for row in rows if row.stage in OBJECTIVES and encoder.length(row) <= run.recipe.training.max_tokens]
+        [row for row in rows if row.objective in OBJECTIVES and encoder.length(row) <= run.recipe.training.max_tokens]
         for rows in (examples, held_out)
     )
     if not fitting:
@@ -113,10 +113,10 @@ def run(arguments: argparse.Namespace) -> None:
     about: dict[str, Any] = {
         "recipe": run.recipe.model_dump(),
         "too_long": len(examples) - len(fitting),
-        "examples": dict(Counter(row.stage for row in fitting)),
+        "examples": dict(Counter(row.objective for row in fitting)),
     }
     for phase, objectives in PHASES.items():
-        rows, held = ([row for row in side if row.stage in objectives] for side in (fitting, other))
+        rows, held = ([row for row in side if row.objective in objectives] for side in (fitting, other))
         if rows:
             into = replace(run, out=run.out / phase)
             about[phase] = fit(model, into, rows, held, encoder.encode, ObjectiveTrainer)

@@ -1,4 +1,4 @@
-"""Fits the domain head (QA-Dragon, section 3.1.1) and says what it is worth.
+"""Fits the domain head (QA-Dragon, section 3.1.1) and prints its cross-validated accuracy.
 
     python -m training.domain_router --dataset PATH --split validation --profile embedded --out presets/heads/domain_embedded.json
 

@@ -36,7 +36,7 @@ SAMPLES = "samples.jsonl"
 
 @dataclass(frozen=True)
 class Sampled:
-    """Replies to one question with their verdicts, in the order of sampling; ``key`` is session, interaction and stage."""
+    """Replies to one question with their verdicts, in the order of sampling; ``key`` is session, interaction and prompt."""
 
     key: tuple[str, str, str]
     replies: tuple[str, ...]
@@ -54,7 +54,7 @@ class Pair:
 
 def key_of(example: Example) -> tuple[str, str, str]:
     """By which an example's samples are found."""
-    return (*example.key, example.stage)
+    return (*example.key, example.prompt)
 
 
 def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:

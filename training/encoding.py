@@ -1,4 +1,4 @@
-"""From samples to model input: prompts rendered and encoded as the agent does when it serves, replies appended, the loss on them alone."""
+"""Encodes samples for training: prompts as the agent serves them, replies appended, the loss on replies alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logistic regression by scikit-learn, measured without letting a session stand on both sides."""
+"""Logistic regression by scikit-learn, cross-validated with the turns of a session in one fold."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
 def cross_validate(
     features: Floats, labels: Sequence[str], groups: Sequence[str], *, strength: float, standardise: bool = False
 ) -> dict[str, float]:
-    """What predictions by models that saw no example of the group are worth (``rates``), beside the majority class of the other folds.
+    """Cross-validated metrics (``rates``), groups kept in one fold, beside those of the majority class of the other folds.
 
     Raises:
         TrainingDataError: There are fewer groups than ``FOLDS``, or a fold leaves fewer than two classes.
@@ -95,7 +95,7 @@ def fitted_on(data: str, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
 
 
 def save(head: LinearHead, out: Path, what: str) -> None:
-    """Write a head, and print what it is worth."""
+    """Write a head, and print its metrics."""
     head.save(out)
     for name, value in head.accuracy.items():
         print(f"  {name:32s}{value:7.1%}")

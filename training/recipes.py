@@ -1,4 +1,4 @@
-"""Recipes: how a model is trained, as TOML files in ``training/recipes``. Published values stand there with their source."""
+"""Recipes: how a model is trained, as TOML files in ``training/recipes``. Published values name their source there."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     python -m training.sft ... --resume        # go on after a stop
 
 OUT gets ``adapter/``, ``checkpoints/``, ``curves.json``, ``curves.png`` and ``about.json`` with the held-out loss before and after and,
-with --measure, what the model's held-out replies are worth. The loss is on replies alone. Prompts are rendered as when serving.
+with --measure, the scores of the model's held-out replies. The loss is on replies alone. Prompts are rendered as when serving.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from agents.asking.readers.answers import ANSWERS
+from agents.asking.readers.fields import QUERIES
 from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.turn import IDK
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import bootstrap_intervals, score
 from training.chat_examples import Example, share_of
-from training.collect import ANSWERING, RELEVANCE, judged_replies, questions
+from training.collect import RELEVANCE, judged_replies, questions
 from training.command_line import read_data, run_command, training_parser, write_about
 from training.encoding import Group, Sample, SampleEncoder, groups_of
 from training.fit import fit, load_trainable
@@ -39,14 +41,14 @@ def samples_of(examples: Iterable[Example], data: DataTable) -> list[Sample]:
 
 
 def _sample(example: Example, data: DataTable) -> Sample | None:
-    if example.stage in ANSWERING and "answer" in data.tasks:
+    if example.form in ANSWERS and "answer" in data.tasks:
         if example.reply_verdict == "correct":
             return Sample(example, example.reply if data.answers == "own" else example.ground_truth)
         left_out = share_of("/".join(example.key)) < data.refusals_left_out
         return None if left_out else Sample(example, IDK, "refusal")
-    if example.stage == "queries" and "queries" in data.tasks and example.verdict == "correct" and example.reply:
+    if example.form == QUERIES and "queries" in data.tasks and example.verdict == "correct" and example.reply:
         return Sample(example, example.reply, "queries")
-    if example.stage == RELEVANCE and "relevance" in data.tasks:
+    if example.prompt == RELEVANCE and "relevance" in data.tasks:
         return Sample(example, example.reply, "relevance")
     return None
 

@@ -31,6 +31,9 @@ DESCRIBES_PICTURE = "describes the picture"
 OWN_KNOWLEDGE, FROM_EVIDENCE, RECONCILED = "own answer", "from evidence", "reconciled"
 DRAFT, CANDIDATE = "draft", "candidate"
 
+REQUEST_IMAGES = "request_images"
+"""Folder beside a file of records, for the pictures that they name (``trace.requests``): NAME.png."""
+
 _MAX_PIXELS = 1e6  # of a box's edges: what lies farther out is no place in a photo
 
 
@@ -92,7 +95,7 @@ class Decision:
         candidate: The answer that was given, or would have been; None where there was none.
         given: Whether it was.
         reason: Why not.
-        ruled_out: The rule that forbids it, where it is one that has nothing to fit.
+        ruled_out: The rule that forbids it, where it is an unfitted one.
         probability: Of being right, by the gate; None without one.
         direct: Whether the question was answered without looking at evidence.
         egocentric: Whether the photo was taken for one of smart glasses.
@@ -247,6 +250,7 @@ class TurnRecord:
         seconds: Wall time of the call that it was part of.
         batch: Number of that call, counted by whoever writes the file; ``turn``: its place in the call.
         session_id: Of the data set, where an evaluation asked; with ``interaction_id`` it says whose record this is.
+        photo: Name of its PNG file; with ``history``, what was said before, only where requests are recorded (``trace.requests``).
     """
 
     query: str = ""
@@ -259,6 +263,8 @@ class TurnRecord:
     turn: int = 0
     session_id: str = ""
     interaction_id: str = ""
+    photo: str | None = None
+    history: tuple[SentMessage, ...] = ()
     version: int = VERSION
 
     @property
@@ -328,7 +334,7 @@ class TurnRecord:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; of a stage only the fields that say something. By hand: ``dataclasses.asdict`` takes most of a turn's own time."""
-        return {**vars(self), "stages": [_said(stage) for stage in self.stages]}
+        return {**vars(self), "history": _plain(self.history), "stages": [_said(stage) for stage in self.stages]}
 
 
 def _said(stage: StageRecord) -> dict[str, Any]:

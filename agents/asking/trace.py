@@ -3,11 +3,14 @@
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from agents.asking.record import PICTURE_FIELDS, Exchange, StageRecord, TurnRecord
+from PIL import Image
+
+from agents.asking.record import PICTURE_FIELDS, REQUEST_IMAGES, Exchange, SentMessage, StageRecord, TurnRecord
+from agents.asking.request_images import RequestImages
 from agents.runtime.files import well_formed
 from agents.runtime.secrets import scrubber
 from agents.settings.presets import TraceSettings
@@ -28,11 +31,33 @@ _OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
 _EMPTY = {each.name: each.default for each in fields(StageRecord)}
 
 
+@dataclass(frozen=True)
+class _Plain:
+    """Makes JSON of a record: texts cut and pictures told by their size, or where requests are held whole and by the name of their file."""
+
+    clean: Clean
+    images: RequestImages | None
+
+    def __call__(self, value: Any) -> Any:
+        """Whatever is no JSON becomes a text."""
+        if isinstance(value, bool | int | float | None):
+            return value
+        if isinstance(value, Mapping):
+            return {str(key): self(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self(inner) for inner in value]
+        if isinstance(value, Image.Image):
+            return self.images.name(value) if self.images is not None else f"{value.width} x {value.height} pixels"
+        text = self.clean(str(value))  # before it is cut: the first half of a key is one too
+        whole = self.images is not None or len(text) <= _MAX_CHARACTERS
+        return text if whole else text[:_MAX_CHARACTERS] + "…"
+
+
 class TraceWriter:
     """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
 
     ``listen`` is called with the records of each batch; ``of_the_picture`` are notes that may describe the picture
-    (``Stage.picture_notes``).
+    (``Stage.picture_notes``); ``pictures`` is the folder for those of requests, None: ``REQUEST_IMAGES`` beside the file.
     """
 
     def __init__(
@@ -41,11 +66,13 @@ class TraceWriter:
         settings: TraceSettings = TraceSettings(),  # noqa: B008 - it is frozen
         listen: Listener | None = None,
         of_the_picture: Collection[str] = (),
+        pictures: Path | None = None,
     ) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._settings, self._listen = path, settings, listen
         self._of_the_picture = frozenset(of_the_picture)
+        self._pictures = path.parent / REQUEST_IMAGES if pictures is None and path is not None else pictures
         self._batch = 0
 
     def write(self, turns: Sequence[Turn], seconds: float) -> None:
@@ -55,7 +82,8 @@ class TraceWriter:
         lines: list[str] = []
         try:
             clean = scrubber()
-            lines = [self._line(turn, batch, index, seconds, clean) for index, turn in enumerate(turns)]
+            plain = _Plain(clean, RequestImages(self._pictures) if self._settings.requests else None)
+            lines = [self._line(turn, batch, index, seconds, plain) for index, turn in enumerate(turns)]
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write("".join(line + "\n" for line in lines))
@@ -64,8 +92,8 @@ class TraceWriter:
         if self._listen is not None:
             self._listen([json.loads(line) for line in lines])
 
-    def _line(self, turn: Turn, batch: int, index: int, seconds: float, clean: Clean) -> str:
-        told = self._settings.queries
+    def _line(self, turn: Turn, batch: int, index: int, seconds: float, plain: _Plain) -> str:
+        told, whole = self._settings.queries, self._settings.requests
         record = TurnRecord(
             query=turn.query if told else "",
             question=turn.question if told else "",
@@ -75,8 +103,10 @@ class TraceWriter:
             seconds=round(seconds, 4),
             batch=batch,
             turn=index,
+            photo=plain(turn.image) if whole else None,
+            history=tuple(SentMessage(said["role"], said["content"]) for said in turn.history) if whole else (),
         )
-        return well_formed(clean(json.dumps(_short(record.as_json(), clean), ensure_ascii=False)))
+        return well_formed(plain.clean(json.dumps(plain(record.as_json()), ensure_ascii=False)))
 
     def _stage(self, record: StageRecord) -> StageRecord:
         """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
@@ -111,7 +141,9 @@ class TraceWriter:
         )
 
     def _exchange(self, exchange: Exchange) -> Exchange:
-        """Without the request; without questions or pictures in traces, without what the model said too."""
+        """Without the request, unless traces hold those; without questions or pictures in traces, without what the model said too."""
+        if self._settings.requests:
+            return exchange
         exchange = replace(exchange, messages=(), schema=None)
         if self._settings.queries and self._settings.images:
             return exchange
@@ -131,15 +163,3 @@ def _numbers(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_numbers(inner) for inner in value]
     return value if isinstance(value, bool | int | float) else None
-
-
-def _short(value: Any, clean: Clean) -> Any:
-    """The record with its texts cut; whatever is no JSON becomes a text."""
-    if isinstance(value, bool | int | float | None):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _short(inner, clean) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short(inner, clean) for inner in value]
-    text = clean(str(value))  # before it is cut: the first half of a key is one too
-    return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "…"

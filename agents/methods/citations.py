@@ -69,7 +69,7 @@ def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
 
 
 def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
-    """The text without its markers, and for each the place where it stood and the numbers it holds."""
+    """The text without its markers, and of each marker its position and its numbers."""
     pieces: list[str] = []
     markers: list[tuple[int, list[int]]] = []
     length = end = 0
@@ -143,13 +143,13 @@ def figures(text: str) -> frozenset[str]:
 
 
 def figures_supported(sentence: str, known: Collection[str]) -> bool:
-    """Whether every figure of a sentence stands in one of the texts: likeness of meaning does not see a wrong number."""
+    """Whether every number of a sentence occurs in one of the texts: embedding similarity does not detect a wrong number."""
     given = frozenset().union(*(figures(text) for text in known))
     return figures(sentence) <= given
 
 
 def stands_in(text: str, document: str) -> bool:
-    """Whether a text stands in a document word for word, whatever its case and end punctuation."""
+    """Whether a document contains a text word for word, regardless of case and end punctuation."""
     wanted, given = (_plain(item) for item in (text, document))
     return bool(wanted) and f" {wanted} " in f" {given} "
 

@@ -64,7 +64,7 @@ class Source:
 
 
 def node_of(name: str) -> str:
-    """What two spellings of a name have in common: lower case, no article, no punctuation at the ends; may be empty."""
+    """The normalised form of a name, equal for its spellings: lower case, no article, no punctuation at the ends; may be empty."""
     words = " ".join(_WORD.findall(name.casefold()))
     for article in _ARTICLES:
         words = words.removeprefix(article)

@@ -22,14 +22,14 @@ class GateSignals:
 
     p_idk: float | None = None  # probability that the reply would have begun with "I don't know", 0 to 1
     p_yes: float | None = None  # probability of the verdict's yes against its no, 0 to 1
-    min_probability: float | None = None  # least probability of the answer's tokens, 0 to 1
+    min_probability: float | None = None  # lowest probability of the answer's tokens, 0 to 1
     mean_probability: float | None = None  # their mean
     agreement: float | None = None  # 1 where answers with and without evidence agree, 0 where they do not
     chain_confidence: float | None = None  # what the chain of verification says of the answer, 0 to 1
     evidence_score: float | None = None  # best score of a chunk after reranking
     no_evidence: float | None = None  # 1 where there is no chunk to answer from, else 0
     entity_score: float | None = None  # cosine of the picture that named the entity
-    # That less the best cosine of a picture of another entity; negative where the choice was not the nearest
+    # Margin of ``entity_score`` over the best other entity; negative where the chosen entity was not the nearest
     entity_margin: float | None = None
     # 1 where the question is about the picture and no entity was recognised (``select_entity.min_score``), else 0
     no_entity: float | None = None
@@ -54,7 +54,7 @@ NEGATIVE_SIGNALS = frozenset({"p_idk", "no_evidence", "no_entity", "provided_evi
 
 
 FOREIGN = "."
-"""Stands in the names of signals that other stages find (``Turn.found``), ``STAGE.NAME``: which there are, the preset decides."""
+"""Marks the name of a signal that is not one of ``SIGNALS`` but emitted by a stage of the preset (``Turn.found``): ``STAGE.NAME``."""
 
 CLASSES = ("wrong", "right")
 

@@ -11,7 +11,7 @@ _TURNS = frozenset(
     "not no never neither nor none without except unlike cannot isn wasn aren weren don doesn didn or instead rather formerly false "
     "wrong denied unknown".split()
 )
-"""Words that turn what stands beside them, or leave it open: "not Italy", "Italy or France"."""
+"""Words that negate the answer beside them, or leave it open: "not Italy", "Italy or France"."""
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 
 

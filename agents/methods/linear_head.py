@@ -37,9 +37,9 @@ class LinearHead(BaseModel):
     intercept: Row  # one number for each row
     features: tuple[str, ...] | None = None  # names of the columns, where they have names
     extractor: str | None = None  # name of the model that makes the features, where a model does
-    mean: Row | None = None  # what is taken off each feature and stands in for a missing one; None for nothing
+    mean: Row | None = None  # subtracted from each feature, and imputed for a missing one; None for no centring
     scale: Row | None = None  # what each feature is divided by then; None for 1
-    threshold: float = Field(0.5, ge=0, le=1)  # of two classes: least probability of the second at which it is chosen
+    threshold: float = Field(0.5, ge=0, le=1)  # of two classes: minimum probability at which the second is chosen
     fitted_on: dict[str, Any] = {}  # what the head was fitted to: data, examples, their hash, commit and the like
     accuracy: dict[str, float] = {}  # held-out accuracies by what was measured, 0 to 1
 

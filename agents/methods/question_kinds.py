@@ -1,6 +1,6 @@
 """What a question asks for, from its words: text or sums that stand in the picture, a name, facts of the world, the present.
 
-The one place that also says whether it asks about several objects of the picture at once.
+Also tells whether it asks about several objects of the picture at once.
 """
 
 import re

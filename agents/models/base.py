@@ -1,4 +1,4 @@
-"""The protocols behind which every real model stands, and the plain values they exchange.
+"""Protocols that all model adapters implement, and the values they exchange.
 
 Adapters know nothing of turns, stages or prompts. Each method takes a whole batch and makes one pass over the model
 (or as few as its memory allows); results come back in the order of the input.

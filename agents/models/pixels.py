@@ -1,4 +1,4 @@
-"""From whatever PIL can hold to what models take: plain RGB of a size, a digest of its pixels, a JPEG data URL."""
+"""Conversion of PIL images for models: upright RGB within a size, a digest of the pixels, a JPEG data URL."""
 
 import base64
 import hashlib

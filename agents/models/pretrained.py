@@ -1,4 +1,4 @@
-"""Weights: how transformers checkpoints are named, loaded, placed and fed in batches, and files inside packages."""
+"""Loading of transformers checkpoints: names, devices, dtypes and batches; files that Python packages carry."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

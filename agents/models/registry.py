@@ -45,8 +45,8 @@ KINDS: dict[str, str] = {
 }
 """Kind to ``module:name`` of a class or function, imported when the first model of the kind is asked for.
 
-Its parameters are the options of the kind, those named in ``GIVEN`` excepted; an option that is itself a specification is loaded first,
-but one that takes ``load`` gets its specifications as they are.
+Its parameters, except those named in ``GIVEN``, are the options of the kind. Nested specifications are loaded first, except for factories
+that take ``load`` and load them themselves.
 """
 
 GIVEN = ("cache", "describe", "domains", "load")

@@ -1,1 +1,1 @@
-"""Before the agent runs: where the weights of its models are, and start-up."""
+"""What runs beneath stages and models: deadlines, time estimates, worker threads and processes, loaded models, start-up, files, secrets."""

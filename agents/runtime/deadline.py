@@ -1,4 +1,4 @@
-"""One clock for a batch, passed down to whatever may wait."""
+"""The deadline of a batch, passed down to every call that may wait."""
 
 from __future__ import annotations
 

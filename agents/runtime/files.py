@@ -1,4 +1,4 @@
-"""Files, for every package: written whole or not at all, texts well-formed, faults told in one line."""
+"""File access of all packages: atomic writes, well-formed Unicode, parsers with bounded nesting, error messages of one line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ADVICE = {
 
 
 def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> None:
-    """Write a file beside its place, whose folder is made, and move it there: whoever looks sees the old file or the new one, whole.
+    """Write a file atomically (temporary file, then rename), its folder made: readers see the old file or the new one, never a part.
 
     Text is written as UTF-8, ``well_formed``. ``durable``: what is there afterwards survives a crash of the machine. An OSError says what
     was being written (``doing``), and nothing is left of what was begun.
@@ -156,7 +156,7 @@ def shortened(name: object) -> str:
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Note on an OSError that passes what was being done; ``told`` says it."""
+    """Annotate an OSError that passes with what was being done; ``told`` puts it into the message."""
     try:
         yield
     except OSError as error:
@@ -165,7 +165,7 @@ def doing(what: str) -> Iterator[None]:
 
 
 def is_of_files(error: OSError) -> bool:
-    """Whether an error is one of files and disks, which their user can mend, and not one of a network or a program."""
+    """Whether an error comes from files or disks, which a user can mend, and not from a network or a bug."""
     return error.filename is not None or bool(_notes(error)) or error.errno in _FULL | _READ_ONLY | {errno.EIO}
 
 

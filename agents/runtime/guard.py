@@ -23,7 +23,7 @@ MAX_MARGIN = 0.25  # of a call: where a dialog has little time left the margin m
 _MEAN_GAIN = 1 / 8
 _DEVIATION_GAIN = 1 / 4
 _DEVIATIONS = 2.0
-_DOUBT = 0.8  # an estimate that kept a stage from running is never renewed by a run: it shrinks, so that the stage is tried again
+_DECAY = 0.8  # factor of decay of the estimate of a skipped stage, so that the stage is retried
 
 _MAX_DIALOGS = 4096
 _DIALOG_SHARE = 0.5  # of what a dialog has left goes to one turn at most: how many turns come is not known
@@ -42,7 +42,7 @@ class Plan:
 
 
 def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:
-    """How to run a stage for so many turns; one that needs no time at least is never skipped.
+    """How to run a stage for so many turns; one whose ``min_seconds`` is 0 is never skipped.
 
     ``left`` is the seconds until the deadline of the call, ``whole_call`` those that it had at its beginning.
     """
@@ -87,7 +87,7 @@ class Estimates:
         self._known: dict[tuple[str, bool], dict[int, _Time]] = {}
 
     def observe(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
-        """Learn that a stage took so long for so many turns: mean and deviation, exponentially weighted."""
+        """Update the estimate with the seconds that a stage took for so many turns: mean and deviation, exponentially weighted."""
         sizes = self._known.setdefault((stage, short), {})
         known = sizes.get(turns)
         if known is None:
@@ -97,7 +97,7 @@ class Estimates:
         known.mean += _MEAN_GAIN * (seconds - known.mean)
 
     def at_least(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
-        """Learn that a stage had not ended after so long; where it is known to take longer nothing is learnt."""
+        """Raise the estimate of a stage that had not ended after so many seconds to at least these."""
         sizes = self._known.setdefault((stage, short), {})
         if turns not in sizes or sizes[turns].seconds < seconds:
             sizes[turns] = _Time(seconds, 0.0)
@@ -111,11 +111,11 @@ class Estimates:
         return sizes[nearest].seconds * max(1.0, turns / max(1, nearest))
 
     def decay(self, stage: str) -> None:
-        """Trust the estimates of a stage less that was not run whole because of them."""
+        """Decay the estimates of a stage that was skipped or reduced because of them, so that it is retried in full."""
         for short in (False, True):
             for known in self._known.get((stage, short), {}).values():
-                known.mean *= _DOUBT
-                known.deviation *= _DOUBT
+                known.mean *= _DECAY
+                known.deviation *= _DECAY
 
 
 class DialogTimes:

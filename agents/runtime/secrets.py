@@ -1,6 +1,6 @@
-"""Keys never reach a file or a log.
+"""Removes API keys from logs, traces and error messages.
 
-What is a key: the values of environment variables that are named like one, values that were told (``remember``), what follows
+Keys are the values of environment variables that are named like one, values registered by ``remember``, what follows
 ``Bearer``, and user and password of a URL.
 """
 
@@ -61,7 +61,7 @@ def keep_out_of_logs() -> None:
 
 
 class _Factory:
-    """Makes records as the factory before it does, without keys."""
+    """Log record factory that wraps another one and removes keys from its records."""
 
     def __init__(self, before: Any) -> None:
         self._before = before

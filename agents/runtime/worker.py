@@ -28,7 +28,7 @@ class HungError(RuntimeError):
 
 
 class EscapedError(RuntimeError):
-    """The work raised what is no ``Exception``: SystemExit, asyncio's CancelledError, a panic of a library written in Rust."""
+    """The work raised a ``BaseException`` that is no ``Exception``: SystemExit, asyncio's CancelledError, a panic of a Rust library."""
 
 
 def where(thread: threading.Thread) -> str:
@@ -57,7 +57,7 @@ class Worker:
     def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:
         """Do the work and raise what it raises; HungError where ``over`` says that it took too long: a new thread does the next work.
 
-        EscapedError stands for what is no ``Exception``, but for KeyboardInterrupt: it would end the evaluator's process.
+        EscapedError replaces a ``BaseException`` other than KeyboardInterrupt, which would end the evaluator's process.
         """
         if self._jobs is None or self._thread is None or not self._thread.is_alive():  # not alive: after a fork
             self._jobs = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""What the organiser's pipeline takes for a CLIP model: CLIP itself under transformers 5, EfficientNet-Lite2 in its shape, a stand-in."""
+"""Image encoders with the interface of CLIP, as the organiser's pipeline calls it: CLIP itself, EfficientNet-Lite2, a stub."""
 
 import functools
 import hashlib

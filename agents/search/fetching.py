@@ -1,4 +1,4 @@
-"""Fetching over HTTP what an index names: URLs come from strangers, so only public addresses are asked, for little, not for long."""
+"""Fetches untrusted URLs over HTTP: public addresses only (SSRF), with limits of size and time."""
 
 import ipaddress
 import os

@@ -1,4 +1,4 @@
-"""The one way to search: all images of a batch together, all queries of a batch together, whatever the pipeline."""
+"""Batched image and web search over the organiser's pipeline or any callable with its contract; all stages search through it."""
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ _Search = Callable[[Sequence[_Query], int], list[Results[Hit]]]
 
 
 def as_they_are(pages: Sequence[str], deadline: Deadline) -> list[PageText]:  # noqa: ARG001 - nothing is done that takes time
-    """Pages with their markup, whatever it says."""
+    """Pages unchanged, with their markup; the default of ``read_pages``."""
     return [PageText(page) for page in pages]
 
 
@@ -48,7 +48,7 @@ class SearchGateway:
     Without a pipeline a query can bring what the evaluator found for its turn (``ProvidedContext``). Its pictures and pages are the
     results then; of the pages all, whatever k: the evaluator did not know the entity when it put them in their order.
 
-    Something is made of each picture and page that is found, and of the markup of whole pages: ``each_page`` gets a hit without its page.
+    Applies ``each_picture`` to every image hit, ``each_page`` to every web hit without its whole page, and ``read_pages`` to whole pages.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class SearchGateway:
                 None if one is None else one.pictures[:k] for one in self._usable(provided, len(images))
             ]
             return _given(found_by_evaluator, self._each_picture, "image search is off")
-        keys: dict[int, Hashable] = {}  # id of the image object to what stands for its pixels
+        keys: dict[int, Hashable] = {}  # id of the image object to the key of its pixels
         distinct: dict[Hashable, Image.Image] = {}
         errors: dict[int, str] = {}
         for image in {id(image): image for image in images}.values():
@@ -165,7 +165,7 @@ class SearchGateway:
         ]
 
     def _page(self, hit: WebHit) -> WebHit:
-        """What is made of a hit, with the page as the search brought it."""
+        """``each_page`` of a hit, with the whole page that the search brought."""
         return replace(self._each_page(hit), page_text=hit.page_text)
 
     def _with_texts(
@@ -198,7 +198,7 @@ class SearchGateway:
 
 
 def _key(image: Image.Image, others: Mapping[Hashable, Image.Image]) -> Hashable:
-    """What stands for the pixels of a picture among others: some of them, and all where another picture shares those."""
+    """Key of a picture by its pixels: a sample of them, or all where another picture of the batch has the same sample."""
     some = image.size, image.resize(_SAMPLED, Image.Resampling.NEAREST).tobytes()
     other = others.get(some)
     if other is None or other is image:
@@ -220,7 +220,7 @@ def _given(found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], 
 def _each(
     queries: Mapping[Hashable, _Query], search: _Search[_Query, Hit], k: int, each: Callable[[Hit], Hit]
 ) -> dict[Hashable, Results[Hit]]:
-    """Results of distinct queries, together; where that fails, each alone. Something is made of each hit."""
+    """Results of distinct queries, together; where that fails, each alone. ``each`` is applied to each hit."""
     if not queries:
         return {}
     found: dict[Hashable, Results[Hit]] = {}

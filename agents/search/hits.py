@@ -1,4 +1,4 @@
-"""Typed results of the two searches, and how they are made of the organiser's dicts; a hit that breaks the contract costs only itself."""
+"""Typed results of the two searches, parsed from the organiser's dicts; a malformed hit is dropped, the others are kept."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -34,7 +34,7 @@ class ImageHit:
 
     @property
     def record(self) -> Hashable:
-        """What is the same in all hits of one record of the index, within one search."""
+        """Deduplication key of a hit: equal for all hits of one record of the index, within one search."""
         return self.index, self.url, tuple(entity.name for entity in self.entities)
 
 
@@ -55,7 +55,7 @@ class WebHit:
 
     @property
     def record(self) -> Hashable:
-        """What is the same in all hits of one record of the index, within one search."""
+        """Deduplication key of a hit: equal for all hits of one record of the index, within one search."""
         return self.index, self.page_name, self.page_snippet, self.page_text
 
 

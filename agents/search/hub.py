@@ -1,4 +1,4 @@
-"""Where locally built indices are published, in the layout of a Hugging Face cache, and how the organiser's classes come to open them.
+"""Publishes locally built indices in the layout of a Hugging Face cache, and makes the organiser's classes open them without a hub.
 
 Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` holds the 40 hexadecimal digits of
 a revision, without a newline, and ``HUB/datasets--ORG--NAME/snapshots/<those digits>/`` the files.
@@ -52,9 +52,9 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
 
 
 def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
-    """Move a finished folder into the hub, on its file system, and point ``main`` to it; whoever looks sees the old or the new one whole.
+    """Move a finished folder into the hub, on its file system, and point ``main`` to it; readers see the old or the new one, whole.
 
-    ``revision`` stands for the content in 40 hexadecimal digits. SearchError where the id or the revision has another form.
+    ``revision`` is a hash of the content, 40 hexadecimal digits. SearchError where the id or the revision has another form.
     """
     snapshot = snapshot_path(hub, dataset_id, revision)
     snapshot.parent.mkdir(parents=True, exist_ok=True)

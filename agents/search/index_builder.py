@@ -51,7 +51,7 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Stands for the weights and the way they are used."""
+        """A hash of the weights and of how they are used."""
 
     def embed(self, contents: Any) -> FloatArray:
         """Embeddings, shape (len(contents), dimensions), each of length 1."""
@@ -94,7 +94,7 @@ class BuiltIndex:
 
 @dataclass(frozen=True)
 class _Row:
-    """A row as it stands in the collection; ``key`` finds its vector in the cache."""
+    """A row of the collection; ``key`` is that of its vector in the embedding cache."""
 
     id: str
     metadata: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What an index is made of: JSON lines of knowledge-graph images and of web pages, checked line by line; page text cut into chunks."""
+"""Sources of an index: JSON lines of knowledge-graph images and of web pages, validated line by line; page text cut into chunks."""
 
 import html
 from collections.abc import Iterable, Iterator, Sequence

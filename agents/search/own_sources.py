@@ -1,4 +1,4 @@
-"""Reads knowledge of one's own: a folder of photos with a table, a folder of pages (docs/own_knowledge.md)."""
+"""Reads a user's own knowledge: a folder of photos with a table, a folder of pages (docs/own_knowledge.md)."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""Evidence that the evaluator brings: the research release searches itself and passes one text a turn (``rag_context_list``).
+"""Parses the evidence that the research release passes with each turn (``rag_context_list``), since it searches itself.
 
 The text holds the names of the entities whose pictures look like the question's (cosine above 0.75), best first, the attributes of those
 that have any (``Entity 1: NAME`` and ``Entity attributes: {JSON}``), and web pages, best first, between ``<DOC>`` and ``</DOC>``.
@@ -17,7 +17,7 @@ MIN_IMAGE_SCORE = 0.75
 """Cosine above which the research release lists an entity: all that is known of the score of one that it lists, beside their order."""
 
 PAGE_SCORE = 0.5
-"""Stands for the cosines of pages, which the text does not tell; the same for all, so that they stay in their order."""
+"""Placeholder score of every page: the context has none. Equal scores keep the pages in their order."""
 
 MAX_CHARACTERS = 400_000  # characters of a context that are read; the research release writes about 40,000 at most
 

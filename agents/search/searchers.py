@@ -1,4 +1,4 @@
-"""Batches of images or texts through a pipeline: by the public parts of the organiser's, put together again, else one call a query.
+"""Batched search: through the public components of the organiser's pipeline where it has them, else one call for each query.
 
 What the parts compute is what ``cragmm_search`` 0.5.1 computes for one query (search.py, image_search.py, web_search.py):
 embedding of length 1, vector query, score = 1 - cosine distance, chunks merged by what stands before ``_chunk``.

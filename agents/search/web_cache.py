@@ -1,4 +1,4 @@
-"""Pictures and web pages by URL, as they were stored: folders of files first, HTTP only where it is allowed."""
+"""Caches of pictures and web pages by URL: files on disk first, HTTP only where it is allowed."""
 
 import hashlib
 import logging
@@ -44,7 +44,7 @@ def cache_name(url: str) -> str:
 
 
 class UrlCache(Generic[Content]):
-    """What URLs name, in a folder, one file each. At evaluation HTTP is off and the folder may be empty, so a miss is nothing special."""
+    """A folder with one file for each URL. In the evaluation HTTP is off and the folder may be empty, so a miss is no error."""
 
     what: ClassVar[str]
     max_bytes: ClassVar[int]

@@ -1,1 +1,1 @@
-"""Presets, profiles and what one run is made of; the one look-up of everything that has a name."""
+"""Presets, profiles and the configuration of a run; look-up of names, paths and import paths."""

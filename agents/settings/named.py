@@ -1,7 +1,7 @@
-"""The one look-up of everything that is chosen by a word: presets, profiles, stages, model kinds, judges and agents.
+"""Resolves what is chosen by name: presets, profiles, stages, model kinds, judges and agents.
 
-The word is a name of this project, the path of a file, or ``package.module:attribute`` for what is defined anywhere else. Every slip is
-told in the same way, in one line: what is not there and why, the nearest name, what is known, and what else may be written.
+A reference is a name of this project, the path of a file, or ``package.module:attribute`` for a definition anywhere else. Every error has
+the same form, in one line: what was not found and why, the nearest name, the known names, and what else is allowed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def look_up(
     files: bool = False,  # whether the path of a TOML file may be written, with or without suffix
     attribute: str = "",  # what ``module:`` is followed by, as errors call it; "": it may not be written
 ) -> str | Path | ImportPath:
-    """What a reference stands for: a name of ``known``, a file that is there, or an import path; ``error`` where it is none of these."""
+    """What a reference resolves to: a name of ``known``, a file that is there, or an import path; ``error`` where it is none of these."""
     text = reference if isinstance(reference, str) else ""
     if text in known:
         return text
@@ -80,7 +80,7 @@ def is_path(reference: str) -> bool:
 
 
 def name_of(reference: str) -> str:
-    """What the thing that a reference to a file stands for is called elsewhere, such as in ``[profiles.NAME]``."""
+    """The name of a preset or profile that is referred to by name or path, as ``[profiles.NAME]`` has it: the stem of its file."""
     return Path(_with_suffix(reference)).stem if is_path(reference) else reference
 
 
@@ -90,7 +90,7 @@ def canonical(reference: str) -> str:
 
 
 def imported(place: ImportPath, reference: str, what: str, error: type[Exception], base: type | None = None) -> Any:
-    """What stands at an import path; ``error`` where it cannot be imported, or is no class derived from ``base`` if that is given."""
+    """The object at an import path; ``error`` where it cannot be imported, or is no class derived from ``base`` if that is given."""
     module = import_module(place.module, reference, what, error)
     try:
         value = attrgetter(place.attribute)(module)

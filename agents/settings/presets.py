@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from agents.stage import Stage, StageOptions
 
 ENVIRONMENT = "CRAG_"
-"""Environment variables of settings begin so; ``__`` stands for the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
+"""Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
 
 NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
 
@@ -70,6 +71,19 @@ class TraceSettings(Table):
         description="what may describe the picture: text read in it, boxes, pictures that were found, entities, and replies "
         "and evidence, which may name them; without it question and answer remain, names of stages, numbers and reasons",
     )
+    requests: bool = Field(
+        False,
+        description="requests to chat models as they received them, with their pictures, and every text uncut: for training",
+    )
+
+    @model_validator(mode="after")
+    def _requests_show_both(self) -> Self:
+        if self.requests and not (self.queries and self.images):
+            raise PydanticCustomError(
+                "requests",
+                "requests hold questions and pictures: trace.requests needs trace.queries and trace.images",
+            )
+        return self
 
 
 class Settings(Table):

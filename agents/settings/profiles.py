@@ -1,8 +1,8 @@
-"""Profiles: which models fill the roles, and how long they may take; a TOML file in ``profiles/`` each.
+"""Profiles: the model of each role, and limits of time and length for a machine; TOML files in ``profiles/``.
 
 ``extends = "embedded"`` takes the models and the search of another profile, by its name or the path of its file, relative to this one; a
-``[models.ROLE]`` replaces that role's. With
-``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say under its name, ``[profiles.NAME]``.
+``[models.ROLE]`` replaces that role's. With ``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say
+under its name, ``[profiles.NAME]``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SearchModels(Table):
 
 
 class Profile(Table):
-    """Which real models stand behind the roles that stages ask for, and how long they may take."""
+    """The model of each role that stages ask for, and the limits of a machine."""
 
     name: str
     description: str = ""

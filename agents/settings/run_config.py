@@ -1,4 +1,4 @@
-"""What a run is made of: a preset, a profile and the prompts, each read once. Nothing heavy is imported for that."""
+"""Configuration of a run: a preset, a profile and the prompts, each read once. It imports no library of models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def profile_names() -> list[str]:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A preset under a profile, as it is run."""
+    """A preset under a profile: the configuration of a run."""
 
     preset: str  # name of the preset, or the path of its file
     profile: Profile  # the models by role, with what the profile says for this preset

@@ -6,6 +6,7 @@ from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
 from agents.methods.candidates import candidate_of_draft
 from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_text import evidence_found
 from agents.turn import Candidate, Turn
 
 
@@ -37,6 +38,7 @@ class Answer(Stage):
         for turn in turns:
             if turn.route != "direct":
                 turn.shown = context.evidence(turn, self.options.evidence)
+                turn.found(evidence=evidence_found(turn.shown))
             if turn.route != "rag" and turn.draft is not None:
                 turn.candidate = candidate_of_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)

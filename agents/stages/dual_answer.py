@@ -6,6 +6,7 @@ from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
 from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE
 from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_text import evidence_found
 from agents.turn import Candidate, Turn
 
 Asked = Question[Candidate | None]
@@ -35,14 +36,15 @@ class DualAnswer(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` (a', from the evidence) and ``parametric`` (a, without it)."""
-        answers = iter(context.put([question for turn in turns for question in self._pair(turn, context)]))
+        replies = iter(context.put([question for turn in turns for question in self._pair(turn, context)]))
         for turn in turns:
-            with_evidence, without = next(answers), next(answers)
+            with_evidence, without = next(replies), next(replies)
             turn.candidate, turn.parametric = with_evidence.value, without.value
             errors = [answer.error for answer in (with_evidence, without) if answer.failed]
             if errors:
                 turn.error = turn.error or f"dual_answer: {errors[0]}"
-            turn.found(answers={FROM_EVIDENCE: _said(turn.candidate), OWN_KNOWLEDGE: _said(turn.parametric)})
+            answers = {FROM_EVIDENCE: _said(turn.candidate), OWN_KNOWLEDGE: _said(turn.parametric)}
+            turn.found(evidence=evidence_found(turn.shown), answers=answers)
 
     def _pair(self, turn: Turn, context: Context) -> tuple[Asked, Asked]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""

@@ -64,7 +64,16 @@ class EntriesStage(Stage):
             visual, textual = ([entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries])
             by_picture, by_text = preferred(visual), preferred(textual)
             turn.note(
-                entries=[{"name": entry.title, "score": round(entry.textual, 4)} for entry in turn.entries],
+                entries=[
+                    {
+                        "name": each.title,
+                        "score": each.textual,
+                        "visual": each.visual,
+                        "text": each.text,
+                        "image": each.image,
+                    }
+                    for each in turn.entries
+                ],
                 pictures=sum(entry.image is not None for entry in turn.entries),
                 visual_entry=titles[by_picture] if by_picture is not None else None,
                 textual_entry=titles[by_text] if by_text is not None else None,

@@ -81,7 +81,7 @@ def algorithm1(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Br
 
 
 def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), *, guarded: bool = False) -> str | None:
-    """Why a turn should not be answered, by the rules that have nothing to fit.
+    """Why a turn should not be answered, by its unfitted rules.
 
     ``stages`` are those of the preset; where it is ``guarded`` no answer is given that rests on an order in the evidence.
     """

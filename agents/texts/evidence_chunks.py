@@ -1,4 +1,4 @@
-"""From what a search found to chunks of evidence: attributes become sentences, pages are cut (QA-Dragon, section 3.6.1)."""
+"""Chunks of evidence from search results: attributes become sentences, pages are cut (QA-Dragon, section 3.6.1)."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

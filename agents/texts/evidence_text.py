@@ -1,4 +1,4 @@
-"""How a chunk of evidence is put before a model, and into the trace."""
+"""Formats a chunk of evidence for a model, a reranker and the trace."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What was retrieved is data: special tokens, headers of our prompts and orders to the model are taken out of it.
+"""Sanitises retrieved text against prompt injection: removes special tokens, headers of our prompts and instructions to the model.
 
 The threat is indirect prompt injection (Greshake et al., 2023, arXiv 2302.12173). A list of phrases does not find every order; it finds
 the plain ones at next to no cost in ordinary text (``tests/injection`` holds both). What gets through stands between quotation marks in the
@@ -107,7 +107,7 @@ def neutral(text: str, *, citations: bool = True) -> str:
 
 
 def _orders_in(folded: str) -> bool:
-    """Whether an order stands in a folded text; most have no word without which none is given, and that is cheap to find out."""
+    """Whether a folded text contains an order; most have no word without which none is given, and that is cheap to find out."""
     return not _KEY_WORDS.isdisjoint(_WORD.findall(folded)) and _ORDERS.search(folded) is not None
 
 
@@ -130,7 +130,7 @@ def _without_orders(text: str) -> str:
 
 
 def _touched(parts: Sequence[str]) -> set[int]:
-    """The numbers of the parts that orders stand in."""
+    """Indices of the parts that contain orders."""
     folded = [_one_line(_folded(part)) for part in parts]
     ends = list(accumulate(map(len, folded)))
     touched: set[int] = set()

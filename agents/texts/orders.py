@@ -1,4 +1,4 @@
-"""Whether an answer rests on an order in the evidence alone: on a sentence that speaks to whoever reads it instead of telling a fact.
+"""Detects answers that rest only on an instruction in the evidence: on a sentence that addresses its reader instead of stating a fact.
 
 The sentences are looked for broadly, in several languages and through letters that were torn apart or replaced: they only count where the
 answer stands nowhere else. A false statement is none of them, and nothing here finds it.
@@ -82,7 +82,7 @@ def orders_in(sentence: str) -> bool:
 
 
 def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]], said: Iterable[str] = ()) -> bool:
-    """Whether what an answer adds to its question stands in the evidence, but only in sentences that give orders.
+    """Whether what an answer adds to its question occurs in the evidence, but only in sentences that give orders.
 
     Names and numbers of the answer count, or all its words where it has neither. ``shown`` are title and text of the evidence; ``said`` are
     further texts that a model read, such as the conversation. An answer of which nothing stands anywhere is the model's own.

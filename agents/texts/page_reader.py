@@ -1,8 +1,8 @@
-"""Whole pages of strangers as texts, in bounded time: each page can cost itself, none can cost the others.
+"""Extracts the text of untrusted pages in bounded time: a page that takes too long is cut or left out, the others are unaffected.
 
 A parser's time grows with the tags of a page, up to 25 us a tag here (trafilatura 2.0 on ``<li>a``). A page of few tags is read at once.
-One of many is read in a process that is killed when the page has had its time. One that has too many for that, or had its time, is read
-as far as its first tags.
+One of many is read in a process that is killed when the page's time is over. Of one that has too many for that, or took too long, the first
+tags are read.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""One tolerant parser for what chat models reply: JSON, labelled lines, yes or no, a number; and what may be kept of a cut reply.
+"""Tolerant parsing of replies of chat models: JSON, labelled lines, yes or no, a number; the complete sentences of a truncated reply.
 
 Engines that can constrain a reply to a schema give clean JSON; others wrap it in prose and fences, leave out quotes or stop in the
 middle. Every function returns None rather than raise: what cannot be read was not said.

@@ -1,4 +1,4 @@
-"""What a search found, made harmless before any stage sees it: bounded, plain, and without orders to the model."""
+"""Sanitises search results before any stage sees them: bounded in size, plain text, without orders to the model."""
 
 import dataclasses
 import html

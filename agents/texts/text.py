@@ -1,4 +1,4 @@
-"""Plain-text helpers shared by stages: cleaning what was retrieved, and cutting what is said."""
+"""Plain-text helpers shared by stages: cleaning of retrieved text, and truncation."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""From the URL of a request's picture to a photo; URLs come from strangers."""
+"""Loads the photo that a request refers to by an untrusted URL."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ _FETCH_SECONDS = 5.0
 
 
 def photo_of(url: str, *, max_bytes: int, max_pixels: int, http: bool) -> Image.Image:
-    """The photo that a URL stands for, upright, 8-bit RGB; ProtocolError where it may not be followed or holds no picture within limits.
+    """The photo behind a URL, upright, 8-bit RGB; ProtocolError where it may not be followed or holds no picture within limits.
 
     ``max_bytes`` bounds a file that is fetched (a data URL is bounded by its request), from public addresses alone and only with ``http``;
     pictures of more than ``max_pixels`` are refused before they are decoded.

@@ -1,4 +1,4 @@
-"""Notes what stages ask of models and of the search: how often, and how much."""
+"""Counts the calls of stages to models and to the search, and their sizes."""
 
 from __future__ import annotations
 

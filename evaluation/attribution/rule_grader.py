@@ -6,10 +6,10 @@ The rule:
 - **Completeness** of an answer that the rule judge calls right is 1. Otherwise it goes by the share of the fact's content words, those
   of the question aside, that the answer has: 1 from ``FULL`` on, 0.5 from ``PARTIAL`` on; a figure of the fact that the answer lacks
   makes it 0.5 at most.
-- **Relevance** goes by the share of a sentence's content words that stand in the question, the ground truth or the accept forms: 1 from
+- **Relevance** goes by the share of a sentence's content words that occur in the question, the ground truth or the accept forms: 1 from
   ``PARTIAL`` on, 0.5 where there is one at all.
-- **Support** goes by the share of a sentence's content words that stand in the documents, titles included: 1 from ``FULL`` on, 0.5 from
-  ``PARTIAL`` on; a figure that stands in none of them makes it 0 (figures are
+- **Support** goes by the share of a sentence's content words that occur in the documents, titles included: 1 from ``FULL`` on, 0.5 from
+  ``PARTIAL`` on; a figure that occurs in none of them makes it 0 (figures are
   compared by value, see ``quantities``).
 
 An image document is read as what the knowledge graph says of it: the rule sees no pictures.

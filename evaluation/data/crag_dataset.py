@@ -1,4 +1,4 @@
-"""CRAG-MM data sets: the real ones from the hub and local folders in the same layout, by one loading code."""
+"""Loads CRAG-MM data sets, from the hub or from local folders in the same layout."""
 
 from __future__ import annotations
 

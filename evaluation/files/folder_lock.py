@@ -1,4 +1,4 @@
-"""One command at a time writes into an output folder; the others are told who does."""
+"""Lock of an output folder: one command writes at a time; a second one fails and names the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""run.json: what the answers in a folder were made with, so that a run is not resumed with other settings."""
+"""run.json: the settings and versions that made the answers in a folder; a run is not resumed with other ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answering cost, read back from run_log.jsonl, and how it stands to the challenge's limits."""
+"""Latency and cache hits of a run, from run_log.jsonl, and comparison with the challenge's limits."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def append_records(path: Path, keys: Sequence[Key], records: Sequence[Mapping[str, Any]], batch: int) -> None:
-    """Append the records of a call, each with whose it is; of an agent that keeps none nothing. A full disk costs the trace, no answer."""
+    """Append the records of a call with the ids of their turns; none of an agent without them. A full disk loses records, not answers."""
     if len(records) != len(keys):
         return
     lines = (

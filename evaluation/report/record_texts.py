@@ -1,4 +1,4 @@
-"""What the record of a stage says, as short text."""
+"""Short texts of a stage's record for the report."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def notes_of(stage: StageRecord) -> dict[str, str]:
 
 
 def reply_of(exchange: Exchange) -> str:
-    """What a model said, and what is worth knowing of how it came to it."""
+    """A model's reply with its probabilities, time and other details."""
     about = [f"{exchange.seconds:.2f} s"]
     if exchange.mean_probability is not None:
         about.append(f"mean probability {exchange.mean_probability:.2f}")

@@ -1,4 +1,4 @@
-"""What the plots of a report show: risk against coverage, time by stage."""
+"""Data of the plots of a report: risk against coverage, time by stage."""
 
 from __future__ import annotations
 

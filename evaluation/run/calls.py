@@ -1,4 +1,4 @@
-"""One call of an agent: what it is given, what came of it."""
+"""Calls of an agent: a batch of questions in, replies with time, errors and records out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from PIL import Image
 
@@ -39,7 +38,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of a call.
+    """Result of a call.
 
     Attributes:
         answers: One for each slot, which an agent may have made of anything but text.
@@ -60,14 +59,6 @@ class Reply:
 
 Listen = Callable[[Callable[[list[dict[str, Any]]], None]], object]
 """Has an agent tell the records of each call to a function (``CragAgent.trace_to``)."""
-
-
-@runtime_checkable
-class Recording(Protocol):
-    """An agent that writes more than its answers and records (``training.recorded_agent``) into the folder of a run."""
-
-    def record_to(self, folder: Path, *, anew: bool) -> None:
-        """Write there from now on; ``anew``: without what it holds of an earlier run."""
 
 
 MakeCall = Callable[[Sequence[Slot]], Call]

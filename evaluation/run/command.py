@@ -1,4 +1,4 @@
-"""What ``python local_evaluation.py`` does with its command line: answer, judge, report."""
+"""Entry point of ``python local_evaluation.py``: answers, judges and reports."""
 
 from __future__ import annotations
 

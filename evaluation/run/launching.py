@@ -1,4 +1,4 @@
-"""Agents put together for a run: the one module of the evaluation that knows ``RunConfig``; all others know ``BaseAgent``."""
+"""Builds the agent of a run. The only module of the evaluation that imports the agent's settings; all others use ``BaseAgent``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agents.settings.run_config import RunConfig, preset_names
 from evaluation.judge.judging import REPLIES
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import EvaluationError
-from evaluation.run.calls import Answering, Listen, Recording, ReplyCounts
+from evaluation.run.calls import Answering, ReplyCounts
 from evaluation.run.options import PROVIDED, reply_cache
 from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries
 
@@ -53,8 +53,8 @@ class LaunchedAgent:
 
     Attributes:
         warm_up: Loads its models; does nothing when called again.
-        listen: Has it tell its records; None where it keeps none, or brings them with each reply.
-        recording: The agent once more, where it records more than that; else None.
+        listen: Has it tell its records (``Listen``), ``pictures`` being a folder for those of requests; None where it keeps none, or
+            brings them with each reply.
         models: Role to name of the models that it has loaded.
         replies: Hits and misses so far of its reply cache; None where it has none.
         evidence: Searches in its place; None where it searches itself.
@@ -62,8 +62,7 @@ class LaunchedAgent:
 
     agent: BaseAgent | Answering
     warm_up: Callable[[], object] = lambda: None
-    listen: Listen | None = None
-    recording: Recording | None = None
+    listen: Callable[..., object] | None = None
     models: Callable[[], dict[str, str]] = dict
     replies: ReplyCounts | None = None
     evidence: ProvidedEvidence | None = None
@@ -118,9 +117,8 @@ def launched(options: argparse.Namespace, config: RunConfig, build: BuildAgent |
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
     warm_up = partial(agent.warm_up, blank_turn=False)
-    recording = agent if isinstance(agent, Recording) else None
     listen = partial(agent.trace_to, None)
-    return LaunchedAgent(agent, warm_up, listen, recording, agent.models.names, counts, evidence)
+    return LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
 
 
 def _provided(options: argparse.Namespace, pipeline: Any, **searches: bool) -> ProvidedEvidence:
@@ -146,12 +144,18 @@ def prepare(options: argparse.Namespace) -> tuple[RunConfig, dict[str, Any]]:
             "--set": options.set,
             "--model-name": options.model_name,
             "--reply-cache": options.reply_cache,
+            "--record-requests": options.record_requests,
         }
         if asked := [flag for flag, value in changed.items() if value]:
             raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
     with _as_evaluation_errors():
-        changes = {"without": options.without, "overrides": options.set, "chat_model": options.model_name}
+        settings = [*options.set, *(["trace.requests=true"] if options.record_requests else [])]
+        changes = {"without": options.without, "overrides": settings, "chat_model": options.model_name}
         config = RunConfig.read(options.preset, options.profile, **changes, cache=options.cache)
+    if options.replicas is not None and config.settings.trace.requests:
+        raise EvaluationError(
+            "requests are recorded (--record-requests) of one agent in this process, without --replicas"
+        )
     made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),

@@ -177,6 +177,9 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="continue the run in --output-dir; what the judge failed on is judged again",
     )
+    add("--record-requests", action="store_true",
+        help="trace.jsonl holds each request to a chat model as the model received it, with the pictures in request_images/: what "
+             "python -m training.collect makes training data of. The same as --set trace.requests=true")
     add("--replicas", type=int, metavar="N",
         help="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); "
              "None: one, in this process")

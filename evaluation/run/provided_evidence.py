@@ -1,8 +1,8 @@
-"""Evidence that comes with a call, as the research release passes it: its evaluator searches, the agent gets one text a turn.
+"""Searches in place of the agent and passes it the evidence with each call, one text a turn, as the research release does.
 
 The release (github.com/facebookresearch/CRAG-MM, utils/retriever.py) builds the agent without a search pipeline and searches the image
-index with the whole picture and the web with the question as it stands. The constants are the release's; its sentences of instruction to
-the model stand here in other words.
+index with the whole picture and the web with the unchanged question. The constants are the release's; its instructions to the model are
+reworded here.
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from agents.asking.record import REQUEST_IMAGES
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.manifest import add_to_manifest, note_commit, read_manifest, write_manifest
 from evaluation.files.outputs import write_outputs
@@ -50,8 +52,6 @@ def answer_sessions(
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
-    if launched.recording is not None:
-        launched.recording.record_to(output_dir, anew=not resume)
     truncator = load_truncator(tokenizer)
     console.print(
         f"answers are cut at {MAX_ANSWER_TOKENS} tokens, <|begin_of_text|> among them, by {truncator.name}",
@@ -70,10 +70,11 @@ def answer_sessions(
         note_commit(output_dir)
         launched.warm_up()
 
+    listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
     made = generate(
         launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, warm_up=begin, replies=launched.replies, evidence=launched.evidence,
-        listen=launched.listen,
+        listen=listen,
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})

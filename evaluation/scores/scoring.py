@@ -185,7 +185,7 @@ def group_scores(
 class Split:
     """Two groups of turns by a fact that the data set states: ``yes`` where it holds, ``no``.
 
-    ``key`` stands in scores_dictionary.json, ``heading`` above the groups' names.
+    ``key`` is its name in scores_dictionary.json, ``heading`` that of the table of its groups.
     """
 
     key: str

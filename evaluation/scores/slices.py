@@ -1,4 +1,4 @@
-"""Groups of turns by what is known of them, and the truthfulness of each."""
+"""Groups of turns by domain, category and other labels, and the truthfulness of each."""
 
 from __future__ import annotations
 

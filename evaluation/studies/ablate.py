@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.ablate``: what each part of a preset is worth, in the layout of QA-Dragon's tables 2 and 4."""
+"""``python -m evaluation.studies.ablate``: ablation of the parts of a preset, in the layout of QA-Dragon's tables 2 and 4."""
 
 from __future__ import annotations
 

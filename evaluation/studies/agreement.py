@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.agreement``: how far judges agree with each other and with labels by hand."""
+"""``python -m evaluation.studies.agreement``: agreement of judges with each other and with human labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.compare``: presets beside each other, in the layout of CRUISE's table 1."""
+"""``python -m evaluation.studies.compare``: comparison of presets, in the layout of CRUISE's table 1."""
 
 from __future__ import annotations
 

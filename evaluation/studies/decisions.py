@@ -1,4 +1,4 @@
-"""What a run knew before it decided to answer, and whether answering would have been right: what a gate is fitted on."""
+"""Training data of a gate: the signals of each candidate answer of a run, and whether the candidate is right."""
 
 from __future__ import annotations
 

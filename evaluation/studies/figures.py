@@ -1,4 +1,4 @@
-"""The figures of finished runs that a comparison shows."""
+"""Metrics of finished runs, for comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.flips``: which verdicts changed between two runs, and where their traces part."""
+"""``python -m evaluation.studies.flips``: verdicts that changed between two runs, and the first stage in which their traces differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gate fitted to judged candidates, and what such a fit is worth on sessions that it has not seen."""
+"""Fits a gate to judged candidates, and estimates its truthfulness on unseen sessions by nested cross-validation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Truthfulness:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What gates fitted on other sessions say of each candidate, averaged over repeated divisions.
+    """Out-of-fold predictions and scores of a gate, averaged over repeated divisions into folds.
 
     Attributes:
         probability: Of being right, shape (candidates,).
@@ -102,7 +102,7 @@ def best_threshold(probability: FloatArray, points: FloatArray) -> float:
 
 
 class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-learn is untyped
-    """A logistic regression in which no signal speaks against what it means: one that would is left out (weight 0).
+    """A logistic regression with sign constraints: a signal whose weight has the wrong sign is left out (weight 0).
 
     With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand: ``signs`` has 1 for a
     column that is higher for correct answers, -1 for one that is lower. ``C`` is the inverse strength of the L2 penalty.
@@ -241,7 +241,7 @@ def given_by(turns: Turns, gate: Gate) -> BoolArray:
 
 
 def white_box_line(turns: Turns) -> dict[str, float]:
-    """The line of QA-Dragon's white-box verifier (section 3.7.2): weights of least and mean token probability and its threshold.
+    """The line of QA-Dragon's white-box verifier (section 3.7.2): weights of the lowest and the mean token probability, and its threshold.
 
     A logistic regression over both; the line is where a right answer is as likely as a wrong one.
 

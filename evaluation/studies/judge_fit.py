@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.judge_fit``: the P(yes) from which the judge without a server takes an answer for right."""
+"""``python -m evaluation.studies.judge_fit``: fits the threshold of P(yes) of the judge without a server."""
 
 from __future__ import annotations
 

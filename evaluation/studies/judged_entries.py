@@ -1,4 +1,4 @@
-"""Saved answers of any agent, judged alike, for the studies that put them beside each other."""
+"""Loads saved answers of any agents and judges them by one judge and the same rules, for studies that compare them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two runs over the same turns differ by more than chance."""
+"""Paired significance tests of two runs over the same turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of studies: the truthfulness of several runs, and what a gate is worth."""
+"""Plots of studies: the truthfulness of several runs; reliability, risk and coverage of a gate."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from evaluation.studies.figures import Figures, Result
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, how it is shortened on a terminal, and what stands under it for a result."""
+    """A column of a table: its heading, a shorter one for terminals, and its text for a result."""
 
     heading: str
     short: str

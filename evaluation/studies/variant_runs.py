@@ -1,4 +1,4 @@
-"""What the commands that compare runs have in common: run each variant or take up its finished run, tabulate, write."""
+"""Shared by the commands that compare runs: run each variant, or resume it, then tabulate and write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the glasses' camera does to a scene: tilt, cut, blur, darken and add noise."""
+"""Simulates the camera of smart glasses: tilt, crop, blur, underexposure and noise."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Studio:
-    """What a scene needs to be taken as often as one likes: the subjects in drawing order, the printed texts, the ground.
+    """Parts of a scene that are loaded once and rendered repeatedly: the subjects in drawing order, the printed texts, the ground.
 
     `ground` is None where a photograph fills the frame.
     """

@@ -1,4 +1,4 @@
-"""How alike a thing of a scene and the graph's photograph of it are, and scenes in which they are no more alike than two
+"""Similarity of an object of a scene to the graph's photograph of it, and scenes in which it is no higher than that of two
 photographs by different cameras.
 
 The measure is the one that image search uses under the embedded profile: the cosine of EfficientNet-Lite2's features of

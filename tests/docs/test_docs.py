@@ -24,8 +24,8 @@ PAGES = [
 LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
 PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
 MAX_LINES = 150
-FOREIGN_OPTIONS = {"--no-deps", "--head", "--address", "--target"}
-"""Options of other programs than ours that the pages name."""
+FOREIGN_OPTIONS = {"--no-deps", "--head", "--address", "--target", "--help"}
+"""Options of other programs than ours that the pages name, and the one that argparse adds."""
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 _CODE = re.compile(r"^```.*?^```|``?([^`\n]+)``?", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,8 @@ from typing import Any
 from PIL import Image
 from rich.console import Console
 
-from agents.models.base import ChatRequest
+from agents.crag_agent import CragAgent
+from agents.models.base import ChatModel, ChatRequest
 from agents.runtime.model_set import ModelSet
 from agents.settings.presets import settings_from
 from agents.settings.profiles import Profile
@@ -20,7 +21,6 @@ from evaluation.run.launching import LaunchedAgent
 from evaluation.run.steps import Judging, answer_sessions, judge_answers
 from tests.agent.scripted import Say, ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.evaluation.worlds import row, write_dataset
-from training.recorded_agent import RecordedAgent, RecordedChat, Recorder
 
 REVISION = "v0.1.1"
 THINGS = {
@@ -71,33 +71,35 @@ class DoublingPipeline(ScriptedPipeline):
 ANSWERING = ("image_search", "evidence", "answer", "finalise")
 
 
-def recorded_agent(say: Say = knowing, stages: tuple[str, ...] = ANSWERING, *, doubles: bool = False) -> RecordedAgent:
-    """An agent over the scripted parts, which records nothing yet."""
-    recorder = Recorder()
+def recorded_agent(
+    say: Say = knowing,
+    stages: tuple[str, ...] = ANSWERING,
+    *,
+    doubles: bool = False,
+    requests: bool = True,
+    chat: ChatModel | None = None,
+) -> CragAgent:
+    """An agent over the scripted parts, whose records hold its requests."""
     models = ModelSet(
         Profile(name="scripted", models={}),
         Path("unused"),
-        ready={"chat": RecordedChat(ScriptedChat(say), recorder), "reranker": WordOverlapReranker()},
+        ready={"chat": chat or ScriptedChat(say), "reranker": WordOverlapReranker()},
     )
     entities = {
         size: (name, {"finished": year, "height": f"{height}"}) for name, (size, year, height) in THINGS.items()
     }
-    return RecordedAgent(
+    return CragAgent(
         DoublingPipeline(entities, {}) if doubles else ScriptedPipeline(entities, {}),
-        recorder=recorder,
-        settings=settings_from({"stages": stages}),
+        settings=settings_from({"stages": stages, "trace": {"requests": requests}}),
         models=models,
     )
 
 
-def recorded_run(
-    data: Path, out: Path, say: Say = knowing, stages: tuple[str, ...] = ANSWERING, *, doubles: bool = False
-) -> Path:
+def recorded_run(data: Path, out: Path, agent: CragAgent) -> Path:
     """Answer and judge the validation split; returns the folder of the run."""
-    agent = recorded_agent(say, stages, doubles=doubles)
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")
     console = Console(file=io.StringIO())
-    launched = LaunchedAgent(agent, listen=partial(agent.trace_to, None), recording=agent)
+    launched = LaunchedAgent(agent, listen=partial(agent.trace_to, None))
     made = answer_sessions(launched, dataset, out, console, about={"preset": "test"}, progress=False)
     judge_answers(made.turns, Judging(RuleJudge()), out, console, dataset)
     return out

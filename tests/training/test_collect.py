@@ -1,32 +1,29 @@
 """From a recorded run to training data: every request with its turn, nothing of the test split."""
 
-import copy
+import io
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import pytest
 from PIL import Image
+from rich.console import Console
 
-from agents.models.base import ChatMessage, ChatReply, ChatRequest
+from agents.asking.record import REQUEST_IMAGES
+from agents.asking.reply_cache import CachedReplies, ReplyStore
+from agents.crag_agent import CragAgent
 from agents.models.pixels import pixels_digest
-from agents.models.registry import ModelRegistry
-from agents.turn import Turn
-from evaluation.run.launching import launched
-from evaluation.run.options import parse
+from agents.settings.run_config import RunConfig
+from evaluation.files.traces import TRACE, read_traces
+from evaluation.run import command
 from tests.agent.scripted import ScriptedChat
-from tests.models.tiny_checkpoints import save_llama
-from tests.training.recorded import recorded_agent, recorded_run, save_data
-from training import collect, record_run
+from tests.training.recorded import REVISION, THINGS, knowing, recorded_agent, recorded_run, save_data
+from training import collect
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, is_held_out, read_examples
 from training.collect import holds_answer
 from training.command_line import ABOUT
-from training.recorded_agent import RECORD, RecordedChat, Recorder, RecordingRegistry, turns_of
-
-if TYPE_CHECKING:
-    from agents.settings.run_config import RunConfig
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorded_run(data, tmp_path_factory.mktemp("runs") / "run")
+    return recorded_run(data, tmp_path_factory.mktemp("runs") / "run", recorded_agent())
 
 
 def collected(out: Path) -> list[Example]:
@@ -46,7 +43,7 @@ def collected(out: Path) -> list[Example]:
 def test_every_request_is_kept_as_it_was_sent_with_reply_and_verdict(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert collect.main([str(run), "--out", str(out), "--held-out", "0.4", "--cache", str(tmp_path)]) == 0
-    answers = [example for example in collected(out) if example.stage == "answer"]
+    answers = [example for example in collected(out) if example.form == "answer"]
     assert Counter((row.verdict, row.reply_verdict) for row in answers) == {
         ("correct", "correct"): 5,
         ("hallucination", "hallucination"): 5,
@@ -68,13 +65,14 @@ def test_sessions_stay_on_one_side_and_the_description_counts_both(run: Path, tm
     assert sides[0] and sides[1] and not sides[0] & sides[1]
     assert sides[1] == {f"s{number}" for number in range(5) if is_held_out(f"s{number}", 0.4)}
     about = json.loads((out / ABOUT).read_text())
-    assert about["train"]["stages"]["answer"]["requests"] + about["held_out"]["stages"]["answer"]["requests"] == 10
-    assert about["unplaced_requests"] == 0 and about["train"]["stages"]["answer"]["refusals"] == 0.0
+    answers = [about[side]["prompts"]["answer_with_evidence"] for side in ("train", "held_out")]
+    assert sum(counts["requests"] for counts in answers) == 10
+    assert about["unjudged_requests"] == 0 and answers[0]["refusals"] == 0.0
 
 
 def test_relevance_questions_come_from_the_evidence(run: Path, tmp_path: Path) -> None:
     collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    asked = [row for row in collected(tmp_path / "out") if row.stage == collect.RELEVANCE and row.session_id == "s0"]
+    asked = [row for row in collected(tmp_path / "out") if row.prompt == collect.RELEVANCE and row.session_id == "s0"]
     found = {(row.interaction_id, "1889" in row.messages[-1].content): row.reply for row in asked}
     assert found == {("s0-0", True): "Yes", ("s0-0", False): "No", ("s0-1", True): "No", ("s0-1", False): "Yes"}
     assert all(row.images for row in asked)
@@ -86,7 +84,7 @@ def test_a_run_over_another_split_is_refused_by_name(
 ) -> None:
     other = tmp_path / "run"
     other.mkdir()
-    (other / RECORD).write_text((run / RECORD).read_text())
+    (other / TRACE).write_text((run / TRACE).read_text())
     (other / "run.json").write_text(json.dumps({"dataset": f"crag-mm@v0.1.2/{split}" if split else "crag-mm"}))
     assert collect.main([str(other), "--out", str(tmp_path / "out")]) == 2
     assert "never from public_test" in capsys.readouterr().err
@@ -146,60 +144,129 @@ def test_the_ids_of_the_test_split_are_refused_with_other_pictures(run: Path, tm
     assert collect.main(arguments) == 2
 
 
-def asking(*questions: str) -> list[ChatRequest]:
-    return [ChatRequest((ChatMessage("user", f"Question: {question}"),)) for question in questions]
+def test_each_of_two_turns_that_ask_the_same_has_its_own_requests(run: Path, tmp_path: Path) -> None:
+    """All sessions ask the same questions of other photos, in batches of one call."""
+    collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
+    records = read_traces(run / TRACE)
+    assert max(record.turn for record in records.values()) > 0
+    sizes = {f"s{number}": size for number, (size, _, _) in enumerate(THINGS.values())}
+    answers = [row for row in collected(tmp_path / "out") if row.form == "answer"]
+    assert len(answers) == 10
+    for row in answers:
+        [photo] = row.request().messages[-1].images
+        assert photo.size == sizes[row.session_id]
+        assert row.images == (records[row.key].photo,)
 
 
-def turns(*questions: str) -> list[Turn]:
-    return [Turn(query=question, image=None, question=question) for question in questions]
+def test_several_requests_of_a_turn_are_told_apart_by_their_prompts(data: Path, tmp_path: Path) -> None:
+    agent = recorded_agent(stages=("image_search", "evidence", "dual_answer", "finalise"))
+    run = recorded_run(data, tmp_path / "run", agent)
+    collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
+    found = Counter(row.prompt for row in collected(tmp_path / "out") if row.form == "answer")
+    assert found == {"answer_with_evidence": 10, "answer_without_evidence": 10}
+
+
+def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) -> None:
+    """As after a failure of the stage, when each turn is tried alone."""
+    again = shutil.copytree(run, tmp_path / "again")
+    lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
+    for stage in (stage for line in lines for stage in line["stages"]):
+        stage["exchanges"] = 2 * stage.get("exchanges", [])
+    (again / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for folder, out in ((run, tmp_path / "once"), (again, tmp_path / "twice")):
+        collect.main([str(folder), "--out", str(out), "--cache", str(tmp_path)])
+    assert len(collected(tmp_path / "twice")) == len(collected(tmp_path / "once")) > 10
+
+
+def test_a_picture_is_kept_once(run: Path) -> None:
+    names = {path.stem for path in (run / REQUEST_IMAGES).iterdir()}
+    records = read_traces(run / TRACE).values()
+    assert len(names) == len(THINGS) < len(records)  # one for each dialog, whose turns all show it
+    assert names == {record.photo for record in records}
+    for name in names:
+        with Image.open(run / REQUEST_IMAGES / f"{name}.png") as picture:
+            assert pixels_digest(picture) == name
+
+
+def test_a_run_without_its_requests_is_refused(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = recorded_run(data, tmp_path / "run", recorded_agent(requests=False))
+    assert not (run / REQUEST_IMAGES).exists()
+    assert collect.main([str(run), "--out", str(tmp_path / "out")]) == 2
+    assert "holds no requests: make the run with --record-requests" in capsys.readouterr().err
+
+
+def test_requests_of_turns_that_were_not_judged_are_counted(run: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(run, tmp_path / "run")
+    line = json.loads((run / TRACE).read_text().splitlines()[0])
+    with (other / TRACE).open("a") as file:
+        file.write(json.dumps({**line, "session_id": "another"}) + "\n")
+    assert collect.main([str(other), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "out" / ABOUT).read_text())["unjudged_requests"] == 1
+    assert "another" not in {row.session_id for row in collected(tmp_path / "out")}
+
+
+def test_replies_from_the_cache_are_recorded_with_their_requests(data: Path, tmp_path: Path) -> None:
+    store = ReplyStore(tmp_path / "replies")
+    found = []
+    for name in ("first", "second"):
+        chat = CachedReplies(ScriptedChat(knowing), store)
+        found.append(read_traces(recorded_run(data, tmp_path / name, recorded_agent(chat=chat)) / TRACE))
+    first, second = ([each for record in records.values() for each in record.exchanges] for records in found)
+    assert [each.cached for each in first] == [False] * 10 and [each.cached for each in second] == [True] * 10
+    assert [each.messages for each in first] == [each.messages for each in second]
+    collect.main([str(tmp_path / "second"), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
+    assert len([row for row in collected(tmp_path / "out") if row.form == "answer"]) == 10
+
+
+def flagged(data: Path, tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    """What local_evaluation.py says, with the scripted parts behind its agent."""
+
+    def build(config: RunConfig, *_: Any, **__: Any) -> CragAgent:
+        return recorded_agent(stages=("answer", "finalise"), requests=config.settings.trace.requests)
+
+    said = io.StringIO()
+    places = ["--dataset", str(data), "--cache", str(tmp_path / "cache"), "--output-dir", str(tmp_path / "out")]
+    asked = ["--dataset-type", "multi-turn", "--revision", REVISION, "--eval-model", "rule", "--no-progress"]
+    searches = ["--suppress-web-search-api", "--suppress-image-search-api"]
+    command_line = [*asked, *places, *searches, *arguments]
+    return command.main(command_line, Console(file=said, width=200), build), said.getvalue()
+
+
+def test_the_flag_of_a_run_records_beside_its_answers_and_a_resumed_run_keeps_what_it_has(
+    data: Path, tmp_path: Path
+) -> None:
+    flags = ("--record-requests", "--num-conversations")
+    assert flagged(data, tmp_path, *flags, "2")[0] == 0
+    first = (tmp_path / "out" / TRACE).read_text()
+    assert len(list((tmp_path / "out" / REQUEST_IMAGES).iterdir())) == 2
+    assert flagged(data, tmp_path, *flags, "3", "--resume")[0] == 0
+    assert (tmp_path / "out" / TRACE).read_text().startswith(first)
+    records = read_traces(tmp_path / "out" / TRACE)
+    assert len(records) == 6 and all(each.messages for record in records.values() for each in record.exchanges)
+    assert collect.main([str(tmp_path / "out"), "--out", str(tmp_path / "data"), "--cache", str(tmp_path)]) == 0
+
+
+def test_a_run_without_the_flag_records_no_request(data: Path, tmp_path: Path) -> None:
+    assert flagged(data, tmp_path, "--num-conversations", "1")[0] == 0
+    records = read_traces(tmp_path / "out" / TRACE)
+    assert not any(each.messages for record in records.values() for each in record.exchanges)
+    assert not (tmp_path / "out" / REQUEST_IMAGES).exists()
 
 
 @pytest.mark.parametrize(
-    ("asked", "batch", "places"),
+    ("flags", "said"),
     [
-        (("a", "c"), ("a", "b", "c"), [0, 2]),
-        (("x", "x"), ("x", "x"), [0, 1]),
-        (("x", "y", "x"), ("x", "y", "x", "z"), [0, 1, 2]),
-        (("a", "a", "b"), ("a", "b"), [0, 0, 1]),  # two requests of one turn
-        (("b", "after b: a"), ("b", "a"), [0, 1]),  # a dialog in which another turn's question was asked before
-        (("after b: a", "b"), ("a", "b"), [0, 1]),
-        (("x",), ("x", "x", "y"), [None]),
-        (("nothing", "b"), ("a 1", "b"), [None, 1]),
-        ((), ("a",), []),
+        (("--record-requests", "--replicas", "2"), "of one agent in this process, without --replicas"),
+        (("--set", "trace.requests=true", "--replicas", "2"), "of one agent in this process, without --replicas"),
+        (("--record-requests", "--set", "trace.images=false"), "trace.requests needs trace.queries and trace.images"),
+        (("--record-requests", "--agent", "tests.evaluation.worlds:ScriptedAgent"), "--record-requests cannot change agent"),
     ],
-)
-def test_requests_are_placed_by_their_questions_and_their_order(
-    asked: tuple[str, ...], batch: tuple[str, ...], places: list[int | None]
+)  # fmt: skip
+def test_what_cannot_be_recorded_is_refused_in_one_line(
+    data: Path, tmp_path: Path, flags: tuple[str, ...], said: str
 ) -> None:
-    found = [ChatRequest((ChatMessage("user", text.replace("nothing", "...")),)) for text in asked]
-    assert turns_of(found, turns(*batch)) == places
-
-
-def test_the_run_of_a_command_line_tells_the_agent_where_to_record(tmp_path: Path) -> None:
-    """Requests go beside the answers of each data set; a resumed run keeps those that it has."""
-    agent = recorded_agent()
-    config = cast("RunConfig", SimpleNamespace(pipeline=lambda **_: None))
-    made = launched(parse(["--cache", str(tmp_path)]), config, lambda *_, **__: agent)
-    assert made.agent is made.recording is agent
-    (tmp_path / RECORD).write_text("{}\n")
-    agent.record_to(tmp_path, anew=False)
-    assert (tmp_path / RECORD).read_text() == "{}\n"
-    agent.record_to(tmp_path, anew=True)
-    agent.batch_generate_response(["How tall is this?"], [Image.new("RGB", (64, 48))], [[]])
-    assert [json.loads(line)["kind"] for line in (tmp_path / RECORD).read_text().splitlines()] == ["chat", "turn"]
-
-
-def test_nothing_is_recorded_outside_of_a_call(tmp_path: Path) -> None:
-    recorder = Recorder()
-    recorder.record_to(tmp_path)
-    RecordedChat(ScriptedChat(lambda _: ChatReply("yes", "stop")), recorder).chat(asking("q"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_recorded_model_can_be_copied() -> None:
-    chat = RecordedChat(ScriptedChat(lambda _: ChatReply("yes", "stop")), Recorder())
-    again = copy.copy(chat)
-    assert again.name == chat.name and again.batches is chat.batches
+    status, told = flagged(data, tmp_path, *flags)
+    assert status == 2 and said in told and len(told.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -216,16 +283,6 @@ def test_a_malformed_example_is_told_in_one_line(tmp_path: Path, line: str, mess
     with pytest.raises(TrainingDataError) as caught:
         read_examples(tmp_path / TRAIN)
     assert message in str(caught.value) and len(str(caught.value).splitlines()) == 1
-
-
-def test_the_registry_records_the_model_that_generates(tmp_path: Path) -> None:
-    registry = RecordingRegistry(Recorder(), tmp_path)
-    spec = {"kind": "transformers", "path": str(save_llama(tmp_path / "llama"))}
-    chat = registry.load(spec)
-    assert isinstance(chat, RecordedChat) and registry.load(spec) is chat
-    assert chat.name == "llama" and callable(chat.warm_up)
-    plain = ModelRegistry(tmp_path).load(spec)
-    assert chat.chat(asking("How tall?")) == plain.chat(asking("How tall?"))
 
 
 def test_the_name_of_a_picture_is_of_its_pixels() -> None:
@@ -246,9 +303,3 @@ def test_a_chunk_holds_the_answer_when_it_has_its_figures_and_words(
     chunk: str, accept: tuple[str, ...], holds: bool
 ) -> None:
     assert holds_answer(chunk, "When was this finished?", "It was finished in 1889 by Eiffel.", accept) is holds
-
-
-def test_the_command_takes_the_flags_of_local_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        record_run.main(["--help"])
-    assert stopped.value.code == 0

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from agents.models.base import ChatRequest
-from tests.training.recorded import recorded_run, save_data
+from tests.training.recorded import recorded_agent, recorded_run, save_data
 from tests.training.tiny_data import SAVE, example
 from training import core_data, core_train
 from training.chat_examples import HELD_OUT, TRAIN, read_examples
@@ -92,7 +92,7 @@ def split_mind(request: ChatRequest) -> str:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("core")
-    run = recorded_run(save_data(folder / "data"), folder / "run", split_mind, STAGES, doubles=True)
+    run = recorded_run(save_data(folder / "data"), folder / "run", recorded_agent(split_mind, STAGES, doubles=True))
     out = folder / "out"
     assert (
         core_data.main(
@@ -110,11 +110,11 @@ def test_the_sets_are_mined_from_a_run(data: Path) -> None:
     # Only of the Eiffel Tower are 1889 and 330 metres right: one turn each. Every first entry of a picture is its own thing's,
     # the second one's text names the question's words: picture right, text wrong.
     assert counted == {"prki_int": 1, "prki_ext": 1, "vtki_v": 10, "vtki_t": 0, "sft_v": 10, "sft_t": 0}
-    (internal,) = (row for row in rows if row.stage == "prki_int")
+    (internal,) = (row for row in rows if row.objective == "prki_int")
     assert internal.reply == "It was finished in 1889." and "Reference:" in internal.messages[-1].content
-    choice = next(row for row in rows if row.stage == "vtki_v")
+    choice = next(row for row in rows if row.objective == "vtki_v")
     assert choice.reply == "A" and choice.choices == 2
-    answer = next(row for row in rows if row.stage == "sft_v" and row.session_id == "s0")
+    answer = next(row for row in rows if row.objective == "sft_v" and row.session_id == "s0")
     assert 'Reference: "Eiffel Tower"' in answer.messages[-1].content and answer.reply == answer.ground_truth
     assert answer.request().messages[-1].images
 

@@ -52,7 +52,7 @@ def test_right_over_refusal_over_wrong(replies: tuple[str, ...], pairs: list[tup
 def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
     said = iter([RIGHT, WRONG, "I don't know", RIGHT])
     model = ScriptedChat(lambda _: ChatReply(next(said), "stop"))
-    rows = [example(0), example(1, stage="queries", reply="x"), example(2)]
+    rows = [example(0), example(1, form="queries", reply="x"), example(2)]
     recipe = load_recipe("preferences", ["dpo.samples=2", "dpo.temperature=0.7"])
     found = sample_replies(model, rows, RuleJudge(), recipe)
     assert model.batches == [4] and {request.temperature for request in model.requests} == {0.7}
@@ -86,7 +86,7 @@ def test_the_reward_is_that_of_the_challenge() -> None:
 
 
 def test_a_strong_model_says_what_is_easy() -> None:
-    rows = [example(0), example(1, "hallucination"), example(2, stage="queries", reply="x")]
+    rows = [example(0), example(1, "hallucination"), example(2, form="queries", reply="x")]
     easy, hard = split_by_difficulty(rows, None)
     assert ([row.session_id for row in easy], [row.session_id for row in hard]) == (["s0"], ["s1"])
     easy, hard = split_by_difficulty(rows, {("s1", "s1-0")})
@@ -211,6 +211,7 @@ def test_grpo_tells_that_vllm_would_see_no_picture(tmp_path: Path, capsys: pytes
 
 
 def test_questions_are_the_examples_that_answer() -> None:
-    assert [row.stage for row in questions([example(0), example(1, stage="relevance", reply="No")])] == ["answer"]
+    asked = [example(0), example(1, form="yes or no", prompt="relevance", reply="No"), example(2, form="brief answer")]
+    assert [row.form for row in questions(asked)] == ["answer", "brief answer"]
     with pytest.raises(TrainingDataError, match="no sampled replies"):
         read_samples(Path("nowhere.jsonl"))

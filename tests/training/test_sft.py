@@ -31,9 +31,9 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_own_answers_where_right_and_refusals_elsewhere() -> None:
-    rows = [example(0), example(1, "hallucination"), example(2, "miss"), example(3, stage="queries", reply="tower"),
-            example(4, "miss", stage="queries", reply="tower"), example(5, stage="relevance", reply="No"),
-            example(6, stage="verify", reply="Correct")]  # fmt: skip
+    rows = [example(0), example(1, "hallucination"), example(2, "miss"), example(3, form="queries", reply="tower"),
+            example(4, "miss", form="queries", reply="tower"), example(5, form="yes or no", prompt="relevance", reply="No"),
+            example(6, form="verdict", reply="Correct")]  # fmt: skip
     everything = DataTable(tasks=("answer", "queries", "relevance"))
     assert [(sample.kind, sample.reply) for sample in samples_of(rows, everything)] == [
         ("answer", "It is 330 metres tall."),

@@ -56,7 +56,8 @@ def example(
     number: int,
     verdict: Verdict = "correct",
     *,
-    stage: str = "answer",
+    form: str = "answer",
+    prompt: str = "answer_with_evidence",
     reply: str | None = None,
     images: tuple[str, ...] = (),
     query: str | None = None,
@@ -67,13 +68,14 @@ def example(
     return Example(
         session_id=f"s{number}",
         interaction_id=f"s{number}-0",
-        stage=stage,
+        prompt=prompt,
+        form=form,
         messages=(Message("system", "Be brief."), Message("user", asked, images)),
         reply=said,
         verdict=verdict,
         query=asked,
         ground_truth=truth,
-        reply_verdict=verdict if stage == "answer" else None,
+        reply_verdict=verdict if form == "answer" else None,
         max_tokens=8,
     )
 

@@ -34,6 +34,10 @@ def truths_at(*keys: str) -> ReplyForm[tuple[bool | None, ...]]:
     return ReplyForm(f"JSON: {', '.join(keys)}", found, lambda said, _: None not in said)
 
 
+QUERIES = "queries"
+"""The form of replies that are queries."""
+
+
 def queries_of(limit: int) -> ReplyForm[list[str]]:
     """At most ``limit`` queries: ``queries`` of a JSON object, else the items of a list in free text."""
 
@@ -43,4 +47,4 @@ def queries_of(limit: int) -> ReplyForm[list[str]]:
             return strings(content["queries"], limit)
         return listed(reply.text, limit, cut=was_cut(reply))
 
-    return ReplyForm("queries", found, lambda said, _: bool(said))
+    return ReplyForm(QUERIES, found, lambda said, _: bool(said))

@@ -1,4 +1,4 @@
-"""Sight for a text-only chat model: what a recogniser and an OCR reader see in an image is told in words."""
+"""Image input for a text-only chat model: each image is described in words by a recogniser and an OCR reader."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence

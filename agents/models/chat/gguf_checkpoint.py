@@ -1,4 +1,4 @@
-"""Turns a GGUF file into a transformers checkpoint, once: for training, and for batches in PyTorch."""
+"""Converts a GGUF file into a transformers checkpoint, once: for training, and for batches in PyTorch."""
 
 import contextlib
 import json

@@ -22,7 +22,7 @@ _KEPT_BYTES = 2**31 - 1
 
 
 class Int8Linear(nn.Module):
-    """Stands for a ``Linear``: input of shape (..., in), output (..., out) in the input's dtype."""
+    """Replaces a ``Linear``: input of shape (..., in), output (..., out) in the input's dtype."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Event loops in threads of their own, for what is asynchronous inside and synchronous to its callers."""
+"""Event loops in background threads: synchronous calls to asynchronous clients and engines."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What adapters to engines of the OpenAI chat-completions protocol share: messages with pictures, and replies that are streamed."""
+"""Request bodies and streamed replies of the OpenAI chat-completions protocol, shared by the adapters that speak it."""
 
 import math
 from collections.abc import Mapping

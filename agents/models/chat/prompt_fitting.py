@@ -1,4 +1,4 @@
-"""What adapters to engines in this process share: requests are checked, pictures scaled down, prompts cut to the model's context."""
+"""Checks requests, scales pictures down and truncates prompts to the model's context; shared by the adapters to in-process engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds replies to a JSON schema, by masks over the next token (llguidance)."""
+"""Constrains replies to a JSON schema by masks over the next token (llguidance)."""
 
 from __future__ import annotations
 

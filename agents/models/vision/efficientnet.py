@@ -33,7 +33,7 @@ STRIDE = 32  # pixels of the input to a cell of the last feature map
 class EfficientNetLite2:
     """An ``ImageEncoder`` and a ``Recogniser``: the whole image is squeezed into the square that the network sees, so that no edge is lost.
 
-    ``batch_size`` None stands for 32 on a GPU and 1 on a CPU, whose caches hold the activations of one image only: measured on one core,
+    ``batch_size`` None means 32 on a GPU and 1 on a CPU, whose caches hold the activations of one image only: measured on one core,
     16 images take 0.7 s one by one and 1.8 s in one pass.
     """
 

@@ -15,7 +15,7 @@ REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
 MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
 MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
-SAME_ROW = 0.5  # two lines stand in one row where they share at least this part of the lower one's height
+SAME_ROW = 0.5  # two lines are in one row if they overlap by at least this share of the lower one's height
 
 
 class RapidOcrReader:
