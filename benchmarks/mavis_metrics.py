@@ -22,6 +22,7 @@ from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.commands import output
 from evaluation.data.crag_dataset import read_accept
+from evaluation.judge.judging import REPLIES
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16
@@ -48,7 +49,7 @@ def _measure(options: MavisOptions) -> int:
     if options.grader != "rule":
         from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
 
-        grader = ModelGrader(options.grader)
+        grader = ModelGrader(options.grader, cache=options.cache / REPLIES)
     features = smollm2_features(options.cache) if options.features == "smollm2" else None
     rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
     if options.rows is not None:

@@ -185,13 +185,11 @@ class Verdict:
 
     Attributes:
         failed: The judge gave no usable reply, and the answer counts as wrong for that.
-        tokens: Read and written by the model for it.
     """
 
     correct: bool
     reason: str = ""
     failed: bool = False
-    tokens: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)

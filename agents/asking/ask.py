@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from agents.asking.prompts import Prompt, PromptLibrary
+from agents.asking.prompts import FrontMatter
 from agents.asking.record import Exchange, SentMessage
 from agents.methods.token_probabilities import token_probabilities
 from agents.models.base import ChatModel, ChatReply, ChatRequest
@@ -45,6 +45,24 @@ class Ask(Generic[T]):
 
     prompt: str
     form: ReplyForm[T]
+
+
+class Template(Protocol):
+    """What is filled in: a ``Prompt``, or words that come from elsewhere."""
+
+    @property
+    def settings(self) -> FrontMatter:
+        """Which model reads it, and how."""
+
+    def request(self, **values: Any) -> ChatRequest:
+        """The request with the values filled in."""
+
+
+class Templates(Protocol):
+    """Templates by name: a ``PromptLibrary``."""
+
+    def __getitem__(self, name: str, /) -> Template:
+        """The template of a name."""
 
 
 class Keeper(Protocol):
@@ -101,7 +119,7 @@ class Answer(Generic[T]):
 
 def put(
     questions: Sequence[Question[T]],
-    prompts: PromptLibrary,
+    prompts: Templates,
     model: Callable[[str], ChatModel],
     deadline: Deadline = NO_DEADLINE,
     shorten: Callable[[int], int] | None = None,
@@ -142,8 +160,8 @@ def read(form: ReplyForm[T], reply: ChatReply) -> Answer[T]:
 
 
 def _filled(
-    question: Question[T], prompts: PromptLibrary, shorten: Callable[[int], int] | None
-) -> tuple[Prompt, ChatRequest]:
+    question: Question[T], prompts: Templates, shorten: Callable[[int], int] | None
+) -> tuple[Template, ChatRequest]:
     prompt = prompts[question.ask.prompt]
     request = prompt.request(**question.values)
     changes = dict(question.sampling)

@@ -1,8 +1,7 @@
 """Prompts: one Jinja2 template a file, with a front matter that says which model reads it and how.
 
-A template has a YAML front matter (``model``, ``max_tokens``, ``temperature``, ``schema``, ``logprobs``, ``continues``) and sections that
-begin with a line ``=== system``, ``=== user`` or ``=== assistant``. A file is cut into sections before anything is filled in, so that
-retrieved text can never open a section of its own.
+A template has a YAML front matter (see ``FrontMatter``) and sections that begin with a line ``=== system``, ``=== user`` or
+``=== assistant``. A file is cut into sections before anything is filled in, so that retrieved text can never open a section of its own.
 """
 
 import re
@@ -37,6 +36,8 @@ class FrontMatter(BaseModel):
     schema_: dict[str, Any] | None = None
     logprobs: bool = False
     stop: tuple[str, ...] = ()
+    exact: dict[str, Any] | None = None
+    """See ``ChatRequest.exact``."""
     continues: str | None = None
     """Another template whose messages stand before these, so that an engine with a prefix cache reads them once for both."""
 
@@ -95,7 +96,7 @@ class Prompt:
             raise PromptError(f"prompt template {path} has text before its first '=== role' line")
         if all(role != "user" for role, _ in self._sections):
             raise PromptError(f"prompt template {path} has no '=== user' line: there is nothing to ask")
-        self.name = path.stem
+        self.name, self.path = path.stem, path
 
     def render(self, **values: Any) -> str:
         """The whole prompt as one text; for templates that are no chat, such as descriptions."""
@@ -120,6 +121,7 @@ class Prompt:
             schema=self.settings.schema_,
             logprobs=self.settings.logprobs,
             stop=self.settings.stop,
+            exact=self.settings.exact,
         )
 
 

@@ -9,7 +9,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from agents.models.pixels import pixels_digest
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.files import parse_json
 
-FORMAT = 2  # counts up when keys or entries change their meaning; entries of another format are never found
+FORMAT = 3  # counts up when keys or entries change their meaning; entries of another format are never found
 KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
 
-_OF_THE_CALL = frozenset({"received", "cached"})  # say how a reply was come by, not what it is
+_OF_THE_CALL = frozenset({"received", "cached", "no_answer"})  # say how a reply was come by, not what it is
 _FIELDS = frozenset(field.name for field in fields(ChatReply)) - _OF_THE_CALL
 _FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
 
@@ -80,12 +80,18 @@ class CachedReplies:
     """A ``ChatModel`` that asks another one only what the store does not hold.
 
     A model's ``fingerprint``, where it has one, names its weights and each option of the engine that changes replies; ``options`` tell
-    the others apart.
+    the others apart. Of the replies that came to their end those are kept that are ``worth_keeping``.
     """
 
-    def __init__(self, model: ChatModel, store: ReplyStore, options: str = "") -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        store: ReplyStore,
+        options: str = "",
+        worth_keeping: Callable[[ChatReply], bool] = lambda _: True,
+    ) -> None:
         self.name = model.name
-        self._model, self._store = model, store
+        self._model, self._store, self._worth_keeping = model, store, worth_keeping
         self._identity = getattr(model, "fingerprint", None) or f"{model.name} {options}"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
@@ -100,7 +106,7 @@ class CachedReplies:
             raise ModelError(f"{self.name} gave {len(replies)} replies to {len(asked)} requests.")
         for place, reply in zip(asked, replies, strict=True):
             known[place] = reply
-            if isinstance(place, str) and reply.finish_reason in KEPT:
+            if isinstance(place, str) and reply.finish_reason in KEPT and self._worth_keeping(reply):
                 self._store.put(place, reply)
         misses = sum(isinstance(place, str) for place in asked)
         self._store.count(sum(isinstance(place, str) for place in places) - misses, misses)
@@ -149,8 +155,9 @@ def decoded(entry: Any) -> ChatReply:
         raise ValueError("not the fields of a reply")
     if not isinstance(content["text"], str) or content["finish_reason"] not in KEPT:
         raise ValueError("not a finished reply")
-    if isinstance(content["logprobs"], list):
-        content["logprobs"] = tuple(content["logprobs"])
+    for name in ("logprobs", "usage"):
+        if isinstance(content[name], list):
+            content[name] = tuple(content[name])
     return ChatReply(**content, cached=True)
 
 

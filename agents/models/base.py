@@ -61,6 +61,9 @@ class ChatRequest:
     schema: Mapping[str, Any] | None = None
     logprobs: bool = False  # whether the log-probability of each generated token is wanted
     stop: tuple[str, ...] = ()  # strings that end the reply
+    # What a server is sent besides model and messages, to the letter and in place of the fields above (but for ``seed``): the reply comes
+    # in one piece and is not stripped. Engines that are no servers go by the fields.
+    exact: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class ChatReply:
     # the reply cache had it
     received: ChatRequest | None = field(default=None, compare=False)
     cached: bool = field(default=False, compare=False)
+    usage: tuple[int, int] | None = None  # tokens that a server read and wrote for it; None where it does not say
+    no_answer: bool = False  # ``error`` since the server was busy, silent or not there, however often it was tried
 
     def __post_init__(self) -> None:
         if isinstance(self.text, str) and not self.text.isascii():

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from evaluation.attribution.mavis import GRADES, Document, LongAnswer, Sentence
-from evaluation.judge.judge_prompts import load_prompt
-from evaluation.judge.model_server import ModelServer
+from agents.asking.ask import Answer, Ask, Question, ReplyForm, put
+from agents.models.base import ChatReply
+from evaluation.attribution.mavis import Document, LongAnswer, Sentence
+from evaluation.judge.judge_asking import as_judge_errors, judge_prompts, kept
+from evaluation.judge.judge_server import JudgeServer
+from evaluation.records import JudgeError
+
+T = TypeVar("T")
 
 GRADER = "gpt-4.1"
 """The evaluator of the paper."""
@@ -18,21 +22,39 @@ GRADER = "gpt-4.1"
 TRIES = 3
 _GRADE = re.compile(r"\"?grade\"?\s*[:=]\s*\"?(0\.5|0|1)(?:\.0)?\b", re.IGNORECASE)
 _BARE = re.compile(r"^\W*(0\.5|0|1)(?:\.0)?\W*$")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
+
+
+def _grade(reply: ChatReply) -> float | None:
+    found = _GRADE.search(reply.text) or _BARE.match(reply.text)
+    return float(found[1]) if found else None
+
+
+def _facts(reply: ChatReply) -> tuple[str, ...]:
+    lines = (_BULLET.sub("", line).strip() for line in reply.text.splitlines())
+    return tuple(line for line in lines if line)
+
+
+GRADE = ReplyForm("grade", _grade)
+FACTS = ReplyForm("facts, one a line", _facts, lambda said, _: bool(said))
 
 
 class ModelGrader:
-    """Asks a chat model for each grade; a reply that is no grade after 3 tries counts 0. See ``ModelServer`` for arguments and errors."""
+    """Asks a chat model for each grade; a reply that is no grade after 3 tries counts 0.
 
-    def __init__(self, model: str = GRADER, base_url: str | None = None, api_key: str | None = None) -> None:
-        self._server = ModelServer(model, "--grader rule", base_url, api_key)
+    Args:
+        cache: Folder of its replies; None keeps none.
+        base_url: See ``JudgeServer``, for errors too.
+    """
+
+    def __init__(self, model: str = GRADER, *, cache: Path | None = None, base_url: str | None = None) -> None:
+        self._server, self._cache = JudgeServer(model, "--grader rule", base_url), cache
+        self._prompts = judge_prompts()
         self.name = model
-        self._ask = cache(self._complete)
 
     def facts(self, truth: str) -> tuple[str, ...]:
         """The atomic facts of a ground truth, one a line of the reply; the truth as a whole where there is none."""
-        reply = self._ask("atomic_facts", json.dumps({"ground_truth": truth}))
-        lines = (re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line).strip() for line in reply.splitlines())
-        return tuple(line for line in lines if line) or (truth,)
+        return self._answer(Ask("atomic_facts", FACTS), {"ground_truth": truth}).value or (truth,)
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
         """See ``Grader.completeness``."""
@@ -45,18 +67,20 @@ class ModelGrader:
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
         """See ``Grader.support``."""
         del answer
-        shown = [{"title": document.title, "text": document.text} for document in documents]
-        return self._grade("grade_support", sentence=sentence.text, documents=shown)
+        return self._grade("grade_support", sentence=sentence.text, documents=documents)
 
     def _grade(self, prompt: str, **values: Any) -> float:
         for attempt in range(TRIES):
-            reply = self._ask(prompt, json.dumps(values, ensure_ascii=False), attempt)
-            found = _GRADE.search(reply) or _BARE.match(reply)
-            if found and float(found[1]) in GRADES:
-                return float(found[1])
+            found = self._answer(Ask(prompt, GRADE), values, seed=attempt).value
+            if found is not None:
+                return found
         return 0.0
 
-    def _complete(self, name: str, values: str, attempt: int = 0) -> str:
-        prompt = load_prompt(name)
-        messages = prompt.render(**json.loads(values))
-        return self._server.ask({"model": self.name, "messages": messages, **prompt.settings, "seed": attempt}).text
+    def _answer(self, ask: Ask[T], values: dict[str, Any], **sampling: Any) -> Answer[T]:
+        """The answer; JudgeError where there is none."""
+        model = kept(self._server, self._cache, ask.form)
+        with as_judge_errors():
+            (answer,) = put([Question(ask, values, sampling=sampling)], self._prompts, lambda _: model)
+        if answer.failed:
+            raise JudgeError(answer.error)
+        return answer

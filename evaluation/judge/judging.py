@@ -40,6 +40,9 @@ LocalJudges = Callable[[str, Path], Judge]
 
 LOCAL_PROFILE = "embedded"
 
+REPLIES = "replies"
+"""The one cache of replies and judgements, below the cache folder."""
+
 
 class NoJudge:
     """Exact answers alone are correct: what ``--eval-model None`` is to the organiser's releases."""
@@ -163,7 +166,7 @@ def choose_judge(
 
     spending = Spending(price or price_of(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
-    return OpenAIJudge(eval_model, style=style, cache=cache / "judge", organiser=organiser, spending=spending)
+    return OpenAIJudge(eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending)
 
 
 def _local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:

@@ -5,13 +5,19 @@ The rule decides what it is sure of (``rule_judge.SURE``) and whatever has accep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents.asking.ask import Ask, Question, put
+from agents.asking.prompts import PromptLibrary
+from agents.asking.readers.verdicts import P_YES
+from agents.models.base import ChatModel
 from agents.runtime.files import first_fault
+from evaluation.judge.judge_asking import as_judge_errors
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
@@ -19,25 +25,47 @@ CUTS = Path(__file__).with_name("cuts")
 """The fitted cuts, a file a profile: probabilities of different models, and of different prompts, are not on one scale."""
 
 
-class YesModel(Protocol):
-    """A chat model that is asked whether answers are right; loaded when first asked.
+ASK = Ask("judge/yes_or_no", P_YES)
+
+
+@dataclass(frozen=True)
+class YesOrNo:
+    """A profile's chat model, asked whether answers are right; loaded when first asked.
 
     Attributes:
         profile: Name of its profile.
-        prompt: Digest of the prompt that it is asked with.
+        prompts: The profile's prompts.
+        chat: Loads the chat model of a role, or gives the loaded one.
         batch: Questions in one call.
     """
 
     profile: str
-    prompt: str
+    prompts: PromptLibrary
+    chat: Callable[[str], ChatModel]
     batch: int
 
     @property
+    def prompt(self) -> str:
+        """Digest of the prompt that it is asked with."""
+        with as_judge_errors():
+            return hashlib.sha256(self.prompts[ASK.prompt].path.read_bytes()).hexdigest()[:12]
+
+    @property
     def name(self) -> str:
-        """Of the model."""
+        """Of the model, which is loaded for it."""
+        with as_judge_errors():
+            return self.chat(self.prompts[ASK.prompt].settings.model).name
 
     def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
-        """P(yes) of each item; None where the model said neither yes nor no."""
+        """P(yes) of each item, in one call; None where the model said neither yes nor no.
+
+        Raises:
+            JudgeError: The model cannot be loaded or fails as a whole.
+        """
+        with as_judge_errors():
+            return [
+                answer.value for answer in put([Question(ASK, vars(item)) for item in items], self.prompts, self.chat)
+            ]
 
 
 class Tally(BaseModel):
@@ -106,7 +134,7 @@ class LocalJudge:
 
     parallel = False
 
-    def __init__(self, model: YesModel, fitted: FittedCut) -> None:
+    def __init__(self, model: YesOrNo, fitted: FittedCut) -> None:
         if model.prompt != fitted.prompt:
             raise JudgeError(f"the cut of {fitted.profile} was fitted with another prompt: {_again(fitted)}")
         self._model = model

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from evaluation.judge.judge_prompts import load_prompt
+from agents.asking.prompts import FrontMatter
+from agents.models.base import ChatMessage, ChatRequest
+from evaluation.judge.judge_asking import JUDGE, as_judge_errors, judge_prompts
 from evaluation.records import JudgeError
 from evaluation.rules import JudgeStyle
 
@@ -42,7 +44,7 @@ _Pieces = tuple[tuple[Literal["text", "value"], str], ...]
 
 @dataclass(frozen=True)
 class OrganiserPrompt:
-    """The organiser's words.
+    """The organiser's words, as a template that asks a judge.
 
     Attributes:
         style: The form of reply that they ask for.
@@ -57,11 +59,16 @@ class OrganiserPrompt:
     reply: tuple[str, str] = ("", "")
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """What the release sends besides the messages: the openai library makes a schema of a class, its name and its docstring."""
+    def settings(self) -> FrontMatter:
+        """The judge, and what the release sends besides the messages."""
+        return FrontMatter(model=JUDGE, exact=self._exact())
+
+    def _exact(self) -> dict[str, Any]:
+        """The openai library makes a schema of a class, its name and its docstring."""
         if self.style == "explained":
             return dict(EXPLAINED_SETTINGS)
-        settings = deepcopy(dict(load_prompt("structured").settings))
+        with as_judge_errors():
+            settings = deepcopy(judge_prompts()["structured"].settings.exact or {})
         name, description = self.reply
         if name:
             strict = settings["response_format"]["json_schema"]
@@ -71,10 +78,10 @@ class OrganiserPrompt:
                 del strict["schema"]["description"]
         return settings
 
-    def render(self, **values: object) -> list[dict[str, str]]:
-        """Chat messages of query, ground_truth and response."""
+    def request(self, **values: Any) -> ChatRequest:
+        """A chat request of query, ground_truth and response."""
         user = "".join(text if kind == "text" else str(values[text]) for kind, text in self.user)
-        return [{"role": "system", "content": self.system}, {"role": "user", "content": user}]
+        return ChatRequest((ChatMessage("system", self.system), ChatMessage("user", user)), exact=self._exact())
 
 
 _Names = ChainMap[str, ast.AST]

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.settings.named import ImportPath, canonical, imported, look_up
-from agents.settings.profiles import PRESETS, PROMPTS, ROOT, SettingsError
+from agents.settings.profiles import PRESETS, ROOT, SettingsError
 from agents.settings.run_config import RunConfig, preset_names
-from evaluation.judge.local_judge import LocalJudge, load_cut
-from evaluation.records import EvaluationError, JudgeItem
+from evaluation.judge.judging import REPLIES
+from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
+from evaluation.records import EvaluationError
 from evaluation.run.calls import Answering, ReplyCounts
 from evaluation.run.options import PROVIDED, RunOptions
 from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries
 
 if TYPE_CHECKING:
     from agents.models.base import ChatModel
+    from agents.runtime.model_set import ModelSet
 
 __all__ = [
     "PRESETS",
     "ROOT",
     "LaunchedAgent",
-    "LocalModel",
     "RunConfig",
     "launched",
     "local_judge",
     "prepare",
     "preset_names",
     "settings_table",
+    "yes_or_no",
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
@@ -176,54 +177,27 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
     }
 
 
-_JUDGE_PROMPT = "judge/yes_or_no"
-_JUDGE_REPLIES = "judge_replies"
-"""Folder below the cache: a model that judged an answer once is not asked again, also where the cut has changed since."""
-
-
-class LocalModel:
-    """The chat model of a profile as a ``YesModel``; see there. ``cache`` holds the models and their replies.
+def yes_or_no(profile: str, cache: Path) -> YesOrNo:
+    """The chat model of a profile as the local judge asks it; ``cache`` holds the models and their replies.
 
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
     """
+    with _as_evaluation_errors():
+        # Any preset does: what is read of it here is the profile's batch size.
+        config = RunConfig.read("vlm_only", profile, cache=cache)
 
-    def __init__(self, profile: str, cache: Path) -> None:
-        with _as_evaluation_errors():
-            # Any preset does: what is read of it here is the profile's batch size.
-            self._launch = RunConfig.read("vlm_only", profile, cache=cache)
-        self.profile = self._launch.profile.name
-        self.prompt = hashlib.sha256((PROMPTS / f"{_JUDGE_PROMPT}.j2").read_bytes()).hexdigest()[:12]
-        self.batch = self._launch.settings.limits.batch_size
-
-    @property
-    def name(self) -> str:
-        """Of the chat model, which is loaded for it."""
-        return self._chat.name
-
-    @cached_property
-    def _chat(self) -> ChatModel:
+    @lru_cache(maxsize=1)
+    def models() -> ModelSet:
         from agents.asking.reply_cache import ReplyStore
 
+        return config.models(replies=ReplyStore(config.cache / REPLIES))
+
+    def chat(role: str) -> ChatModel:
         with _as_evaluation_errors():
-            prompt = self._launch.prompts[_JUDGE_PROMPT]
-            store = ReplyStore(self._launch.cache / _JUDGE_REPLIES)
-            return self._launch.models(replies=store).chat(prompt.settings.model)
+            return models().chat(role)
 
-    def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
-        """P(yes) of each item, in one call; None where the model said neither yes nor no.
-
-        Raises:
-            EvaluationError: The model cannot be loaded or fails as a whole.
-        """
-        from agents.asking.readers.verdicts import said_yes
-
-        prompt = self._launch.prompts[_JUDGE_PROMPT]
-        requests = [
-            prompt.request(query=item.query, ground_truth=item.ground_truth, response=item.response) for item in items
-        ]
-        with _as_evaluation_errors():
-            return [said_yes(reply) for reply in self._chat.chat(requests)]
+    return YesOrNo(config.profile.name, config.prompts, chat, config.settings.limits.batch_size)
 
 
 def local_judge(profile: str, cache: Path) -> LocalJudge:
@@ -232,7 +206,7 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
     Raises:
         EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
     """
-    model = LocalModel(profile, cache)
+    model = yes_or_no(profile, cache)
     return LocalJudge(model, load_cut(model.profile))
 
 

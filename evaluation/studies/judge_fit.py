@@ -17,10 +17,10 @@ from agents.runtime.files import write_whole
 from agents.settings.command_options import Flag, Options
 from evaluation.commands import exit_status, output
 from evaluation.files.responses import read_responses
-from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesModel, sure_verdict
+from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, sure_verdict
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
-from evaluation.run.launching import LocalModel
+from evaluation.run.launching import yes_or_no
 from evaluation.studies.agreement import agreement, pairs_of, read_labels, tables
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray
 from evaluation.studies.judged_entries import Saved
@@ -55,7 +55,7 @@ def best_cut(probability: FloatArray, right: BoolArray) -> float:
 
 
 def asked(
-    model: YesModel, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
+    model: YesOrNo, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
 ) -> tuple[dict[Key, bool], dict[Key, float]]:
     """What the rule is sure of, and the model's P(yes) of the other answers; those on which it says neither are left out."""
     rule, items = RuleJudge(), {turn.key: item_of(turn) for turn in turns}
@@ -72,7 +72,7 @@ def asked(
 
 
 def fit(
-    model: YesModel, labels: Path, console: Console, *, progress: bool = False
+    model: YesOrNo, labels: Path, console: Console, *, progress: bool = False
 ) -> tuple[FittedCut, Saved, dict[str, Mapping[Key, bool]]]:
     """Ask the model about every labelled answer and fit its cut.
 
@@ -144,14 +144,14 @@ class JudgeFitOptions(Options):
     no_progress: bool = Field(False, description="no progress bar")
 
 
-def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesModel | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesOrNo | None = None) -> int:
     """Fit, print and write; ``model`` is asked instead of the profile's. Returns the exit status: 0, 2 for what cannot be done."""
     options, console = JudgeFitOptions.parse(arguments, epilog=_HOW), console or output()
     return exit_status(lambda: _run(options, console, model), console)
 
 
-def _run(options: JudgeFitOptions, console: Console, model: YesModel | None) -> None:
-    chosen = model or LocalModel(options.profile, options.cache)
+def _run(options: JudgeFitOptions, console: Console, model: YesOrNo | None) -> None:
+    chosen = model or yes_or_no(options.profile, options.cache)
     made, held, said = fit(chosen, options.labels, console, progress=not options.no_progress)
     for shown in tables(held, said, pairs_of(said)):
         shown.show(console)

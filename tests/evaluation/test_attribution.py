@@ -143,12 +143,13 @@ def test_completeness_and_relevance_by_rule() -> None:
 
 
 def reply(content: str) -> Response:
-    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
-    return Response(json.dumps({**body, "choices": [choice]}), content_type="application/json")
+    body = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    choice = {"index": 0, "finish_reason": "stop", "delta": {"role": "assistant", "content": content}}
+    said = json.dumps({**body, "choices": [choice]})
+    return Response(f"data: {said}\n\ndata: [DONE]\n\n", content_type="text/event-stream")
 
 
-def test_a_model_grades_and_is_asked_once_for_each_grade(httpserver: HTTPServer) -> None:
+def test_a_model_grades_and_is_asked_once_for_each_grade(httpserver: HTTPServer, tmp_path: Path) -> None:
     prompts: list[str] = []
 
     def handle(request: Request) -> Response:
@@ -158,7 +159,7 @@ def test_a_model_grades_and_is_asked_once_for_each_grade(httpserver: HTTPServer)
         return reply('{"grade": 0.5}' if "Fact:" in prompts[-1] else "1" if "Document:" in prompts[-1] else "no idea")
 
     httpserver.expect_request("/v1/chat/completions").respond_with_handler(handle)
-    grader = ModelGrader("m", base_url=httpserver.url_for("/v1"), api_key="k")
+    grader = ModelGrader("m", base_url=httpserver.url_for("/v1"), cache=tmp_path)
     answer = ask("It is 330 m tall.", 1)
     assert completeness(answer, grader) == 0.5
     assert recall(answer, grader) == precision(answer, grader) == 1.0

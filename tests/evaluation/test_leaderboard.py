@@ -6,22 +6,26 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from agents.models.base import ChatReply
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
-from evaluation.judge import judging
-from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, JudgeItem, RunLogLine, Verdict
+from evaluation.judge import judge_server, judging
+from evaluation.judge.openai_judge import OpenAIJudge
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLogLine
 from evaluation.run.options import RunOptions
 from evaluation.scores.slices import group_sizes, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
 from evaluation.studies.leaderboard import boards
 from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
+from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import judged
 
 REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
@@ -45,20 +49,6 @@ def answers(verdicts: Sequence[str], **labels: str) -> list[AnsweredTurn]:
         for number, dialog in enumerate(verdicts)
         for verdict, judged_turn in zip(dialog, judged(dialog, f"s{number}"), strict=True)
     ]
-
-
-class CountingJudge:
-    """Takes "truth" for right, and counts what it is asked."""
-
-    name = "counting"
-    parallel = True
-
-    def __init__(self) -> None:
-        self.items: list[JudgeItem] = []
-
-    def judge(self, item: JudgeItem) -> Verdict:
-        self.items.append(item)
-        return Verdict(item.response == "truth", "counted")
 
 
 @pytest.fixture
@@ -161,29 +151,21 @@ def test_judging_again_costs_no_call(
     tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2,000 turns, of which half are misses: a warm cache answers for the judge."""
-    from evaluation.judge.openai_judge import VerdictCache
+    asked = ScriptedChat(lambda _: ChatReply('{"accuracy": true}', "stop", usage=(100, 1)))
+    monkeypatch.setattr(judge_server, "OpenAIChat", lambda *_, **__: asked)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
 
-    judge = CountingJudge()
+    def judge(*_: Any, **__: Any) -> OpenAIJudge:
+        return OpenAIJudge("m", cache=tmp_path / "replies")
 
-    class Cached:
-        name, parallel = "cached", True
-
-        def judge(self, item: JudgeItem) -> Verdict:
-            cache, request = VerdictCache(tmp_path / "verdicts"), asdict(item)
-            found = cache.get(request)
-            if found is None:
-                found = judge.judge(item)
-                cache.put(request, found)
-            return found
-
-    monkeypatch.setattr(judging, "choose_judge", lambda *_, **__: Cached())
+    monkeypatch.setattr(judging, "choose_judge", judge)
     turns = answers(["h", "m"] * 1000)
     turns = [replace(turn, agent_response=f"{turn.agent_response} {n // 2}") for n, turn in enumerate(turns)]
     path = save(tmp_path / "many.jsonl", turns)
     assert run(path)[0] == 0
-    assert len(judge.items) == 1000
+    assert len(asked.requests) == 1000
     assert run(path)[0] == 0
-    assert len(judge.items) == 1000
+    assert len(asked.requests) == 1000
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,16 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest
+from agents.runtime.deadline import Deadline
 from agents.runtime.model_set import ModelSet
-from agents.settings.profiles import Profile
+from agents.settings import run_config
+from agents.settings.profiles import PROMPTS, Profile
 from agents.settings.run_config import RunConfig
 from evaluation.files.responses import read_responses
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
-from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, load_cut
+from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, YesOrNo, load_cut
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import EvaluationError, JudgeError, JudgeItem
-from evaluation.run.launching import LocalModel
+from evaluation.run.launching import yes_or_no
 from evaluation.studies import judge_fit, judged_entries, leaderboard
 from evaluation.studies.agreement import read_labels
 from tests.agent.scripted import ScriptedChat
@@ -32,20 +35,39 @@ LABELS = Path(__file__).parents[2] / "mini_crag_mm" / "labelled_answers.jsonl"
 TALLY = Tally(answers=40, kappa=0.75, both_right=15, both_wrong=20, right_by_judge=2, right_by_hand=3)
 
 
-@dataclass
-class ScriptedYes:
+class ScriptedYes(YesOrNo):
     """Gives each response its probability, and remembers what it was asked."""
 
-    said: dict[str, float | None] = field(default_factory=dict)
-    profile: str = "tiny"
-    prompt: str = "p1"
-    batch: int = 3
-    name: str = "a model"
-    calls: list[list[str]] = field(default_factory=list)
+    def __init__(
+        self,
+        said: Mapping[str, float | None] | None = None,
+        *,
+        name: str = "a model",
+        prompt: str = "p1",
+        batch: int = 3,
+    ) -> None:
+        self.said, self.calls = dict(said or {}), list[list[str]]()
+        self.digest = prompt
+        chat = SimpleNamespace(name=name, chat=self._reply)
+        super().__init__("tiny", PromptLibrary(PROMPTS), lambda _: chat, batch)
 
-    def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
-        self.calls.append([item.response for item in items])
-        return [self.said.get(item.response, 0.0) for item in items]
+    @property
+    def prompt(self) -> str:
+        return self.digest
+
+    def _reply(self, requests: Sequence[ChatRequest], _: Deadline) -> list[ChatReply]:
+        self.calls.append([_response_of(request) for request in requests])
+        return [_said(self.said.get(response, 0.0)) for response in self.calls[-1]]
+
+
+def _response_of(request: ChatRequest) -> str:
+    return request.messages[-1].content.split("\nAnswer: ")[1].split("\n")[0]
+
+
+def _said(probability: float | None) -> ChatReply:
+    if probability is None:
+        return ChatReply("It", "length", first_token_probs={"It": 1.0})
+    return ChatReply("no", "length", first_token_probs={"yes": probability, "no": 1 - probability})
 
 
 def cut(value: float = 0.6, **changed: str) -> FittedCut:
@@ -114,12 +136,12 @@ def test_turns_are_asked_in_batches_and_keep_their_places() -> None:
     assert [turn.verdict[0] for turn in found] == ["h", "c", "h", "h", "m", "h", "c", "h"]
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *replies: ChatReply) -> tuple[LocalModel, ScriptedChat]:
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *replies: ChatReply) -> tuple[YesOrNo, ScriptedChat]:
     waiting = list(replies)
     chat = ScriptedChat(lambda _: waiting.pop(0))
     models = ModelSet(Profile(name="scripted", models={}), tmp_path, ready={"chat": chat})
     monkeypatch.setattr(RunConfig, "models", lambda self, registry=None, *, replies=None: models)
-    return LocalModel("embedded_batch", tmp_path), chat
+    return yes_or_no("embedded_batch", tmp_path), chat
 
 
 def test_p_yes_is_read_from_the_alternatives_of_the_first_token(
@@ -143,13 +165,11 @@ def test_p_yes_is_read_from_the_alternatives_of_the_first_token(
 
 
 def test_a_changed_prompt_has_another_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from evaluation.run import launching
-
-    before = LocalModel("embedded", tmp_path).prompt
+    before = yes_or_no("embedded", tmp_path).prompt
     (tmp_path / "judge").mkdir()
     (tmp_path / "judge" / "yes_or_no.j2").write_text("=== user\n{{ query }}\n")
-    monkeypatch.setattr(launching, "PROMPTS", tmp_path)
-    assert LocalModel("embedded", tmp_path).prompt != before
+    monkeypatch.setattr(run_config, "PROMPTS", tmp_path)
+    assert yes_or_no("embedded", tmp_path).prompt != before
 
 
 def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:

@@ -12,20 +12,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from diskcache import Cache
 from openai import OpenAI
 from pydantic import create_model
 from pytest_httpserver import HTTPServer
 from rich.console import Console
-from tenacity import wait_none
 from werkzeug import Request, Response
 
 from evaluation.files.outputs import read_turn_table
-from evaluation.judge import model_server
+from evaluation.judge import silence
 from evaluation.judge.judge_options import price
+from evaluation.judge.judge_server import SERVER_TRIES
 from evaluation.judge.judging import choose_judge, judge_turns
-from evaluation.judge.model_server import SERVER_TRIES
-from evaluation.judge.openai_judge import GIVE_UP_AFTER, TRIES, OpenAIJudge, style_of
+from evaluation.judge.openai_judge import TRIES, OpenAIJudge, style_of
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.judge.silence import GIVE_UP_AFTER, PATIENCE_SECONDS
 from evaluation.judge.spending import Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
@@ -87,7 +88,18 @@ class Server:
         return Response(reply.get_data(), reply.status, headers=dict(reply.headers))
 
     def judge(self, model: str = "gpt-4o-mini", **settings: Any) -> OpenAIJudge:
-        return OpenAIJudge(model, base_url=self.url, **({"api_key": "key", "wait": wait_none()} | settings))
+        return OpenAIJudge(model, base_url=self.url, **({"first_pause": 0.0} | settings))
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+
+
+def kept(folder: Path) -> list[str]:
+    """The keys of the judgements that a cache holds."""
+    with Cache(str(folder)) as cache:
+        return list(cache)
 
 
 def test_the_challenges_judge_replies_in_json(httpserver: HTTPServer) -> None:
@@ -270,7 +282,7 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
 
 def test_the_help_says_when_a_judge_is_given_up() -> None:
     said = RunOptions.model_fields["eval_model"].description or ""
-    assert f"not replied at all for {model_server.PATIENCE_SECONDS:.0f} s is given up" in said
+    assert f"not replied at all for {PATIENCE_SECONDS:.0f} s is given up" in said
 
 
 def test_patience_begins_with_a_question_that_is_not_answered(
@@ -278,7 +290,7 @@ def test_patience_begins_with_a_question_that_is_not_answered(
 ) -> None:
     """Neither the time between questions nor that before a reply counts."""
     clock = iter(range(0, 100_000, 40))
-    monkeypatch.setattr(model_server, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(silence, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     server = Server(httpserver, '{"accuracy": true}')
     judge = server.judge(timeout=1e5, patience=1000.0)
     assert all(result.correct for result in judge_turns(answered(20), judge, workers=1))
@@ -305,7 +317,7 @@ def test_garbage_is_asked_for_again_and_then_counts_as_wrong(
     verdict = server.judge(model, cache=tmp_path).judge(ITEM)
     assert (verdict.correct, verdict.failed) == (False, True)
     assert len(server.requests) == TRIES
-    assert not list(tmp_path.rglob("*.json"))  # the next run asks again
+    assert kept(tmp_path) == []  # the next run asks again
 
 
 def test_garbage_once_is_forgiven(httpserver: HTTPServer) -> None:
@@ -319,16 +331,19 @@ def test_a_reply_that_is_no_completion_counts_as_garbage(httpserver: HTTPServer,
     assert server.judge().judge(ITEM).failed
 
 
-@pytest.mark.parametrize(("status", "said"), [(401, "refuses the key"), (403, "may not use"), (404, "no model")])
+@pytest.mark.parametrize(
+    ("status", "said"), [(401, "refuses the key"), (403, "refuses the key"), (404, "does not know model")]
+)
 def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int, said: str) -> None:
     server = Server(httpserver, _error(status))
-    with pytest.raises(JudgeError, match=said):
+    with pytest.raises(JudgeError, match=said) as caught:
         server.judge().judge(ITEM)
+    assert "\n" not in str(caught.value)
     assert len(server.requests) == 1
 
 
 def test_no_server_at_all_is_said() -> None:
-    judge = OpenAIJudge("m", base_url="http://127.0.0.1:9/v1", api_key="k", wait=wait_none())
+    judge = OpenAIJudge("m", base_url="http://127.0.0.1:9/v1", first_pause=0.0)
     assert "did not answer" in judge.judge(ITEM).reason
 
 
@@ -393,7 +408,7 @@ def test_judging_stops_at_its_price_and_goes_on_from_there(httpserver: HTTPServe
     price = Price(1.0, 0.0)
     with pytest.raises(JudgeError, match=r"has cost \$3.0000, and --max-cost is \$2.5; every judgement is kept"):
         judge_turns(answered(8), server.judge(cache=tmp_path, spending=Spending(price, 2.5)), workers=1)
-    assert len(server.requests) == len(list(tmp_path.rglob("*.json"))) == 3
+    assert len(server.requests) == len(kept(tmp_path)) == 3
     judge = server.judge(cache=tmp_path, spending=Spending(price, 6.0))
     assert all(result.correct for result in judge_turns(answered(8), judge, workers=4))
     assert len(server.requests) == 8  # five more: nothing was asked twice
@@ -434,8 +449,9 @@ def test_judgements_are_kept_by_content(httpserver: HTTPServer, tmp_path: Path) 
     server.judge(cache=tmp_path).judge(JudgeItem(ITEM.query, ITEM.ground_truth, "331 metres"))
     server.judge("other", cache=tmp_path).judge(ITEM)
     assert len(server.requests) == 3
-    for file in tmp_path.rglob("*.json"):
-        file.write_text("{torn")
+    with Cache(str(tmp_path)) as cache:
+        for key in cache:
+            cache[key] = b"{torn"
     assert server.judge(cache=tmp_path).judge(ITEM).correct
     assert len(server.requests) == 4
 
@@ -445,13 +461,12 @@ def test_a_judging_run_that_breaks_off_goes_on_where_it_was(httpserver: HTTPServ
     server = Server(httpserver, *['{"accuracy": true}'] * 5, _error(401))
     with pytest.raises(JudgeError, match="refuses the key"):
         judge_turns(unlike, server.judge(cache=tmp_path), workers=1)
-    kept = len(list(tmp_path.rglob("*.json")))
-    assert kept == 5
+    assert len(kept(tmp_path)) == 5
     server._replies = ['{"accuracy": true}']
     before = len(server.requests)
     results = judge_turns(unlike, server.judge(cache=tmp_path), workers=4)
     assert all(result.correct for result in results)
-    assert len(server.requests) - before == len(unlike) - kept
+    assert len(server.requests) - before == len(unlike) - 5
 
 
 def test_misses_and_exact_answers_are_not_asked_about(httpserver: HTTPServer) -> None:

@@ -143,6 +143,57 @@ def test_a_server_without_schemas_is_asked_without_and_remembered(httpserver: HT
     assert ["response_format" in body for body in seen] == [True, False, False]
 
 
+def test_what_a_server_complains_of_by_name_is_left_out_alone(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, fault(400, "logprobs is not supported"), stream("ok"))
+    client(httpserver).chat([ask(schema={"type": "object"}, logprobs=True)])
+    assert set(seen[0]) - set(seen[1]) == {"logprobs"}
+
+
+def whole(content: str) -> Response:
+    body = {
+        "id": "1", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
+    }  # fmt: skip
+    return Response(json.dumps(body), content_type="application/json")
+
+
+def test_an_exact_request_is_sent_to_the_letter_and_its_reply_left_as_it_is(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, whole("yes\n"))
+    request = ask(max_tokens=9, temperature=0.5, stop=("x",), exact={"top_p": 0.5})
+    reply = client(httpserver).chat([request])[0]
+    assert seen == [{"model": "m", "messages": [{"role": "user", "content": "Hi"}], "top_p": 0.5}]
+    assert (reply.text, reply.finish_reason, reply.usage) == ("yes\n", "stop", (12, 3))
+
+
+def test_of_an_exact_request_nothing_is_left_out_that_no_complaint_names(httpserver: HTTPServer) -> None:
+    seen = script(httpserver, fault(400, "this content is filtered"))
+    reply = client(httpserver).chat([ask(exact={"response_format": {"type": "json_object"}})])[0]
+    assert (reply.finish_reason, reply.no_answer, len(seen)) == ("error", False, 1)
+
+
+def test_the_pause_that_a_server_asks_for_is_made_within_the_limit(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = fault(429)
+    busy.headers["Retry-After"] = "7"
+    script(httpserver, busy, busy, stream("ok"))
+    pauses: list[float] = []
+    pause = OpenAIChat._pause
+    monkeypatch.setattr(OpenAIChat, "_pause", lambda self, state: pauses.append(pause(self, state)) or 0.0)
+    assert client(httpserver, max_wait=60.0).chat([ask()])[0].text == "ok"
+    assert pauses == [7.0, 7.0]
+
+
+def test_a_try_is_given_up_in_its_own_time(httpserver: HTTPServer, hang: threading.Event) -> None:
+    def wait(_: Request) -> Response:
+        hang.wait(30)
+        return stream("late")
+
+    script(httpserver, wait, stream("ok"))
+    assert client(httpserver, try_seconds=0.5).chat([ask()])[0].text == "ok"
+
+
 def test_a_request_that_is_wrong_anyhow_is_an_error_and_teaches_nothing(httpserver: HTTPServer) -> None:
     def handle(request: Request) -> Response:
         bad = json.loads(request.data)["messages"][0]["content"] == "bad"

@@ -88,6 +88,7 @@ OTHER: Mapping[str, Any] = {
     "schema": {"type": "string"},
     "logprobs": True,
     "stop": ("\n",),
+    "exact": {"temperature": 0.0},
 }
 
 
@@ -219,6 +220,16 @@ def test_a_damaged_entry_is_asked_for_again_and_replaced(
     assert "is asked for again" in caplog.text
     assert cached.chat([ask("a")])[0].text == "a #0"
     assert len(model.asked) == 1
+
+
+def test_only_replies_worth_keeping_are_kept(store: ReplyStore) -> None:
+    model = Counting()
+    cached = CachedReplies(model, store, worth_keeping=lambda reply: reply.text != "a #0")
+    assert [cached.chat([ask("a")])[0].text for _ in range(3)] == ["a #0", "a #1", "a #1"]
+
+
+def test_what_a_server_read_and_wrote_is_kept_with_the_reply() -> None:
+    assert decoded(encoded(ChatReply("a", "stop", usage=(9, 2)))).usage == (9, 2)
 
 
 def test_a_damaged_database_is_told_with_what_to_do(tmp_path: Path) -> None:

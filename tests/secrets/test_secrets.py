@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from PIL import Image
 from pytest_httpserver import HTTPServer
-from tenacity import wait_none
 from werkzeug import Response
 
 from agents.asking.trace import TraceWriter
@@ -163,7 +162,7 @@ def test_log_records_without_a_key_stay_as_they_are(logged: io.StringIO) -> None
 
 
 def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: Path) -> None:
-    judge = OpenAIJudge("m", base_url=with_password(server), cache=tmp_path, wait=wait_none())
+    judge = OpenAIJudge("m", base_url=with_password(server), cache=tmp_path, first_pause=0.0)
     item = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
     for status in (401, 403, 404):
         server.clear()
@@ -185,7 +184,7 @@ def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: P
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert kept
     for path in kept:
-        holds_no_secret(path.read_text() + path.name)
+        holds_no_secret(path.read_bytes().decode(errors="replace") + path.name)
     holds_no_secret(logged.getvalue() + judge.name)
 
 

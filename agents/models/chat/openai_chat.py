@@ -6,13 +6,18 @@ event loop does: what still runs is left behind in a thread of its own.
 
 import asyncio
 import contextlib
+import functools
+import math
 import os
+import re
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import openai
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.loop_thread import GRACE_SECONDS, within
@@ -27,11 +32,19 @@ MESSAGE_CHARACTERS = 300  # of a server's complaint
 
 
 class _TransientError(Exception):
-    """A failure that a retry may solve: 429, 5xx, a broken or garbled connection."""
+    """A failure that a retry may solve: 429, 5xx, a broken or garbled connection; ``after``: seconds that the server asks to wait."""
+
+    def __init__(self, said: str, after: float = 0.0) -> None:
+        super().__init__(said)
+        self.after = after
 
 
 class _RefusedError(Exception):
-    """The server refuses the request as it is (400, 422)."""
+    """The server refuses the request as it is (400, 422); ``complaint``: the parameter that it names, or all that it says."""
+
+    def __init__(self, said: str, complaint: str = "") -> None:
+        super().__init__(said)
+        self.complaint = complaint
 
 
 @dataclass(eq=False)
@@ -45,6 +58,8 @@ class OpenAIChat:
     attempts: int = 4  # most tries for one request
     max_image_side: int = 1024  # images are scaled down to this many pixels on their longer side
     max_wait: float = 5.0  # longest pause between two tries, in seconds
+    first_wait: float = 0.1  # the first pause is drawn from 0 to so many seconds; each further one from twice as many
+    try_seconds: float = SECONDS_WITHOUT_DEADLINE  # a try is given up after this
 
     def __post_init__(self) -> None:
         self.name = self.model
@@ -56,7 +71,7 @@ class OpenAIChat:
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """See ``ChatModel.chat``; all requests side by side; ModelError where the server refuses the key, the model or the address."""
         replies = [StreamedReply(request) for request in requests]
-        left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
+        left = _seconds(deadline)
         if replies and left > 0:
             with contextlib.suppress(TimeoutError):
                 within(self._answer_all(replies, deadline), left + GRACE_SECONDS, "openai-chat")
@@ -70,7 +85,8 @@ class OpenAIChat:
                 api_key=self._key or "none",
                 base_url=self.base_url,
                 max_retries=0,
-                timeout=min(max(deadline.left(), 0.001), SECONDS_WITHOUT_DEADLINE),
+                http_client=openai.DefaultAsyncHttpxClient(verify=_trusted()),
+                timeout=min(max(deadline.left(), 0.001), self.try_seconds),
             )
         except (openai.OpenAIError, ValueError, TypeError) as error:
             raise ModelError(f"Cannot set up a client for {self._address}: {_clean(error)}") from None
@@ -97,7 +113,7 @@ class OpenAIChat:
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(_TransientError),
             stop=stop_after_attempt(self.attempts),
-            wait=wait_random_exponential(multiplier=0.1, max=self.max_wait),
+            wait=self._pause,
             reraise=True,
         )
         try:
@@ -107,24 +123,39 @@ class OpenAIChat:
             streamed.error = str(error)
             return
         try:
-            async with asyncio.timeout(min(deadline.left(), SECONDS_WITHOUT_DEADLINE)), gate:
+            async with asyncio.timeout(_seconds(deadline)), gate:
                 await retrying(self._with_fallbacks, client, messages, streamed)
         except TimeoutError:
             streamed.finish = "abort"
         except (_TransientError, _RefusedError) as error:
-            streamed.error = str(error)
+            streamed.error, streamed.no_answer = str(error), isinstance(error, _TransientError)
+
+    def _pause(self, state: RetryCallState) -> float:
+        """A random pause, growing with the tries, or what the server asks for; at most ``max_wait``."""
+        drawn = wait_random_exponential(multiplier=self.first_wait, max=self.max_wait)(state)
+        error = state.outcome.exception() if state.outcome is not None else None
+        return min(max(drawn, getattr(error, "after", 0.0)), self.max_wait)
 
     async def _with_fallbacks(
         self, client: openai.AsyncOpenAI, messages: list[dict[str, Any]], streamed: StreamedReply
     ) -> None:
-        """Ask; where the server refuses, ask again without one optional feature after the other, and remember which."""
+        """Ask; where the server refuses, ask again without what it complains of, and remember that.
+
+        A complaint that names nothing costs one optional feature after the other; of an exact request, nothing.
+        """
         dropped: set[str] = set(self._unsupported)
         while True:
             settings = {name: value for name, value in request_body(streamed.request).items() if name not in dropped}
             try:
-                await self._stream(client, settings, messages, streamed)
-            except _RefusedError:
-                feature = next((name for name in OPTIONAL_FEATURES if name in settings), None)
+                async with asyncio.timeout(self.try_seconds):
+                    await self._ask(client, settings, messages, streamed)
+            except TimeoutError:
+                raise _TransientError(f"No reply in {self.try_seconds:.0f} s.") from None
+            except _RefusedError as error:
+                exact = streamed.request.exact is not None
+                optional = [name for name in (settings if exact else OPTIONAL_FEATURES) if name in settings]
+                named = (name for name in optional if re.search(rf"\b{name}\b", error.complaint))
+                feature = next(named, None if exact else next(iter(optional), None))
                 if feature is None:
                     raise
                 dropped.add(feature)
@@ -132,7 +163,7 @@ class OpenAIChat:
                 self._unsupported |= dropped
                 return
 
-    async def _stream(
+    async def _ask(
         self,
         client: openai.AsyncOpenAI,
         settings: dict[str, Any],
@@ -143,12 +174,17 @@ class OpenAIChat:
         # The client's overloads want literal settings; ours are put together from what the server supports.
         create: Any = client.chat.completions.create
         try:
-            stream = await create(model=self.name, messages=messages, stream=True, **settings)
-            async with stream:
-                async for chunk in stream:
-                    # A chunk that tells the usage or keeps alive has none.
-                    for choice in (getattr(chunk, "choices", None) or ())[:1]:
-                        streamed.take(choice.model_dump(warnings=False))
+            if streamed.request.exact is not None:
+                streamed.take_whole(
+                    (await create(model=self.name, messages=messages, **settings)).model_dump(warnings=False)
+                )
+            else:
+                stream = await create(model=self.name, messages=messages, stream=True, **settings)
+                async with stream:
+                    async for chunk in stream:
+                        # A chunk that tells the usage or keeps alive has none.
+                        for choice in (getattr(chunk, "choices", None) or ())[:1]:
+                            streamed.take(choice.model_dump(warnings=False))
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise ModelError(
                 f"The server at {self._address} refuses the key: set the environment "
@@ -160,15 +196,35 @@ class OpenAIChat:
                 f"(it usually ends in /v1). It says: {_clean(error)}"
             ) from None
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            raise _RefusedError(f"The server refuses the request: {_clean(error)}") from None
+            raise _RefusedError(f"The server refuses the request: {_clean(error)}", str(error.param or error)) from None
         except openai.APIStatusError as error:
             transient = error.status_code in (408, 409, 429) or error.status_code >= 500
-            kind = _TransientError if transient else _RefusedError
-            raise kind(f"The server answers {error.status_code}: {_clean(error)}") from None
+            said = f"The server answers {error.status_code}: {_clean(error)}"
+            raise (_TransientError(said, _asked_to_wait(error)) if transient else _RefusedError(said)) from None
         except Exception as error:  # noqa: BLE001 - the transport below the client raises errors of its own on broken streams
             raise _TransientError(f"The connection failed ({type(error).__name__}): {_clean(error)}") from None
         if streamed.finish is None:
             raise _TransientError("The server ended its reply early or sent none.")
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that servers are held against: reading them takes more time than all else of a call."""
+    return httpx.create_ssl_context()
+
+
+def _seconds(deadline: Deadline) -> float:
+    """Until the deadline; where there is none, the limit of everything."""
+    left = deadline.left()
+    return left if math.isfinite(left) else SECONDS_WITHOUT_DEADLINE
+
+
+def _asked_to_wait(error: openai.APIStatusError) -> float:
+    """The seconds of a ``Retry-After``; 0 where there is none that can be read."""
+    try:
+        return float(error.response.headers.get("retry-after", ""))
+    except ValueError:
+        return 0.0
 
 
 def _clean(error: BaseException) -> str:

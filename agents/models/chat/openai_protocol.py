@@ -26,6 +26,8 @@ def message_body(message: ChatMessage) -> dict[str, Any]:
 
 def request_body(request: ChatRequest) -> dict[str, Any]:
     """The settings of a request as JSON, without its messages; what it leaves open is left out."""
+    if request.exact is not None:
+        return {**request.exact, **({} if request.seed is None else {"seed": request.seed})}
     body: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
     if request.stop:
         body["stop"] = list(request.stop)
@@ -49,12 +51,14 @@ class StreamedReply:
     first_token_probs: dict[str, float] | None = None
     finish: FinishReason | None = None
     error: str | None = None  # why there will be no reply
+    no_answer: bool = False  # whether that is because the server did not answer
+    usage: tuple[int, int] | None = None  # tokens read and written
 
     def clear(self) -> None:
         """Forget what came: the request is sent again."""
         self.texts.clear()
         self.logprobs.clear()
-        self.first_token_probs = self.finish = None
+        self.first_token_probs = self.finish = self.usage = None
 
     def take(self, choice: Mapping[str, Any]) -> None:
         """Add one entry of a chunk's ``choices``."""
@@ -71,14 +75,24 @@ class StreamedReply:
         if choice.get("finish_reason"):
             self.finish = "length" if choice["finish_reason"] == "length" else "stop"
 
+    def take_whole(self, completion: Mapping[str, Any]) -> None:
+        """The reply to a request that is not streamed; nothing is taken of what holds no ``choices``."""
+        usage = completion.get("usage")
+        self.usage = (usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0) if usage else None
+        for choice in (completion.get("choices") or ())[:1]:
+            self.take({**choice, "delta": choice.get("message")})
+            self.finish = self.finish or "stop"
+
     def reply(self) -> ChatReply:
         """The reply as far as it has come: ``abort`` where it has no end."""
         if self.error is not None:
-            return ChatReply("", "error", error=self.error)
+            return ChatReply("", "error", error=self.error, no_answer=self.no_answer)
         wanted = self.request.logprobs
+        text = "".join(self.texts)
         return ChatReply(
-            "".join(self.texts).strip(),
+            text.strip() if self.request.exact is None else text,
             self.finish or "abort",
             tuple(self.logprobs) if wanted and self.logprobs else None,
             first_token_probs=self.first_token_probs if wanted else None,
+            usage=self.usage,
         )

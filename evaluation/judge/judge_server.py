@@ -1,0 +1,88 @@
+"""A chat model behind an OpenAI-compatible server that judges or grades: paid for, and waited for with patience."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agents.models.base import ChatReply, ChatRequest
+from agents.models.chat.openai_chat import OpenAIChat
+from agents.runtime.deadline import NO_DEADLINE, Deadline
+from evaluation.judge.silence import PATIENCE_SECONDS, SIGN_SECONDS, Silence
+from evaluation.judge.spending import Spending
+from evaluation.records import JudgeError
+
+SERVER_TRIES = 6
+"""How often a server that is busy or does not answer is tried, with growing pauses."""
+
+TIMEOUT_SECONDS = 60.0
+"""A try is given up after this."""
+
+FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
+
+
+class JudgeServer:
+    """A ``ChatModel`` that stops at its price and gives up a server that stays silent; used by several threads.
+
+    Args:
+        model: Its name at the server.
+        without: What to do without a key, for the error message.
+        base_url: Server; ``OPENAI_BASE_URL`` or OpenAI's own where None.
+        spending: Counts what is asked.
+        timeout: Seconds for a try.
+        patience: Seconds without any reply after which the server is given up.
+        sign: Seconds of silence after which, and again after which, a warning says so.
+        first_pause: See ``OpenAIChat.first_wait``.
+
+    Raises:
+        JudgeError: There is no key for OpenAI's own server.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        without: str,
+        base_url: str | None = None,
+        *,
+        spending: Spending | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        sign: float = SIGN_SECONDS,
+        first_pause: float = FIRST_PAUSE,
+    ) -> None:
+        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        if base_url is None and not os.environ.get("OPENAI_API_KEY"):
+            raise JudgeError(f"{model} needs a key: set OPENAI_API_KEY, or use {without}")
+        self.name = model
+        self._model = OpenAIChat(
+            model, base_url, attempts=SERVER_TRIES, first_wait=first_pause, max_wait=MAX_PAUSE, try_seconds=timeout
+        )
+        self._spending = spending or Spending()
+        self._silence = Silence(patience, sign)
+
+    def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
+        """See ``ChatModel.chat``; JudgeError where what may be spent is spent."""
+        self._spending.check()
+        if why := self._silence.given_up:
+            return [ChatReply("", "error", error=f"not asked: the judge's server {why}") for _ in requests]
+        waiting, replied = self._silence.asked(), True
+        try:
+            replies = self._model.chat(requests, deadline.within(self._silence.left))
+            replied = any(not reply.no_answer and reply.finish_reason != "abort" for reply in replies)
+        finally:
+            waiting.set()
+            self._silence.ended(replied=replied)
+        for reply in replies:
+            if reply.finish_reason in ("stop", "length"):
+                self._spending.add(reply.usage)
+        return [_told(reply) for reply in replies]
+
+
+def _told(reply: ChatReply) -> ChatReply:
+    """The reply; where there is none, that this is for the server."""
+    if reply.finish_reason == "abort":
+        return ChatReply("", "error", error="the judge's server did not answer in time")
+    if reply.no_answer:
+        return replace(reply, error=f"the judge's server did not answer after {SERVER_TRIES} tries: {reply.error}")
+    return reply
