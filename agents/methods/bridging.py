@@ -46,6 +46,19 @@ def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
     return tuple(Bridge(tuple(rule["heads"]), tuple(rule["keys"])) for rule in table["bridge"]), tuple(table["verbs"])
 
 
+def goes_through(question: str) -> bool:
+    """Whether a question names a thing by what it is to another ("the botanist who named this plant") and asks more than its name."""
+    for bridge in _rules()[0]:
+        found = bridge.phrase.search(question)
+        if found is not None and not _rest(question, found) <= _EMPTY:
+            return True
+    return False
+
+
+def _rest(question: str, found: re.Match[str]) -> set[str]:
+    return set(_WORD.findall((question[: found.start()] + question[found.end() :]).lower()))
+
+
 def hop_questions(question: str, entity: Entity | None) -> list[str]:
     """A standalone question with the name of the thing it goes through in its place, for each name found; [] without such a bridge."""
     if entity is None:
@@ -55,8 +68,7 @@ def hop_questions(question: str, entity: Entity | None) -> list[str]:
         found = bridge.phrase.search(question)
         if found is None or found.start() == 0:
             continue
-        rest = set(_WORD.findall((question[: found.start()] + question[found.end() :]).lower()))
-        if rest <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"
+        if _rest(question, found) <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"
             continue
         described = set(_WORD.findall(found.group().lower()))
         ranked = sorted(((_rank(key, bridge, described), value) for key, value in pairs), key=lambda pair: pair[0])

@@ -78,6 +78,9 @@ _SEVERAL = re.compile(
     re.IGNORECASE,
 )
 
+_AUXILIARY = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|can|could|would|will|has|have|had|should|may)\b", re.IGNORECASE
+)
 _PACKAGED = re.compile(
     r"\b(?:packag(?:e|es|ed|ing)|packets?|cartons?|wrappers?|jars?|canned|(?:can|tin|tube|bottle|box|bag|pack|bar) of"
     r"|brand of|logo|labell?ed)\b",
@@ -127,6 +130,11 @@ def named_number(question: str) -> int | None:
 def about_several(question: str) -> bool:
     """Whether a question compares, counts or adds up several objects of the picture: what is known of one cannot answer it."""
     return named_number(question) is not None or _SEVERAL.search(question) is not None
+
+
+def asks_yes_or_no(question: str) -> bool:
+    """Whether yes or no answers a question, by the auxiliary verb that it begins with."""
+    return _AUXILIARY.match(question) is not None
 
 
 def about_packaged(question: str) -> bool:

@@ -1,0 +1,273 @@
+"""Answers in steps: plans are typed, name their things, are asked level by level, and sums are computed by code."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.asking.prompts import PromptLibrary
+from agents.methods.computation import ComputationError, Quantity, arithmetic, date_of, ordered, quantity
+from agents.methods.step_plans import MAX_LEVELS, MAX_STEPS, AskStep, ComputeStep, Plan, comparison, parse_plan, usable
+from agents.models.base import ChatReply, ChatRequest
+from agents.search.hits import Entity
+from agents.settings.presets import settings_from
+from agents.settings.profiles import PROMPTS
+from agents.stages.steps import Steps, conclusion, takes_steps
+from agents.turn import IDK
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
+
+WEIGHTS = "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?\n3. compute: larger [1] [2]"
+
+
+def test_a_plan_is_read_as_typed_steps() -> None:
+    plan = parse_plan(
+        "Plan:\n1. ask: Who built it?\n**2. compute**: sum 3 [1]\n3. Ask: When was [1] born?\nSo that is it."
+    )
+    assert plan.steps == (AskStep("Who built it?"), ComputeStep("sum", ("3", "[1]")), AskStep("When was [1] born?"))
+    assert plan.levels() == [[0], [2]]
+    assert str(plan).splitlines()[1] == "2. compute: sum 3 [1]"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compute: larger [1]",
+        "compute: larger [1] [1]",
+        "compute: power [1] 2",
+        "compute: sum [1] [7]",
+        "ask: When was [4] born?",
+    ],
+)
+def test_a_step_that_refers_to_nothing_is_left_out(line: str) -> None:
+    assert parse_plan(f"1. ask: Who built the tower?\n2. {line}").steps == (AskStep("Who built the tower?"),)
+
+
+def test_numbers_follow_when_a_step_before_is_left_out() -> None:
+    plan = parse_plan(
+        "1. ask: How old is A?\n2. compute: larger [1]\n3. ask: How old is B?\n4. compute: larger [1] [3]"
+    )
+    assert plan.steps[-1] == ComputeStep("larger", ("[1]", "[2]"))
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        ("1. ask: How heavy is the animal on the left?\n2. ask: How heavy is a horse?", "points"),
+        ("1. ask: How heavy is a horse?", "one step"),
+        (
+            "1. ask: Is a horse heavier than a donkey?\n2. ask: How heavy is a horse?\n3. compute: larger [1] [2]",
+            "asks to compare",
+        ),
+        ("1. ask: How many are mentioned?\n2. compute: product 3 [1]", "names nothing"),
+        (
+            "1. ask: What is A?\n2. ask: Who made [1]?\n3. ask: Where is [2]?\n4. ask: When was [3] built?",
+            "four levels",
+        ),
+        ("There is no plan.", "no steps"),
+    ],
+)
+def test_a_plan_that_is_no_better_than_one_prompt_is_refused(plan: str, reason: str) -> None:
+    assert usable(parse_plan(plan), "Which of these is heavier?", ["horse", "donkey"]) is None, reason
+
+
+def test_the_comparison_that_the_question_asks_for_is_put_in() -> None:
+    asks = "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?"
+    for written in (asks, f"{asks}\n3. compute: difference [1] [2]"):
+        made = usable(parse_plan(written), "Which of these two is heavier?", ["horse", "donkey"])
+        assert made == parse_plan(WEIGHTS)
+    kept = usable(parse_plan(f"{asks}\n3. compute: sum [1] [2]"), "What do they weigh together?", ["horse", "donkey"])
+    assert kept is not None and kept.steps[-1] == ComputeStep("sum", ("[1]", "[2]"))
+
+
+def test_a_thing_is_known_by_its_name_without_what_tells_it_from_others() -> None:
+    plan = parse_plan(
+        "1. ask: How long is a day on Mercury?\n2. ask: How long is a day on Venus?\n3. compute: larger [1] [2]"
+    )
+    assert usable(plan, "Which of these two has the longer day?", ["Mercury (planet)", "Venus"]) == plan
+    said = conclusion("Which has the longer day?", plan, ["59 days", "243 days", ""], ["Mercury (planet)", "Venus"])
+    assert said == "Venus (Venus: 243 days; Mercury: 59 days)"
+
+
+def test_what_is_asked_of_one_of_three_things_is_asked_of_all() -> None:
+    plan = parse_plan(
+        "1. ask: When was the tower built?\n2. ask: When was the bridge built?\n3. compute: earlier [1] [2]"
+    )
+    made = usable(plan, "Which of these three was built first?", ["tower", "bridge", "fort"])
+    assert made is not None and made.asks[-1] == AskStep("When was the fort built?")
+    assert made.steps[-1] == ComputeStep("earlier", ("[1]", "[2]", "[3]"))
+    assert usable(plan, "Which of these two was built first?", ["tower", "bridge", "fort"]) == plan
+
+
+@pytest.mark.parametrize(
+    ("question", "operation"),
+    [
+        ("Which of these two planets takes longer to spin?", "larger"),
+        ("Which of these forts is the oldest?", "earlier"),
+        ("Is this one lighter than the other?", "smaller"),
+        ("How many eggs is that at most?", None),
+        ("Who designed it?", None),
+    ],
+)
+def test_what_a_question_compares_by(question: str, operation: str | None) -> None:
+    assert comparison(question) == operation
+
+
+@given(st.text(alphabet="123456789[]. \nabcdeksumlor:tp?", max_size=300))
+def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) -> None:
+    plan = parse_plan(reply)
+    assert len(plan.steps) <= MAX_STEPS
+    assert all(1 <= number <= place for place, step in enumerate(plan.steps) for number in step.needs)
+    assert sorted(place for level in plan.levels() for place in level) == [
+        place for place, step in enumerate(plan.steps) if isinstance(step, AskStep)
+    ]
+    made = usable(plan, reply, ["a", "b"])
+    assert made is None or len(made.levels()) <= MAX_LEVELS
+
+
+@pytest.mark.parametrize(
+    ("text", "bound", "value", "unit"),
+    [
+        ("It weighs 1,480 kg on average.", "middle", 1480, "kg"),
+        ("8-13 eggs", "high", 13, "eggs"),
+        ("8 to 13 eggs", "low", 8, "eggs"),
+        ("61 - 76 cm", "middle", 68.5, "cm"),
+        ("about 0.38 g", "middle", 0.38, "g"),
+        ("$2.75", "middle", 2.75, ""),
+    ],
+)
+def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
+    found = quantity(text, bound)
+    assert (found.value, found.unit) == (pytest.approx(value), unit)
+
+
+def test_sums_by_hand() -> None:
+    assert arithmetic("sum", ["64", "62 chromosomes"]).value == 126
+    assert str(arithmetic("sum", ["$1.50", "$2.25"])) == "$3.75"
+    assert arithmetic("sum", ["8-13 eggs", "2 eggs"], "high") == Quantity(15, "eggs")
+    assert arithmetic("sum", ["1 kg", "500 g"]).value == pytest.approx(1.5)
+    assert arithmetic("difference", ["5.000 g", "5.67 g"]).value == pytest.approx(0.67)
+    assert arithmetic("product", ["50", "0.38"]).value == pytest.approx(19)
+    assert arithmetic("ratio", ["300", "75 fruits"]).value == 4
+    for facts in (["I don't know", "3"], ["3 kg", "3 m"], ["3", "0"]):
+        with pytest.raises(ComputationError):
+            arithmetic("ratio" if facts[1] == "0" else "sum", facts)
+
+
+def test_the_order_of_quantities_and_dates() -> None:
+    assert ordered("larger", ["11 months", "1 year"]) == [1, 0]
+    assert ordered("larger", ["61-76 cm", "30 to 33 cm"]) == [0, 1]
+    assert ordered("smaller", ["1 kg", "900 g", "2 kg"]) == [1, 0, 2]
+    assert ordered("earlier", ["28 October 1886", "1889", "October 1, 1886"]) == [2, 0, 1]
+    assert ordered("later", ["300 BC", "1889"]) == [1, 0]
+    assert date_of("completed on 12 October 1931") == (1931, 10, 12)
+    for facts in (["tall", "5 m"], ["5 m", "5 m"]):
+        with pytest.raises(ComputationError):
+            ordered("larger", facts)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Is the horse heavier than the donkey?", "Yes. horse: 500 kg; donkey: 200 kg"),
+        ("Which of these two is heavier?", "horse (horse: 500 kg; donkey: 200 kg)"),
+        ("Which of these two is heavier, and by how much?", "horse (horse: 500 kg; donkey: 200 kg; by 300 kg)"),
+    ],
+)
+def test_a_comparison_ends_in_words_that_answer(question: str, answer: str) -> None:
+    assert conclusion(question, parse_plan(WEIGHTS), ["500 kg", "200 kg", ""], ["horse", "donkey"]) == answer
+
+
+def test_as_many_as_are_needed_are_whole() -> None:
+    plan = Plan((AskStep("How much does a camel carry?"), ComputeStep("ratio", ("900", "[1]"))))
+    assert conclusion("How many of these would I need?", plan, ["200 kg", ""], ["camel"]) == "5"
+
+
+@pytest.mark.parametrize(
+    ("question", "several"),
+    [
+        ("In which town was the man who designed this statue born?", True),
+        ("Which of these two is heavier?", True),
+        ("Who was the architect of this?", False),
+        ("How tall is this?", False),
+    ],
+)
+def test_which_questions_take_steps(question: str, several: bool) -> None:
+    assert takes_steps(question) is several
+
+
+PLAN_TOKENS = PromptLibrary(PROMPTS)["step_plan"].settings.max_tokens
+
+
+def said(request: ChatRequest) -> str | ChatReply:
+    shown = request.messages[-1].content
+    if request.max_tokens == PLAN_TOKENS:
+        return (
+            "1. ask: Who designed the Red Tower?\n2. ask: In which town was [1] born?"
+            if "designed" in shown
+            else "no plan"
+        )
+    asked = re.findall(r"Question: (.*)", shown)[-1]
+    return ChatReply(
+        {"Who designed the Red Tower?": "Ada Stone"}.get(asked, "Linz" if "Ada Stone" in asked else IDK),
+        "stop",
+        (-0.1,),
+    )
+
+
+def asked_about(question: str) -> Any:
+    return turn(question, entity=Entity("Red Tower", {}), entity_score=0.9)
+
+
+def test_an_answer_stands_in_the_next_steps_search_and_prompt_and_levels_of_all_turns_share_a_call() -> None:
+    chat = ScriptedChat(said)
+    turns = [asked_about("In which town was the man who designed this tower born?") for _ in range(3)]
+    plain = asked_about("How tall is this?")
+    search = ScriptedPipeline({}, {"Ada Stone": "born in Linz"})
+    world = context(settings_from({"stages": ["steps"]}), search, chat=chat, reranker=WordOverlapReranker())
+    run(Steps, [*turns, plain], world)
+    assert chat.batches == [3, 3, 3]  # plans, first steps, second steps
+    assert [each.candidate.text for each in turns] == ["Linz"] * 3
+    assert plain.candidate is None
+    turns[0].close_stage("steps", 0.0)
+    [record] = turns[0].records
+    assert record.queries == ("Who designed the Red Tower?", "In which town was Ada Stone born?")
+    assert record.answers == {"step 1": "Ada Stone", "step 2": "Linz"}
+    assert [exchange.prompt for exchange in record.exchanges] == ["step_plan", "step_answer", "step_answer"]
+    assert record.notes["used"] is True
+    assert record.signals["steps.taken"].value == 2 and plain.signals["steps.taken"].value == 0
+
+
+def test_a_step_that_is_refused_ends_in_an_abstention_as_unsure_as_its_weakest_step() -> None:
+    replies = {"step_plan": "1. ask: Who designed the Red Tower?\n2. ask: In which town was [1] born?"}
+
+    def chat(request: ChatRequest) -> ChatReply:
+        if request.max_tokens == PLAN_TOKENS:
+            return ChatReply(replies["step_plan"], "stop")
+        known = "Who designed" in request.messages[-1].content
+        return ChatReply("Ada Stone" if known else IDK, "stop", (-0.1,) if known else (-2.0,))
+
+    asked = asked_about("In which town was the man who designed this tower born?")
+    world = context(settings_from({"stages": ["steps"]}), None, chat=ScriptedChat(chat), reranker=WordOverlapReranker())
+    run(Steps, [asked], world)
+    assert asked.candidate is not None and asked.candidate.text == IDK
+    assert asked.candidate.confidence == pytest.approx(math.exp(-2.0))
+
+
+def test_with_little_time_the_next_stage_answers_in_one_prompt() -> None:
+    chat = ScriptedChat(said)
+    asked = asked_about("In which town was the man who designed this tower born?")
+    settings = settings_from({"stages": ["steps"]})
+    run(Steps, [asked], context(settings, None, seconds=1.0, chat=chat, reranker=WordOverlapReranker()))
+    assert asked.candidate is None and chat.batches == [1]  # planned, and no time left to search
+    run(
+        Steps,
+        [asked],
+        dataclasses.replace(context(settings, None, chat=chat, reranker=WordOverlapReranker()), short=True),
+    )
+    assert asked.candidate is None and chat.batches == [1]
