@@ -1,4 +1,4 @@
-"""Ask about a photo in the terminal: ``python -m apps.ask photo.jpg "How tall is this?"``; a dialog where no question is given."""
+"""Ask about a photo in the terminal: ``python -m apps.terminal photo.jpg "How tall is this?"``; a dialog where no question is given."""
 
 import logging
 import sys

