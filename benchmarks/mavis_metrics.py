@@ -22,7 +22,7 @@ from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.commands import output
 from evaluation.data.crag_dataset import read_accept
-from evaluation.judge.judging import REPLIES
+from evaluation.records import REPLIES
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 _BATCH = 16

@@ -16,6 +16,9 @@ MAX_ANSWER_TOKENS = 75
 DEFAULT_REVISION = "v0.1.2"
 """The newest revision of the public data sets that we know."""
 
+REPLIES = "replies"
+"""Folder below ``--cache`` of model replies: of judges, and the agent's under ``--reply-cache`` without a folder of its own."""
+
 Key = tuple[str, str]
 """Names a turn: session_id and interaction_id."""
 

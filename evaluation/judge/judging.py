@@ -16,7 +16,7 @@ from agents.settings.named import ImportPath, import_path, imported
 from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
-from evaluation.records import AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
+from evaluation.records import REPLIES, AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
 from evaluation.rules import OURS, JudgeStyle, Rules
 from evaluation.scores.scoring import is_exact, is_miss
 
@@ -39,9 +39,6 @@ LocalJudges = Callable[[str, Path], Judge]
 """Makes that judge of a profile's name and the cache folder; whoever chooses a judge brings it, since judges know no agent."""
 
 LOCAL_PROFILE = "embedded"
-
-REPLIES = "replies"
-"""The one cache of replies and judgements, below the cache folder."""
 
 
 class NoJudge:

@@ -15,9 +15,8 @@ from agents.crag_agent import CragAgent
 from agents.settings.named import ImportPath, canonical, imported, look_up
 from agents.settings.profiles import PRESETS, ROOT, SettingsError
 from agents.settings.run_config import RunConfig, preset_names
-from evaluation.judge.judging import REPLIES
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
-from evaluation.records import EvaluationError
+from evaluation.records import REPLIES, EvaluationError
 from evaluation.run.calls import Answering, ReplyCounts
 from evaluation.run.options import PROVIDED, RunOptions
 from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries

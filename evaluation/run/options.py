@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from agents.settings.command_options import Flag, Options
 from evaluation.judge.judge_options import JudgeOptions
-from evaluation.records import DEFAULT_REVISION
+from evaluation.records import DEFAULT_REVISION, REPLIES
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import DatasetType
@@ -46,9 +46,6 @@ _EXAMPLES = """examples:
     python local_evaluation.py --preset best --without rerank --set queries.fuse_entity=false
 """
 
-
-REPLIES = "replies"
-"""Folder below ``--cache`` for ``--reply-cache`` without a folder of its own."""
 
 SEARCHED: Final = "starter-kit"
 PROVIDED: Final = "research-release"
