@@ -139,13 +139,15 @@ def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
 def usable(plan: Plan, question: str, things: Sequence[str]) -> Plan | None:
     """The plan made whole, or None where it is no better than one prompt.
 
-    Refused are plans of a single step, those whose questions point ("this", "the left one") or name nothing, and those that ask for a
-    comparison instead of computing it. Where the question is about more things than were asked about, the same is asked of the others.
+    Refused are plans of a single step, those that ask the same twice, point ("this", "the left one") or name nothing, and those that
+    ask for a comparison instead of computing it. Where a question counts more things than were asked about, the same is asked of them.
 
     Args:
         things: Names of what the photo shows.
     """
     if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, things) for ask in plan.asks):
+        return None
+    if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
         return None
     computes = any(isinstance(step, ComputeStep) for step in plan.steps)
     if computes and any(asks_yes_or_no(ask.question) for ask in plan.asks):

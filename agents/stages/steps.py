@@ -209,13 +209,11 @@ def _computed(question: str, plan: Plan, step: ComputeStep, values: dict[int, st
             found = Quantity(float(-(-found.value // 1)))  # as many as are needed are whole
         return str(found)
     best, *rest = ordered(step.operation, facts)
-    names = [_thing(plan, each, things) for each in step.operands]
-    compared = f"{names[best]}: {facts[best]}; " + "; ".join(f"{names[other]}: {facts[other]}" for other in rest)
-    if asks_yes_or_no(question):
-        return f"{'Yes' if best == 0 else 'No'}. {compared}"
+    name = _thing(plan, step.operands[best], things)
+    said = f"{'Yes' if best == 0 else 'No'}: {name}" if asks_yes_or_no(question) else name
     if _BY_HOW_MUCH.search(question):
-        compared += f"; by {arithmetic('difference', [facts[best], facts[rest[0]]])}"
-    return f"{names[best]} ({compared})"
+        said += f", by {arithmetic('difference', [facts[best], facts[rest[0]]])}"
+    return said
 
 
 def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:

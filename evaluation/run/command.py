@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset, DatasetType
     from evaluation.report.html_report import ReportPart
     from evaluation.run.launching import BuildAgent, LaunchedAgent
-    from evaluation.run.steps import Judging
+    from evaluation.run.phases import Judging
 
 INTERRUPTED = 130
 
@@ -50,7 +50,7 @@ def _judge_saved(options: RunOptions, console: Console) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
     from evaluation.files.responses import RESPONSES, read_responses
-    from evaluation.run import steps
+    from evaluation.run import phases
 
     judging = _judging(options)
     parts, about = [], {}
@@ -59,7 +59,7 @@ def _judge_saved(options: RunOptions, console: Console) -> int:
         turns = read_responses(path)
         dataset = _load(kind, options) if options.dataset is not None else None
         name = f"{len(turns)} answers of {path.name}"
-        parts.append(steps.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
+        parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
         about = read_manifest(path.parent)
     _report(options, parts, about, judging, console)
     return 0
@@ -73,7 +73,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> 
     config, about = launching.prepare(options)
     if "built" in about:
         console.print(f"agent {about['agent']} is {about['built']}", markup=False, soft_wrap=True)
-    from evaluation.run import replicas, steps  # seconds to import, and an unknown preset is told at once
+    from evaluation.run import phases, replicas  # seconds to import, and an unknown preset is told at once
 
     judging = _judging(options)
     asked = [(kind, _load(kind, options), folder) for kind, folder in options.folders]
@@ -85,16 +85,16 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> 
         agent = replicas.replicated(options, about, build)
     with agent as launched:
         for kind, dataset, folder in asked:
-            made = steps.answer_sessions(
+            made = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.of(kind), resume=options.resume, progress=judging.progress,
             )  # fmt: skip
             if made.interrupted:
                 return INTERRUPTED
             if options.mode == "both":
-                parts.append(steps.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
+                parts.append(phases.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
             else:
-                steps.print_missing_pictures(console, made.turns, folder)
+                phases.print_missing_pictures(console, made.turns, folder)
             noted = read_manifest(folder)  # the tokenizer and the models too
     _report(options, parts, noted, judging, console)
     return 0
@@ -102,7 +102,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> 
 
 def _judging(options: RunOptions) -> Judging:
     from evaluation.run.launching import local_judge
-    from evaluation.run.steps import Judging
+    from evaluation.run.phases import Judging
 
     judge = options.judge(options.eval_model, options.cache, local_judge)
     return Judging(judge, options.rules, options.workers, not options.no_progress, options.displayed)

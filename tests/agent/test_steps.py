@@ -69,6 +69,7 @@ def test_numbers_follow_when_a_step_before_is_left_out() -> None:
             "1. ask: What is A?\n2. ask: Who made [1]?\n3. ask: Where is [2]?\n4. ask: When was [3] built?",
             "four levels",
         ),
+        ("1. ask: How much is the yen coin?\n2. ask: How much is the yen coin?\n3. compute: sum [1] [2]", "asks twice"),
         ("There is no plan.", "no steps"),
     ],
 )
@@ -91,7 +92,7 @@ def test_a_thing_is_known_by_its_name_without_what_tells_it_from_others() -> Non
     )
     assert usable(plan, "Which of these two has the longer day?", ["Mercury (planet)", "Venus"]) == plan
     said = conclusion("Which has the longer day?", plan, ["59 days", "243 days", ""], ["Mercury (planet)", "Venus"])
-    assert said == "Venus (Venus: 243 days; Mercury: 59 days)"
+    assert said == "Venus"
 
 
 def test_what_is_asked_of_one_of_three_things_is_asked_of_all() -> None:
@@ -174,9 +175,9 @@ def test_the_order_of_quantities_and_dates() -> None:
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("Is the horse heavier than the donkey?", "Yes. horse: 500 kg; donkey: 200 kg"),
-        ("Which of these two is heavier?", "horse (horse: 500 kg; donkey: 200 kg)"),
-        ("Which of these two is heavier, and by how much?", "horse (horse: 500 kg; donkey: 200 kg; by 300 kg)"),
+        ("Is the horse heavier than the donkey?", "Yes: horse"),
+        ("Which of these two is heavier?", "horse"),
+        ("Which of these two is heavier, and by how much?", "horse, by 300 kg"),
     ],
 )
 def test_a_comparison_ends_in_words_that_answer(question: str, answer: str) -> None:

@@ -18,7 +18,7 @@ from agents.settings.profiles import Profile
 from evaluation.data.crag_dataset import load
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.run.launching import LaunchedAgent
-from evaluation.run.steps import Judging, answer_sessions, judge_answers
+from evaluation.run.phases import Judging, answer_sessions, judge_answers
 from tests.agent.scripted import Say, ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.evaluation.worlds import row, write_dataset
 
