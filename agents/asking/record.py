@@ -26,6 +26,9 @@ Cause = Literal["time", "hanging", "error"]
 DESCRIBES_PICTURE = "describes the picture"
 """Marks a field of ``StageRecord`` that is left out of traces that are to hold no pictures (``trace.images``)."""
 
+QUOTES_PROMPT = "quotes a prompt"
+"""Marks a field of ``Exchange`` that is left out of traces that are to hold no pictures or no questions: it may reveal both."""
+
 
 # What an answer rests on, as ``StageRecord.answers`` names it.
 OWN_KNOWLEDGE, FROM_EVIDENCE, RECONCILED = "own answer", "from evidence", "reconciled"
@@ -143,7 +146,7 @@ class Exchange:
     prompt: str
     form: str
     model: str
-    reply: str = ""
+    reply: Annotated[str, QUOTES_PROMPT] = ""
     finish_reason: str = "stop"
     readable: bool = True
     seconds: float = 0.0
@@ -151,10 +154,10 @@ class Exchange:
     tokens: int | None = None
     mean_probability: float | None = None
     min_probability: float | None = None
-    first_token_probs: Mapping[str, float] = field(default_factory=dict)
+    first_token_probs: Annotated[Mapping[str, float], QUOTES_PROMPT] = field(default_factory=dict)
     prompt_cut: int = 0
     error: str | None = None
-    messages: tuple[SentMessage, ...] = ()
+    messages: Annotated[tuple[SentMessage, ...], QUOTES_PROMPT] = ()
     max_tokens: int | None = None
     temperature: float = 0.0
     seed: int | None = None
@@ -200,12 +203,16 @@ class StageRecord:
         return self.status in ("ran", "reduced")
 
 
-PICTURE_FIELDS = frozenset(
-    name
-    for name, hint in get_type_hints(StageRecord, include_extras=True).items()
-    if DESCRIBES_PICTURE in getattr(hint, "__metadata__", ())
-)
+def _marked(kind: type, mark: str) -> frozenset[str]:
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if mark in getattr(hint, "__metadata__", ()))
+
+
+PICTURE_FIELDS = _marked(StageRecord, DESCRIBES_PICTURE)
 """Fields of ``StageRecord`` that are left out of traces that are to hold no pictures."""
+
+QUOTING_FIELDS = _marked(Exchange, QUOTES_PROMPT)
+"""Fields of ``Exchange`` that are left out of traces that are to hold no pictures or no questions."""
 
 _LISTED: Mapping[str, Any] = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
 _NAMED: Mapping[str, Any] = {"answers": str, "checks": bool | int | float | str, "signals": Signal}

@@ -3,13 +3,21 @@
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from agents.asking.record import PICTURE_FIELDS, REQUEST_IMAGES, Exchange, SentMessage, StageRecord, TurnRecord
+from agents.asking.record import (
+    PICTURE_FIELDS,
+    QUOTING_FIELDS,
+    REQUEST_IMAGES,
+    Exchange,
+    SentMessage,
+    StageRecord,
+    TurnRecord,
+)
 from agents.asking.request_images import RequestImages
 from agents.runtime.files import well_formed
 from agents.runtime.secrets import scrubber
@@ -29,6 +37,11 @@ _OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
 """Notes whose words are ours, not the user's."""
 
 _EMPTY = {each.name: each.default for each in fields(StageRecord)}
+_UNQUOTED: dict[str, Any] = {
+    each.name: {} if each.default is MISSING else each.default
+    for each in fields(Exchange)
+    if each.name in QUOTING_FIELDS
+}
 
 
 @dataclass(frozen=True)
@@ -147,7 +160,7 @@ class TraceWriter:
         exchange = replace(exchange, messages=(), schema=None)
         if self._settings.queries and self._settings.images:
             return exchange
-        return replace(exchange, reply="", first_token_probs={}, error=self._reason(exchange.error))
+        return replace(exchange, **_UNQUOTED, error=self._reason(exchange.error))
 
     def _reason(self, reason: str | None, parts: int = 1) -> str | None:
         """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""

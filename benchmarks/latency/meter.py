@@ -25,9 +25,9 @@ class Call:
 
 @dataclass
 class CallLog:
-    """Calls in the order in which they were made; ``stage`` is set from outside."""
+    """Calls in the order in which they were made; ``running`` names the stage that makes them."""
 
-    stage: str = ""
+    running: Callable[[], str] = str
     calls: list[Call] = field(default_factory=list)
 
     def take(self) -> list[Call]:
@@ -50,7 +50,7 @@ class Metered:
 
         def noted(items: Sequence[Any], *more: Any, **named: Any) -> Any:
             if items:
-                call = Call(self._log.stage, self._role, name, len(items), **size(items, more))
+                call = Call(self._log.running(), self._role, name, len(items), **size(items, more))
                 self._log.calls.append(call)
             return value(items, *more, **named)
 

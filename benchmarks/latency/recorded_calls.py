@@ -117,13 +117,14 @@ def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: Mod
     search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
     prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
     stages = Pipeline(settings, metered, search, prompts)
+    names = [stage.name for stage in stages.stages]
     for turn in asked:
         turn.question = turn.query
-        for stage in stages.stages:
-            log.stage = stage.name
-            [turn] = stages.run_stage(stage, [turn], stages.context)
-            if not turn.records[-1].complete:  # figures without this stage are no figures
-                raise ModelError(f"stage {stage.name}: {turn.records[-1].reason}")
+        log.running = lambda turn=turn: names[len(turn.records)]  # type: ignore[misc]  # each stage that ended has a record
+        [done] = stages.run([turn])
+        missed = next((stage for stage in done.records if not stage.complete), None)
+        if missed is not None:  # figures without this stage are no figures
+            raise ModelError(f"stage {missed.stage}: {missed.reason}")
         yield log.take()
 
 

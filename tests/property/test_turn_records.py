@@ -19,8 +19,10 @@ from agents.asking.record import (
     BoxFound,
     Decision,
     EvidenceFound,
+    Exchange,
     PictureFound,
     RecordError,
+    SentMessage,
     Signal,
     StageRecord,
     TurnRecord,
@@ -64,6 +66,14 @@ def stage_records(texts: st.SearchStrategy[str], reasons: st.SearchStrategy[str]
         answers=st.dictionaries(names, texts, max_size=2),
         checks=st.dictionaries(names, st.one_of(st.booleans(), numbers, texts), max_size=2),
         signals=st.dictionaries(names, st.builds(Signal, numbers, st.booleans()), max_size=2),
+        exchanges=st.lists(
+            st.builds(
+                Exchange, prompt=names, form=names, model=names, reply=texts, seconds=numbers, cached=st.booleans(),
+                first_token_probs=st.dictionaries(texts, numbers, max_size=2), error=st.one_of(st.none(), reasons),
+                messages=st.lists(st.builds(SentMessage, names, texts), max_size=2).map(tuple),
+            ),
+            max_size=2,
+        ).map(tuple),
         decision=st.one_of(
             st.none(),
             st.builds(
