@@ -46,7 +46,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class EvidenceFound:
-    """A chunk of evidence: ``source`` is kg, web or image, ``score`` the last reranker's, 0 to 1."""
+    """A chunk of evidence: ``source`` is kg, web, image or step (what an earlier step found), ``score`` the last reranker's, 0 to 1."""
 
     text: str
     source: str = ""

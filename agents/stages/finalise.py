@@ -108,8 +108,9 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
 
 
 def _read(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
-    """What the answering model read: title and text of the evidence, and what the user said before."""
-    evidence = [(chunk.title, chunk.text) for chunk in turn.shown or turn.best_evidence(MAX_SHOWN)]
+    """What the answering model read: title and text of the evidence that was retrieved, and what the user said before."""
+    shown = turn.shown or turn.best_evidence(MAX_SHOWN)
+    evidence = [(chunk.title, chunk.text) for chunk in shown if chunk.source != "step"]
     entries = [(entry.title, entry.text) for entry in turn.entries]
     return [*evidence, *entries, (turn.entity_name or "", "")], [
         each["content"] for each in turn.history if each["role"] == "user"

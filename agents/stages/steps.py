@@ -18,6 +18,7 @@ from agents.methods.step_plans import MAX_STEPS, AskStep, ComputeStep, Plan, bar
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, entities_of, page_chunks
 from agents.texts.evidence_text import best_first, evidence_found, within_tokens
+from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, Evidence, Turn
 
@@ -38,11 +39,12 @@ class Run:
     plan: Plan
     answers: dict[int, Answer[Candidate | None]] = field(default_factory=dict)
     evidence: dict[int, tuple[Evidence, ...]] = field(default_factory=dict)
+    led: bool = False  # whether an answer stands only in an order found in the evidence
 
     @property
     def stuck(self) -> bool:
-        """Whether a step has no answer that asserts anything."""
-        return any(answer.value is None or refuses(answer.value.text) for answer in self.answers.values())
+        """Whether a step has no answer that asserts anything, or one that follows an order."""
+        return self.led or any(answer.value is None or refuses(answer.value.text) for answer in self.answers.values())
 
     @property
     def texts(self) -> list[str]:
@@ -86,7 +88,7 @@ class Steps(Stage):
             self._conclude(run)
 
     def _planned(self, turns: Sequence[Turn], context: Context) -> list[Run]:
-        by_rule = [Run(turn, Plan(tuple(map(AskStep, turn.hops[:1])))) for turn in turns if turn.hops]
+        runs = [Run(turn, Plan(tuple(map(AskStep, turn.hops[:1])))) for turn in turns if turn.hops]
         unsure = [turn for turn in turns if not turn.hops and takes_steps(turn.question)]
         values = [{"question": turn.question, "things": things_of(turn, self.options.several)} for turn in unsure]
         questions = [Question(PLANNING, shown, (turn,)) for turn, shown in zip(unsure, values, strict=True)]
@@ -94,8 +96,8 @@ class Steps(Stage):
             plan = usable(answer.value, turn.question, [entity.name for entity in turn.shown_entities()])
             turn.note(plan=str(plan or answer.value), used=plan is not None)
             if plan is not None:
-                by_rule.append(Run(turn, plan))
-        return by_rule
+                runs.append(Run(turn, plan))
+        return runs
 
     def _level(self, runs: Sequence[Run], depth: int, context: Context) -> None:
         """Search for and ask the steps of one level, of all turns at once."""
@@ -130,8 +132,11 @@ class Steps(Stage):
             run.evidence[place] = shown
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs else None
             questions.append(Question(ASKING, {"question": query, "evidence": shown, "image": image}, (run.turn,)))
-        for (run, place, _), answer in zip(asked, context.put(questions), strict=True):
+        for (run, place, query), answer in zip(asked, context.put(questions), strict=True):
             run.answers[place] = answer
+            if context.guarded and answer.value is not None:
+                shown_to_it = ((chunk.title, chunk.text) for chunk in run.evidence[place])
+                run.led |= rests_on_orders(answer.value.text, query, shown_to_it)
 
     def _conclude(self, run: Run) -> None:
         """Give the turn the answer of its last step, as sure as its weakest one; "I don't know" where a step has none."""
@@ -150,7 +155,7 @@ class Steps(Stage):
                 turn.note(computation=str(error))
         turn.candidate = Candidate(text, weakest.confidence, weakest.logprobs, max(doubts, default=None))
         facts = [
-            Evidence(f"{step.about(texts)} {texts[place]}", "web", f"step {place + 1}")
+            Evidence(f"{step.about(texts)} {texts[place]}", "step", f"step {place + 1}")
             for place, step in enumerate(plan.steps)
             if isinstance(step, AskStep) and texts[place]
         ]
