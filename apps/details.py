@@ -7,7 +7,7 @@ from html import escape
 from PIL import Image, ImageDraw, ImageFont
 
 from agents.search.fetching import over_http
-from apps.outcome import Outcome, Source
+from apps.outcome import Outcome, ShownEvidence
 
 SHOWN_SIDE = 1024  # pixels of a photo's longer side on the page
 
@@ -89,7 +89,7 @@ def _evidence(outcome: Outcome) -> str:
     return f"<h3>Evidence</h3><ol>{''.join(map(_source, outcome.sources))}</ol>"
 
 
-def _source(source: Source) -> str:
+def _source(source: ShownEvidence) -> str:
     text = source.text if len(source.text) <= _MAX_TEXT else source.text[:_MAX_TEXT] + "…"
     origin = escape(source.title or source.url or _KINDS.get(source.kind, source.kind))
     if over_http(source.url):

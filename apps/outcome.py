@@ -12,7 +12,7 @@ _ABSTAINED = ("i don't know", "i don’t know")
 
 
 @dataclass(frozen=True)
-class Source:
+class ShownEvidence:
     """A piece of evidence: ``kind`` is ``kg``, ``web`` or ``image`` (text read in the photo), ``score`` the reranker's, 0 to 1."""
 
     text: str
@@ -52,7 +52,7 @@ class Outcome:
     # Pictures of the knowledge graph that image search found, name and cosine, best first, each name once
     alike: tuple[tuple[str, float], ...] = ()
     crops: tuple[Crop, ...] = ()  # parts of the photo that were searched with
-    sources: tuple[Source, ...] = ()  # the evidence, best first
+    sources: tuple[ShownEvidence, ...] = ()  # the evidence, best first
     verdict: str = ""  # the decision of the last stage, ``answered`` or ``abstained: REASON``
     checks: Mapping[str, str | float | bool] | None = None  # what was measured to decide
     times: tuple[Time, ...] = ()  # the stages in their order; a batch's stages take the same time for each of its turns
@@ -86,7 +86,8 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
             for box in record.boxes
         ),
         sources=tuple(
-            Source(each.text, each.source, each.title, each.url, each.score) for each in record.evidence[:MAX_SOURCES]
+            ShownEvidence(each.text, each.source, each.title, each.url, each.score)
+            for each in record.evidence[:MAX_SOURCES]
         ),
         verdict=str(record.decision or ""),
         checks=record.checks | {name: signal.value for name, signal in record.signals.items()},

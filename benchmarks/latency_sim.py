@@ -28,7 +28,7 @@ from agents.turn import Turn
 from apps.preflight.memory import memory_of
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.cost import Machine
-from benchmarks.latency.meter import Call
+from benchmarks.latency.meter import ModelCall
 from benchmarks.latency.recorded_calls import read, record, write
 from benchmarks.latency.replayed_calls import placed_models, turn_seconds, with_configs
 from evaluation.commands import output
@@ -87,7 +87,7 @@ def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequenc
         yield list(islice(rest, length))
 
 
-def recorded(config: RunConfig, options: LatencyOptions) -> list[list[Call]]:
+def recorded(config: RunConfig, options: LatencyOptions) -> list[list[ModelCall]]:
     """The records of a preset, made where there are none of its present settings."""
     prompts = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PROMPTS.rglob("*.j2")))).hexdigest()[:8]
     name = f"{name_of(config.preset)}-{config.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"

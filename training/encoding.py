@@ -28,7 +28,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Group:
+class SampleGroup:
     """Samples that go through the model together: all with images or none, padded side by side or packed into one row."""
 
     samples: tuple[Sample, ...]
@@ -54,7 +54,7 @@ class SampleEncoder:
         """The tokens to be learned: the reply and the token that ends it."""
         return [*self._checkpoint.encode(reply), self._checkpoint.tokenizer.eos_token_id]
 
-    def encode(self, group: Group) -> dict[str, torch.Tensor]:
+    def encode(self, group: SampleGroup) -> dict[str, torch.Tensor]:
         """The model's input for a group, with ``labels``."""
         return self.packed(group.samples) if group.packed else self.padded(group.samples)
 
@@ -143,7 +143,7 @@ def seen_by_replies(across: torch.Tensor, tokens: int) -> torch.Tensor:
 
 def groups_of(
     samples: Sequence[Sample], lengths: Sequence[int], *, batch: int, max_tokens: int, packing: bool
-) -> list[Group]:
+) -> list[SampleGroup]:
     """Samples put together: those without images packed first-fit, longest first, into rows of ``max_tokens``; others ``batch`` a group.
 
     Args:
@@ -165,6 +165,6 @@ def groups_of(
         packs[fit].append(place)
         room[fit] -= lengths[place]
     return [
-        Group(tuple(samples[place] for place in group), packed=number >= len(groups))
+        SampleGroup(tuple(samples[place] for place in group), packed=number >= len(groups))
         for number, group in enumerate(groups + packs)
     ]

@@ -26,7 +26,7 @@ from evaluation.scores.scoring import bootstrap_intervals, score
 from training.chat_examples import Example, share_of
 from training.collect import RELEVANCE, judged_replies, questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
-from training.encoding import Group, Sample, SampleEncoder, groups_of
+from training.encoding import Sample, SampleEncoder, SampleGroup, groups_of
 from training.fit import fit, load_trainable
 from training.recipes import DataTable, Recipe
 
@@ -59,7 +59,7 @@ def counts(samples: Sequence[Sample]) -> dict[str, int]:
     return dict(sorted(Counter(sample.kind for sample in samples).items()))
 
 
-def prepare(samples: Sequence[Sample], encoder: SampleEncoder, recipe: Recipe) -> tuple[list[Group], int]:
+def prepare(samples: Sequence[Sample], encoder: SampleEncoder, recipe: Recipe) -> tuple[list[SampleGroup], int]:
     """The groups of samples that fit the recipe's ``max_tokens``, and how many were too long."""
     table = recipe.training
     lengths = [encoder.length(sample) for sample in samples]

@@ -55,7 +55,7 @@ def _unit(vectors: Matrix) -> Matrix:
 
 
 @dataclass(frozen=True)
-class Source:
+class TitledText:
     """A piece of evidence as the graph sees it."""
 
     modality: str  # image, text or table: what the paper calls a source
@@ -71,7 +71,7 @@ def node_of(name: str) -> str:
     return words
 
 
-def nodes_of(sources: Sequence[Source]) -> list[frozenset[str]]:
+def nodes_of(sources: Sequence[TitledText]) -> list[frozenset[str]]:
     """The nodes of each source: its own entities, and those of the others that its text names in whatever case."""
     own = [frozenset(node for name in source.entities if (node := node_of(name))) for source in sources]
     every = sorted(frozenset().union(*own))
@@ -79,7 +79,7 @@ def nodes_of(sources: Sequence[Source]) -> list[frozenset[str]]:
     return [nodes | {node for node in every if f" {node} " in text} for nodes, text in zip(own, texts, strict=True)]
 
 
-def entity_graph(sources: Sequence[Source]) -> nx.Graph[str]:
+def entity_graph(sources: Sequence[TitledText]) -> nx.Graph[str]:
     """A node for each entity, annotated with ``modalities`` and ``items`` (places of its sources); an edge where two share a source."""
     graph: nx.Graph[str] = nx.Graph()
     for place, (source, nodes) in enumerate(zip(sources, nodes_of(sources), strict=True)):

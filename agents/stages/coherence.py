@@ -7,7 +7,7 @@ from pydantic import Field
 
 from agents.methods.evidence_agreement import (
     Matrix,
-    Source,
+    TitledText,
     entity_graph,
     item_degrees,
     mean_pairwise,
@@ -194,7 +194,7 @@ class CoherenceStage(Stage):
         names = iter(context.models.entity_finder.find([item.chunk.text for items, _ in chosen for item in items]))
         kept: list[list[tuple[Item, float | None]]] = []
         for items, _ in chosen:
-            sources = [Source(item.modality, (item.chunk.title, *next(names)), item.chunk.text) for item in items]
+            sources = [TitledText(item.modality, (item.chunk.title, *next(names)), item.chunk.text) for item in items]
             degrees = item_degrees(pruned(entity_graph(sources)), len(items))
             tied = [place for place, degree in enumerate(degrees) if degree is not None] or list(range(len(items)))
             scores = np.asarray([degrees[place] or 0 for place in tied], dtype=np.float64)

@@ -11,7 +11,7 @@ from agents.runtime.model_set import ModelSet
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelCall:
     """A call of one stage for one batch."""
 
     stage: str
@@ -28,9 +28,9 @@ class CallLog:
     """Calls in the order in which they were made; ``running`` names the stage that makes them."""
 
     running: Callable[[], str] = str
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
 
-    def take(self) -> list[Call]:
+    def take(self) -> list[ModelCall]:
         """The calls since the last time."""
         taken, self.calls = self.calls, []
         return taken
@@ -50,7 +50,7 @@ class Metered:
 
         def noted(items: Sequence[Any], *more: Any, **named: Any) -> Any:
             if items:
-                call = Call(self._log.running(), self._role, name, len(items), **size(items, more))
+                call = ModelCall(self._log.running(), self._role, name, len(items), **size(items, more))
                 self._log.calls.append(call)
             return value(items, *more, **named)
 

@@ -25,7 +25,7 @@ from agents.search.provided_context import ProvidedContext
 from agents.settings.presets import Settings
 from agents.settings.profiles import PROMPTS
 from agents.turn import Turn
-from benchmarks.latency.meter import Call, CallLog, Metered, ModelsBy
+from benchmarks.latency.meter import CallLog, Metered, ModelCall, ModelsBy
 from mini_crag_mm.loader import read_lines, write_lines
 
 CHAT_ROLES = ("chat", "small_chat")
@@ -106,7 +106,7 @@ def without_chat(models: ModelSet, role: str) -> Any:
     return StandInChat() if role in CHAT_ROLES else models.get(role)
 
 
-def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: ModelSet) -> Iterator[list[Call]]:
+def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: ModelSet) -> Iterator[list[ModelCall]]:
     """The calls of each turn, one turn at a time.
 
     Raises:
@@ -128,14 +128,14 @@ def record(asked: Iterable[Turn], settings: Settings, pipeline: Any, models: Mod
         yield log.take()
 
 
-def write(records: Iterable[Sequence[Call]], path: Path) -> None:
+def write(records: Iterable[Sequence[ModelCall]], path: Path) -> None:
     """Write records as JSON lines, all of them or none."""
     write_lines(path, ([dataclasses.asdict(call) for call in calls] for calls in records))
 
 
-def read(path: Path) -> list[list[Call]]:
+def read(path: Path) -> list[list[ModelCall]]:
     """Records that ``write`` wrote. Raises OSError where there is no such file; ValueError where it holds something else."""
     try:
-        return [[Call(**call) for call in calls] for calls in read_lines(path)]
+        return [[ModelCall(**call) for call in calls] for calls in read_lines(path)]
     except TypeError as error:
         raise ValueError(f"{path} holds no calls: {error}") from error

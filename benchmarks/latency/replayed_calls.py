@@ -16,7 +16,7 @@ from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
 from apps.preflight.memory import memory_of
 from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
-from benchmarks.latency.meter import Call
+from benchmarks.latency.meter import ModelCall
 
 CONFIGS = Path(__file__).with_name("model_configs")
 """config.json of the models, written from papers, model cards and transformers' defaults; not compared with their repositories."""
@@ -55,11 +55,13 @@ def placed_models(config: RunConfig) -> dict[str, Placed]:
     return found
 
 
-def batches(records: Sequence[Sequence[Call]], size: int, stages: Sequence[str]) -> Iterator[tuple[int, list[Call]]]:
+def batches(
+    records: Sequence[Sequence[ModelCall]], size: int, stages: Sequence[str]
+) -> Iterator[tuple[int, list[ModelCall]]]:
     """Turns ``size`` by ``size``: how many, and their calls put together, stage by stage."""
     for start in range(0, len(records), size):
         turns = records[start : start + size]
-        merged: dict[tuple[str, str, str, int], Call] = {}
+        merged: dict[tuple[str, str, str, int], ModelCall] = {}
         for calls in turns:
             seen: Counter[tuple[str, str, str]] = Counter()
             for call in calls:
@@ -71,7 +73,7 @@ def batches(records: Sequence[Sequence[Call]], size: int, stages: Sequence[str])
         yield len(turns), sorted(merged.values(), key=lambda call: order.get(call.stage, 0))
 
 
-def _together(one: Call, other: Call) -> Call:
+def _together(one: ModelCall, other: ModelCall) -> ModelCall:
     return dataclasses.replace(
         one,
         items=one.items + other.items,
@@ -81,7 +83,7 @@ def _together(one: Call, other: Call) -> Call:
     )
 
 
-def seconds_of(call: Call, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0) -> float:
+def seconds_of(call: ModelCall, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0) -> float:
     """Seconds of one call; ``reply_share`` is the share of its limit that a reply takes, 1 the worst case."""
     if call.role == "search":
         return _search(call, models, machine)
@@ -98,7 +100,7 @@ def seconds_of(call: Call, models: Mapping[str, Placed], machine: Machine, reply
     return work + passes * machine.overhead["call"]
 
 
-def _chat(call: Call, model: Placed, machine: Machine, reply_share: float) -> float:
+def _chat(call: ModelCall, model: Placed, machine: Machine, reply_share: float) -> float:
     """Requests wait for one another where there are more than go at once."""
     waves = math.ceil(call.items / model.at_once)
     share = 1 / waves
@@ -116,7 +118,7 @@ def _chat(call: Call, model: Placed, machine: Machine, reply_share: float) -> fl
     return waves * wave + call.items * machine.overhead["request"] + call.pictures * machine.overhead["picture"]
 
 
-def _search(call: Call, models: Mapping[str, Placed], machine: Machine) -> float:
+def _search(call: ModelCall, models: Mapping[str, Placed], machine: Machine) -> float:
     model = models.get(SEARCH_PICTURES if call.method == "search_images" else SEARCH_WEB)
     if model is None:
         return call.items * machine.overhead["vector_query"]
@@ -126,7 +128,7 @@ def _search(call: Call, models: Mapping[str, Placed], machine: Machine) -> float
 
 
 def turn_seconds(
-    records: Sequence[Sequence[Call]],
+    records: Sequence[Sequence[ModelCall]],
     size: int,
     stages: Sequence[str],
     models: Mapping[str, Placed],

@@ -37,7 +37,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Reply:
+class CallResult:
     """Result of a call.
 
     Attributes:
@@ -71,7 +71,7 @@ class Answering(Protocol):
     def get_batch_size(self) -> int:
         """How many turns an agent takes in one call."""
 
-    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
         """Each call with its reply; the answers of one are known to ``make`` when the next one is taken."""
 
 
@@ -88,19 +88,19 @@ class OneAgent:
         """See ``BaseAgent``."""
         return self._agent.get_batch_size()
 
-    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
         """See ``Answering``."""
         for batch in batches:
             call = make(batch)
             yield call, self.ask(call)
 
-    def ask(self, call: Call) -> Reply:
+    def ask(self, call: Call) -> CallResult:
         """The reply to a call with the records of its turns."""
         self._records.clear()
         return replace(ask(self._agent, call, self._replies), records=tuple(self._records))
 
 
-def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Reply:
+def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> CallResult:
     """Ask an agent; where it raises or gives a wrong number of answers, each is "I don't know"."""
     before = replies() if replies is not None else None
     start = time.perf_counter()
@@ -118,6 +118,6 @@ def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Rep
     if error is not None:
         answers = [I_DONT_KNOW] * len(call.slots)
     if replies is None or before is None:
-        return Reply(answers, seconds, error)
+        return CallResult(answers, seconds, error)
     hits, misses = (after - earlier for after, earlier in zip(replies(), before, strict=True))
-    return Reply(answers, seconds, error, hits, misses)
+    return CallResult(answers, seconds, error, hits, misses)

@@ -20,7 +20,7 @@ from evaluation.files.traces import TRACE, append_records
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, answered
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, queue_schedule, schedule
-from evaluation.run.calls import Answering, Call, Listen, OneAgent, Reply, ReplyCounts
+from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts
 from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
 
@@ -140,7 +140,9 @@ def _kept_answers() -> Iterator[None]:
         raise
 
 
-def _costs(lines: Sequence[AnsweredTurn], call: Call, reply: Reply, number: int) -> Iterator[tuple[str, RunLogLine]]:
+def _costs(
+    lines: Sequence[AnsweredTurn], call: Call, reply: CallResult, number: int
+) -> Iterator[tuple[str, RunLogLine]]:
     """An answer and its cost for each turn of a call."""
     if reply.error is not None:
         log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, reply.error)

@@ -21,7 +21,7 @@ from agents.runtime.secrets import keep_out_of_logs
 from evaluation.commands import first_line
 from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot
-from evaluation.run.calls import Call, MakeCall, OneAgent, Reply
+from evaluation.run.calls import Call, CallResult, MakeCall, OneAgent
 from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare
 from evaluation.run.options import RunOptions
 
@@ -94,7 +94,7 @@ class Replica:
         self._asked = OneAgent(agent, self._launched.replies, self._launched.listen)
         return agent.get_batch_size(), about
 
-    def ask(self, call: Call) -> Reply:
+    def ask(self, call: Call) -> CallResult:
         """The reply to a call with the records of its turns."""
         self._launched.warm_up()
         return self._asked.ask(call)
@@ -144,7 +144,7 @@ class Replicas:
                 log.warning("a replica does not say what models it has: %s", first_line(error))
         return found
 
-    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
         """See ``Answering``.
 
         Raises:

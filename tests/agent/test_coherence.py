@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from agents.methods.evidence_agreement import (
     Metric,
-    Source,
+    TitledText,
     entity_graph,
     item_degrees,
     mean_pairwise,
@@ -89,10 +89,10 @@ def test_coherence_is_the_mean_of_a_loop(vectors: Any, metric: Metric) -> None:
 
 
 EVIDENCE = [
-    Source("image", ("Junie Moon", "Liza Minnelli")),
-    Source("text", ("Liza Minnelli", "Junie Moon", "Otto Preminger")),
-    Source("table", ("Hanging Tree",)),
-    Source("text", ("Gary Cooper", "Montana")),
+    TitledText("image", ("Junie Moon", "Liza Minnelli")),
+    TitledText("text", ("Liza Minnelli", "Junie Moon", "Otto Preminger")),
+    TitledText("table", ("Hanging Tree",)),
+    TitledText("text", ("Gary Cooper", "Montana")),
 ]
 
 
@@ -109,17 +109,19 @@ def test_algorithm_2_by_hand() -> None:
 
 def test_a_leaf_that_is_tied_to_another_modality_stays() -> None:
     """A - B in a text, B alone in a table: A has degree 1 and one modality, but its neighbour B occurs in the table too."""
-    graph = entity_graph([Source("text", ("A", "B")), Source("table", ("B",))])
+    graph = entity_graph([TitledText("text", ("A", "B")), TitledText("table", ("B",))])
     assert set(pruned(graph)) == {"a", "b"}
 
 
 def test_an_entity_of_two_modalities_stays_even_alone() -> None:
-    graph = entity_graph([Source("image", ("A",)), Source("text", ("A",))])
+    graph = entity_graph([TitledText("image", ("A",)), TitledText("text", ("A",))])
     assert item_degrees(pruned(graph), 2) == [0, 0]
 
 
 def test_names_are_found_in_whatever_case_in_the_texts_of_others() -> None:
-    graph = entity_graph([Source("image", ("The Eiffel Tower",)), Source("text", (), "painting the eiffel tower anew")])
+    graph = entity_graph(
+        [TitledText("image", ("The Eiffel Tower",)), TitledText("text", (), "painting the eiffel tower anew")]
+    )
     assert graph.nodes["eiffel tower"]["items"] == {0, 1}
     assert node_of("The Eiffel-Tower!") == "eiffel-tower"
     assert node_of("?") == ""
@@ -127,7 +129,7 @@ def test_names_are_found_in_whatever_case_in_the_texts_of_others() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["image", "text", "table"]), st.sets(st.sampled_from("ABCDEF"))), max_size=7))
 def test_pruning_keeps_whatever_two_modalities_name(items: list[tuple[str, set[str]]]) -> None:
-    graph = entity_graph([Source(modality, tuple(sorted(names))) for modality, names in items])
+    graph = entity_graph([TitledText(modality, tuple(sorted(names))) for modality, names in items])
     kept = pruned(graph)
     for node in graph:
         if len(graph.nodes[node]["modalities"]) > 1:

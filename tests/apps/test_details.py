@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from apps.details import SHOWN_SIDE, details, marked
-from apps.outcome import Crop, Outcome, Source, Time
+from apps.outcome import Crop, Outcome, ShownEvidence, Time
 
 
 @pytest.mark.parametrize("size", [(400, 300), (4096, 2048)])
@@ -37,9 +37,9 @@ def test_every_text_is_escaped_and_only_http_is_linked() -> None:
             alike=((bad, 0.5),),
             crops=(Crop(0, 0, 1, 1, bad),),
             sources=(
-                Source(bad, bad, bad, 'https://x.example/"onclick="alert(1)', 0.5),
-                Source("text", "web", "title", "javascript:alert(1)", None),
-                Source("text", "web", "", "http://[broken", None),
+                ShownEvidence(bad, bad, bad, 'https://x.example/"onclick="alert(1)', 0.5),
+                ShownEvidence("text", "web", "title", "javascript:alert(1)", None),
+                ShownEvidence("text", "web", "", "http://[broken", None),
             ),
             verdict=bad,
             checks={bad: bad},

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from apps.answering import Answerer
-from apps.outcome import Outcome, Source
+from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
 
@@ -227,7 +227,7 @@ def test_requests_without_a_key_are_no_guesses(agent: ScriptedAgent) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_json_cannot_hold_is_left_out(agent: ScriptedAgent, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = Outcome(
-        "half \ud83d", sources=(Source("\udc00", "web", "", "", math.nan),), checks={"finalise.odds": math.inf}
+        "half \ud83d", sources=(ShownEvidence("\udc00", "web", "", "", math.nan),), checks={"finalise.odds": math.inf}
     )
     monkeypatch.setattr(Answerer, "answer", lambda *_: [outcome])
     body = {"model": MODEL, "messages": [asked("?")], "stream": stream}

@@ -32,10 +32,10 @@ def test_all_that_matters_is_printed(width: int) -> None:
 
 
 def test_markup_in_evidence_is_text() -> None:
-    from apps.outcome import Outcome, Source
+    from apps.outcome import Outcome, ShownEvidence
 
     console = printed()
-    show(console, Outcome("[red]x[/red]", sources=(Source("[bold]y[/bold] [/nope]", "web", "t", "u", None),)))
+    show(console, Outcome("[red]x[/red]", sources=(ShownEvidence("[bold]y[/bold] [/nope]", "web", "t", "u", None),)))
     said = console.export_text()
     assert "[red]x[/red]" in said and "[bold]y[/bold] [/nope]" in said
 

@@ -17,7 +17,7 @@ from evaluation.files.responses import RESPONSES
 from evaluation.files.run_log import RUN_LOG, latency, read_run_log
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
 from evaluation.run.batches import Slot, schedule
-from evaluation.run.calls import Call, MakeCall, Reply, ask
+from evaluation.run.calls import Call, CallResult, MakeCall, ask
 from evaluation.run.generate import generate
 from tests.evaluation.slow_agent_run import TURNS
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, sessions
@@ -64,7 +64,7 @@ class Backwards:
     def get_batch_size(self) -> int:
         return self.agent.get_batch_size()
 
-    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, Reply]]:
+    def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
         for slot in sorted((slot for batch in batches for slot in batch), key=lambda slot: (-slot.session, slot.turn)):
             call = make([slot])
             yield call, ask(self.agent, call)

@@ -25,7 +25,7 @@ from benchmarks.latency.cost import (
     prefill_seconds,
     text_parameters,
 )
-from benchmarks.latency.meter import Call
+from benchmarks.latency.meter import ModelCall
 from benchmarks.latency.recorded_calls import example, read, record, write
 from benchmarks.latency.replayed_calls import CONFIGS, Placed, batches, placed_models, seconds_of, turn_seconds
 from benchmarks.latency_sim import parts_of
@@ -51,8 +51,8 @@ SEEING = Architecture("v", "mllama", "bfloat16", 130, 20, 10, DECODER, Vision(8,
 CHAT = Placed(TEXT, "bfloat16", at_once=2, engine=True)
 
 
-def chat(items: int, characters: int, reply: int, stage: str = "answer") -> Call:
-    return Call(stage, "chat", "chat", items, characters=characters, reply=reply)
+def chat(items: int, characters: int, reply: int, stage: str = "answer") -> ModelCall:
+    return ModelCall(stage, "chat", "chat", items, characters=characters, reply=reply)
 
 
 def test_prompts_are_bound_by_arithmetic() -> None:
@@ -98,9 +98,9 @@ def test_requests_beyond_those_at_once_wait() -> None:
 
 def test_calls_of_small_models_and_searches() -> None:
     reranker = Placed(TEXT, "bfloat16", at_once=4, engine=False)
-    pairs = Call("rerank", "reranker", "score", 10, characters=400)
+    pairs = ModelCall("rerank", "reranker", "score", 10, characters=400)
     assert seconds_of(pairs, {"reranker": reranker}, MACHINE) == pytest.approx(2 * 100 * 100 / 100 + 3 * 1.0)
-    query = Call("web_search", "search", "search_web", 2, characters=999)
+    query = ModelCall("web_search", "search", "search_web", 2, characters=999)
     assert seconds_of(query, {}, MACHINE) == 6.0
     assert seconds_of(query, {"search: web": reranker}, MACHINE) == pytest.approx(2 * 100 * 16 / 100 + 1 + 6)
 

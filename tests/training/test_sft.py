@@ -17,7 +17,7 @@ from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft
 from training.chat_examples import TrainingDataError
 from training.command_line import ABOUT
-from training.encoding import IGNORED, Group, Sample, SampleEncoder, groups_of
+from training.encoding import IGNORED, Sample, SampleEncoder, SampleGroup, groups_of
 from training.fit import load_trainable, without_cache
 from training.recipes import DataTable, LoraTable, load_recipe, recipe_names
 from training.sft import counts, samples_of
@@ -69,7 +69,7 @@ def test_the_loss_is_on_the_reply_alone_and_the_prompt_is_the_served_one(
     short, long = samples_of(
         loaded(tmp_path, example(0, images=images), example(1, "miss", images=images)), DataTable()
     )
-    inputs = encoder.encode(Group((short, long)))
+    inputs = encoder.encode(SampleGroup((short, long)))
     for row, sample in enumerate((short, long)):
         learned = inputs["labels"][row][inputs["labels"][row] != IGNORED].tolist()
         assert learned == encoder.reply_ids(sample.reply)
@@ -105,7 +105,7 @@ def test_packed_samples_do_not_see_each_other(kind: str, checkpoints: dict[str, 
         return
     samples = samples_of(loaded(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable())
     alone = sum(summed_loss(checkpoint, encoder.padded([sample])) for sample in samples)
-    packed = encoder.encode(Group(tuple(samples), packed=True))
+    packed = encoder.encode(SampleGroup(tuple(samples), packed=True))
     assert packed["input_ids"].shape[0] == 1
     assert summed_loss(checkpoint, packed) == pytest.approx(alone, rel=2e-4)
 
