@@ -48,7 +48,8 @@ class ModelGrader:
     """
 
     def __init__(self, model: str = GRADER, *, cache: Path | None = None, base_url: str | None = None) -> None:
-        self._server, self._cache = JudgeServer(model, "--grader rule", base_url), cache
+        server = JudgeServer(model, "--grader rule", base_url)
+        self._models = {form.name: kept(server, cache, form) for form in (FACTS, GRADE)}
         self._prompts = judge_prompts()
         self.name = model
 
@@ -78,9 +79,9 @@ class ModelGrader:
 
     def _answer(self, ask: Ask[T], values: dict[str, Any], **sampling: Any) -> Answer[T]:
         """The answer; JudgeError where there is none."""
-        model = kept(self._server, self._cache, ask.form)
+        question = Question(ask, values, sampling=sampling)
         with as_judge_errors():
-            (answer,) = put([Question(ask, values, sampling=sampling)], self._prompts, lambda _: model)
+            (answer,) = put([question], self._prompts, lambda _: self._models[ask.form.name])
         if answer.failed:
             raise JudgeError(answer.error)
         return answer
