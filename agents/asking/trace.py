@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,10 @@ _MAX_CHARACTERS = 2_000  # characters of one text; a note may quote a page
 _OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
 """Notes whose words are ours, not the user's."""
 
-_EMPTY = {each.name: each.default for each in fields(StageRecord)}
-_UNQUOTED: dict[str, Any] = {
-    each.name: {} if each.default is MISSING else each.default
-    for each in fields(Exchange)
-    if each.name in QUOTING_FIELDS
-}
+
+_BLANK_STAGE, _BLANK_EXCHANGE = StageRecord(""), Exchange("", "", "")
+_WITHOUT_PICTURE: dict[str, Any] = {name: getattr(_BLANK_STAGE, name) for name in PICTURE_FIELDS}
+_WITHOUT_PROMPT: dict[str, Any] = {name: getattr(_BLANK_EXCHANGE, name) for name in QUOTING_FIELDS}
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,7 @@ class TraceWriter:
         record = replace(record, exchanges=tuple(map(self._exchange, record.exchanges)))
         notes = record.notes
         if not self._settings.images:
-            empty: dict[str, Any] = {name: _EMPTY[name] for name in PICTURE_FIELDS}
-            record = replace(record, **empty)
+            record = replace(record, **_WITHOUT_PICTURE)
             notes = {name: value for name, value in notes.items() if name not in self._of_the_picture}
         if self._settings.queries and self._settings.images:
             return record
@@ -160,7 +157,7 @@ class TraceWriter:
         exchange = replace(exchange, messages=(), schema=None)
         if self._settings.queries and self._settings.images:
             return exchange
-        return replace(exchange, **_UNQUOTED, error=self._reason(exchange.error))
+        return replace(exchange, **_WITHOUT_PROMPT, error=self._reason(exchange.error))
 
     def _reason(self, reason: str | None, parts: int = 1) -> str | None:
         """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""

@@ -70,7 +70,18 @@ class ComputeStep:
     @property
     def needs(self) -> tuple[int, ...]:
         """Numbers of the steps that it is computed from."""
-        return tuple(int(found.group(1)) for each in self.operands if (found := _REFERENCE.fullmatch(each)))
+        return tuple(number for each in self.operands if (number := reference(each)) is not None)
+
+
+def reference(operand: str) -> int | None:
+    """The number of the step that an operand refers to; None for a number of the question."""
+    found = _REFERENCE.fullmatch(operand)
+    return int(found.group(1)) if found else None
+
+
+def _all_steps(count: int) -> tuple[str, ...]:
+    """References to so many steps, as operands."""
+    return tuple(f"[{number}]" for number in range(1, count + 1))
 
 
 Step = AskStep | ComputeStep
@@ -86,6 +97,11 @@ class Plan:
     def asks(self) -> tuple[AskStep, ...]:
         """The steps that ask."""
         return tuple(step for step in self.steps if isinstance(step, AskStep))
+
+    @property
+    def independent(self) -> bool:
+        """Whether no question needs the answer to another."""
+        return not any(ask.needs for ask in self.asks)
 
     def levels(self) -> list[list[int]]:
         """Places (from 0) of the steps that ask, those that can be asked together in one list."""
@@ -177,10 +193,8 @@ def _compared(plan: Plan, question: str) -> Plan:
         return plan
     if isinstance(last, ComputeStep):
         return Plan((*plan.steps[:-1], replace(last, operation=wanted))) if last.operation == "difference" else plan
-    if len(plan.asks) > 1 and not any(ask.needs for ask in plan.asks):
-        return Plan(
-            (*plan.steps, ComputeStep(wanted, tuple(f"[{number}]" for number in range(1, len(plan.steps) + 1))))
-        )
+    if len(plan.asks) > 1 and plan.independent:
+        return Plan((*plan.steps, ComputeStep(wanted, _all_steps(len(plan.steps)))))
     return plan
 
 
@@ -198,7 +212,7 @@ def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
         not isinstance(last, ComputeStep)
         or named_number(question) != len(things)
         or len(plan.steps) - 1 != len(plan.asks)
-        or any(ask.needs for ask in plan.asks)
+        or not plan.independent
     ):
         return plan
     bare = [bare_name(thing) for thing in things]
@@ -207,12 +221,7 @@ def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
     if not missing or not named:
         return plan
     thing, pattern = next(iter(named.items()))
-    before, _, after = _around(pattern.question, thing)
+    at = pattern.question.lower().index(thing.lower())
+    before, after = pattern.question[:at], pattern.question[at + len(thing) :]
     asks = [*plan.asks, *(AskStep(f"{before}{other}{after}") for other in missing)]
-    numbers = tuple(f"[{number}]" for number in range(1, len(asks) + 1))
-    return Plan((*asks, ComputeStep(last.operation, numbers)))
-
-
-def _around(text: str, name: str) -> tuple[str, str, str]:
-    at = text.lower().index(name.lower())
-    return text[:at], name, text[at + len(name) :]
+    return Plan((*asks, ComputeStep(last.operation, _all_steps(len(asks)))))

@@ -14,7 +14,7 @@ from agents.methods.bridging import goes_through
 from agents.methods.computation import Bound, ComputationError, Quantity, arithmetic, ordered
 from agents.methods.question_kinds import about_several, asks_yes_or_no
 from agents.methods.ranking import ToScore, scores_of
-from agents.methods.step_plans import MAX_STEPS, AskStep, ComputeStep, Plan, bare_name, usable
+from agents.methods.step_plans import MAX_STEPS, AskStep, ComputeStep, Plan, bare_name, reference, usable
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, entities_of, page_chunks
 from agents.texts.evidence_text import best_first, evidence_found, within_tokens
@@ -25,7 +25,7 @@ from agents.turn import IDK, Candidate, Evidence, Turn
 PLANNING = Ask("step_plan", PLAN)
 ASKING = Ask("step_answer", BRIEF_ANSWER)
 
-_MOST = re.compile(r"\b(?:at most|up to|maximum|at the very least|at least)\b", re.IGNORECASE)
+_BOUNDED = re.compile(r"\b(?:at most|up to|maximum|at the very least|at least)\b", re.IGNORECASE)
 _BY_HOW_MUCH = re.compile(r"\bby how (?:much|many)\b", re.IGNORECASE)
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
 _WHOLE = re.compile(r"\bhow many\b", re.IGNORECASE)
@@ -114,21 +114,18 @@ class Steps(Stage):
             [query for _, _, query in asked], self.options.k, provided, context.deadline
         )
         cut = cutter(self.options)
-        pairs: list[ToScore] = []
+        pairs: list[list[ToScore]] = []  # of each step
         for (run, _, query), found in zip(asked, results, strict=True):
             named = [it for it in entities_of(run.turn, MAX_STEPS) if bare_name(it[0].name).lower() in query.lower()]
             known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, self.options, cut)]
             chunks = each_once([*known, *(chunk for hit in found.hits for chunk in page_chunks(hit, cut))])
-            pairs += [ToScore(run.turn, query, chunk) for chunk in chunks]
-        scores = [float(score) for score in scores_of(context.models.reranker)(pairs)] if pairs else []
+            pairs.append([ToScore(run.turn, query, chunk) for chunk in chunks])
+        together = [pair for own in pairs for pair in own]
+        scores = iter(scores_of(context.models.reranker)(together) if together else ())
         questions = []
-        for run, place, query in asked:
-            own = [
-                pair.chunk.scored(score)
-                for pair, score in zip(pairs, scores, strict=True)
-                if pair.turn is run.turn and pair.question == query
-            ]
-            shown = within_tokens(tuple(best_first(own)[: self.options.evidence]), context.limits.evidence_tokens)
+        for (run, place, query), own in zip(asked, pairs, strict=True):
+            best = best_first(pair.chunk.scored(float(next(scores))) for pair in own)
+            shown = within_tokens(tuple(best[: self.options.evidence]), context.limits.evidence_tokens)
             run.evidence[place] = shown
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs else None
             questions.append(Question(ASKING, {"question": query, "evidence": shown, "image": image}, (run.turn,)))
@@ -170,7 +167,7 @@ class Steps(Stage):
 
 def takes_steps(question: str) -> bool:
     """Whether the words of a question say that one fact of one thing cannot answer it."""
-    return about_several(question) or goes_through(question) or bool(_MOST.search(question))
+    return about_several(question) or goes_through(question) or bool(_BOUNDED.search(question))
 
 
 def things_of(turn: Turn, limit: int) -> list[str]:
@@ -207,7 +204,7 @@ def conclusion(question: str, plan: Plan, texts: Sequence[str], things: Sequence
 
 
 def _computed(question: str, plan: Plan, step: ComputeStep, values: dict[int, str], things: Sequence[str]) -> str:
-    facts = [values[int(each[1]) - 1] if each.startswith("[") else each for each in step.operands]
+    facts = [each if (number := reference(each)) is None else values[number - 1] for each in step.operands]
     if step.operation in ("sum", "difference", "product", "ratio"):
         found = arithmetic(step.operation, facts, _bound(question))
         if step.operation == "ratio" and _WHOLE.search(question):
@@ -223,13 +220,13 @@ def _computed(question: str, plan: Plan, step: ComputeStep, values: dict[int, st
 
 def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
     """What a fact is about: the thing of the photo that its step names, else the step's own words."""
-    if not operand.startswith("["):
+    if (number := reference(operand)) is None:
         return operand
-    step = plan.steps[int(operand[1]) - 1]
+    step = plan.steps[number - 1]
     asked = step.question if isinstance(step, AskStep) else operand
     named = (name for name in map(bare_name, things) if name.lower() in asked.lower())
     return max(named, key=len, default=asked.rstrip("?"))
 
 
 def _bound(question: str) -> Bound:
-    return "high" if _MOST.search(question) else "middle"
+    return "high" if _BOUNDED.search(question) else "middle"
