@@ -173,6 +173,8 @@ def takes_steps(question: str) -> bool:
 def things_of(turn: Turn, limit: int) -> list[str]:
     """Names of what the photo shows, each with its place where there are several and places are known."""
     entities = turn.shown_entities()[:limit]
+    if not entities:
+        return list(turn.names_shown())
     centres = {}
     for entity in entities:
         views = [
