@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tomlkit
@@ -25,7 +25,7 @@ from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
 from evaluation.judge.judging import Judge, choose_judge
-from evaluation.records import DEFAULT_REVISION, EvaluationError
+from evaluation.records import EvaluationError
 from evaluation.run.launching import PRESETS, ROOT, local_judge, settings_table
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
@@ -286,14 +286,9 @@ def _judge_of(run: Path, options: CalibrateOptions) -> Judge:
 def _accept_forms(run: Path, options: CalibrateOptions) -> dict[str, list[str]]:
     if options.dataset is None:
         return {}
-    from evaluation.data.crag_dataset import DatasetType, find_local, read_accept
+    from evaluation.data.crag_dataset import find_local, read_accept, source_of
 
-    name = str(read_manifest(run).get("dataset", ""))
-    kinds: tuple[DatasetType, ...] = get_args(DatasetType)
-    kind = next((kind for kind in kinds if kind in name), None)
-    if kind is None:
-        raise EvaluationError(f"{run} does not say which data set it is of")
-    revision = name.partition("@")[2].partition("/")[0] or DEFAULT_REVISION
+    kind, revision, _ = source_of(str(read_manifest(run).get("dataset", "")))
     return read_accept(find_local(options.dataset, kind, revision).folders)
 
 
