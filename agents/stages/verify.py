@@ -16,6 +16,10 @@ class Verify(Stage):
 
     class Options(StageOptions):
         prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
+        needs_evidence: bool = Field(
+            False,
+            description="reject an answer for which no evidence was found, without a call (QA-Dragon's released code)",
+        )
         white_box: Literal["bounds", "line"] = Field(
             "bounds",
             description="rule over token probabilities: both bounds, for the replies of answering and judging model (QA-Dragon's released "
@@ -38,7 +42,14 @@ class Verify(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
-        concerned = [(turn, candidate) for turn, candidate in answered(turns) if turn.route != "direct"]
+        concerned = []
+        for turn, candidate in answered(turns):
+            if turn.route == "direct":
+                continue
+            if turn.shown or not self.options.needs_evidence:
+                concerned.append((turn, candidate))
+            else:
+                _keep(turn, Verification(self._white_box(candidate, None), False, "no evidence was found"))
         (ask,) = self.asks()
         questions = [
             Question(ask, {**turn.values, "answer": candidate.text, "reasoning": candidate.reasoning}, (turn,))
@@ -46,11 +57,7 @@ class Verify(Stage):
         ]
         for (turn, candidate), answer in zip(concerned, context.put(questions), strict=True):
             by_tokens, said = self._white_box(candidate, answer.reply.logprobs), answer.value
-            turn.verification = Verification(by_tokens, said.approves, said.reason, said.p_yes)
-            turn.found(
-                checks={"token probabilities": by_tokens, "verifier": said.approves, "verifier's P(yes)": said.p_yes}
-            )
-            turn.note(reason=said.reason)
+            _keep(turn, Verification(by_tokens, said.approves, said.reason, said.p_yes))
 
     def _white_box(self, candidate: Candidate, judging: Sequence[float] | None) -> bool | None:
         """What the rule says of the token probabilities of an answer and of its judgement; None for an answer that has none."""
@@ -64,3 +71,9 @@ class Verify(Stage):
             for each in (said, token_probabilities(judging))
             if each is not None
         )
+
+
+def _keep(turn: Turn, said: Verification) -> None:
+    turn.verification = said
+    turn.found(checks={"token probabilities": said.white_box, "verifier": said.model, "verifier's P(yes)": said.p_yes})
+    turn.note(reason=said.reason)

@@ -1,4 +1,4 @@
-"""The white-box verifier: what the probabilities of a reply's tokens decide."""
+"""Dual verification: what the probabilities of a reply's tokens decide, and what is rejected without a call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agents.asking.readers.verdicts import verdict
 from agents.models.base import ChatReply
 from agents.settings.presets import settings_from
 from agents.stages.verify import Verify
-from agents.turn import Candidate
+from agents.turn import Candidate, Evidence
 from tests.agent.scripted import ScriptedChat, context, run, turn
 
 SURE, UNSURE = (math.log(0.9), math.log(0.9)), (math.log(0.9), math.log(0.09))
@@ -42,3 +42,17 @@ def test_only_a_verdict_of_one_word_begins_with_its_yes() -> None:
     alternatives = {"Reason": 0.9, "No": 0.002, "Yes": 0.001}
     assert verdict(ChatReply("Reason: fine.\nResponse: correct", "stop", first_token_probs=alternatives)).p_yes is None
     assert verdict(ChatReply("yes", "stop", first_token_probs={"yes": 0.8, "no": 0.2})).p_yes == pytest.approx(0.8)
+
+
+def test_without_evidence_an_answer_is_rejected_before_anyone_is_asked() -> None:
+    chat = ScriptedChat(lambda _: "Reason: fine.\nResponse: Correct Answer")
+    grounded = turn(
+        "a", candidate=Candidate("330 m", None, SURE), shown=(Evidence("It is 330 m tall.", "web", "Tower"),)
+    )
+    bare = turn("b", candidate=Candidate("330 m", None, SURE))
+    direct = turn("c", candidate=Candidate("STOP", None, SURE), route="direct")
+    preset = settings_from({"stages": ["verify", "finalise"], "verify": {"needs_evidence": True}})
+    run(Verify, [bare, grounded, direct], context(preset, chat=chat))
+    assert chat.batches == [1]
+    assert [each.verification.model for each in (grounded, bare, direct)] == [True, False, None]
+    assert bare.verification.reason == "no evidence was found"
