@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -85,7 +85,10 @@ class FitData:
         }
 
 
-_RULES = {"white_box": white_box_line, "algorithm1": algorithm1_confidences}
+_RULES: dict[str, Callable[[Turns], Mapping[str, float | str]]] = {
+    "white_box": lambda turns: {"verify.white_box": "line", **white_box_line(turns)},
+    "algorithm1": algorithm1_confidences,
+}
 
 
 class HeldBackOptions(Options):

@@ -405,6 +405,17 @@ def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none(
     [
         ("Reason: fine.\nResponse: Correct Answer", (math.log(0.9), math.log(0.9)), (True, True)),
         ("Reason: no doubt.\n**Response:** Incorrect Answer", (math.log(0.1), math.log(0.5)), (False, False)),
+        (
+            "Reason: fine.\nResponse: Correct Answer",
+            (math.log(0.09), *[0.0] * 60),
+            (False, True),
+        ),  # one token below 0.1
+        ("Reason: fine.\nResponse: Correct Answer", (math.log(0.11), *[0.0] * 60), (True, True)),
+        (
+            "Reason: fine.\nResponse: Correct Answer",
+            (math.log(0.4), 0.0),
+            (False, True),
+        ),  # 0.7 by the sum, 0.63 by the product
         ("gibberish", None, (None, None)),
     ],
 )

@@ -414,6 +414,13 @@ def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     assert (both["mean"] > one["mean"] + 0.05) is differ
 
 
+def test_a_fitted_line_takes_the_place_of_the_bounds(tmp_path: Path, presets: Path) -> None:
+    _write_run(tmp_path / "run", min_probability=Signal(0.5), mean_probability=Signal(0.9))
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--fit", "white_box"]) == 0
+    verify = tomllib.loads((presets / "best.toml").read_text())["profiles"]["embedded"]["verify"]
+    assert verify["white_box"] == "line" and {"weight_min", "weight_mean", "white_box_threshold"} <= set(verify)
+
+
 def test_public_test_is_measured_and_never_fitted(
     tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,12 +84,12 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
     entry = KnowledgeEntry(hostile, hostile, "", Entity(hostile))
     values: dict[str, Any] = {
         **dict.fromkeys(("question", "query", "answer", "first", "second", "own", "retrieved", "letters"), "ABC"),
-        **dict.fromkeys(("history", "labels", "pictures", "objects", "names"), ()), "things": [hostile],
+        **dict.fromkeys(("history", "labels", "pictures", "objects", "names", "queries"), ()), "things": [hostile],
         **{"entity": hostile, "entities": [hostile], "lines": [hostile], "evidence": [chunk], "documents": [chunk]},
         **{"document": chunk, "chunk": chunk, "entries": [entry], "entry": entry, "domain": {"hint": "", "examples": []}},
         **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "max_steps": 1, "max_examples": 0, "limit": 2},
     }  # fmt: skip
-    if path.stem in ("query_splitting", "search_queries"):  # they show a name to searches alone
+    if path.stem in ("query_splitting", "query_enhancement", "search_queries"):  # they show a name to searches alone
         values["entity"] = None
     prompt = PromptLibrary(PROMPTS)[path.stem].render(**values)
     assert 'end"' not in prompt
