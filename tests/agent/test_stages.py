@@ -405,6 +405,17 @@ def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none(
     [
         ("Reason: fine.\nResponse: Correct Answer", (math.log(0.9), math.log(0.9)), (True, True)),
         ("Reason: no doubt.\n**Response:** Incorrect Answer", (math.log(0.1), math.log(0.5)), (False, False)),
+        (
+            "Reason: fine.\nResponse: Correct Answer",
+            (math.log(0.09), *[0.0] * 60),
+            (False, True),
+        ),  # one token below 0.1
+        ("Reason: fine.\nResponse: Correct Answer", (math.log(0.11), *[0.0] * 60), (True, True)),
+        (
+            "Reason: fine.\nResponse: Correct Answer",
+            (math.log(0.4), 0.0),
+            (False, True),
+        ),  # 0.7 by the sum, 0.63 by the product
         ("gibberish", None, (None, None)),
     ],
 )
@@ -434,6 +445,10 @@ BOTH = {"verified_by": ["white_box", "model"]}
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, True)}, BOTH, "x"),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, None)}, BOTH, IDK),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(False, True)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(None, True)}, BOTH, "x"),  # no probabilities
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(None, None)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "route": "direct"}, BOTH, IDK),  # asked for and not verified
+        ({"candidate": Candidate("x", 0.9, drafted=True), "route": "direct"}, BOTH, "x"),
         ({"candidate": Candidate("x", 0.9), "real_time": True}, {"abstain_real_time": True}, IDK),
     ],
 )  # fmt: skip
