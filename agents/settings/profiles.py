@@ -7,6 +7,7 @@ under its name, ``[profiles.NAME]``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -105,6 +106,11 @@ class Profile(Table):
             raise ValueError(first_fault(error)) from error
         return value
 
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """What ``[models.NAME]`` of presets calls its chat model and the model that its image search compares pictures with."""
+        return tuple(filter(None, (chat_model_name(self.models.get("chat", {})), self.search.image_model)))
+
     def under(self, preset: str) -> Profile:
         """The profile with the options that it has for a preset."""
         changed = self.presets.get(preset, {})
@@ -133,6 +139,20 @@ class Profile(Table):
                 "put the preset's [lora] under [profiles.NAME.lora] of a profile with vLLM"
             )
         return self.model_copy(update={"models": {**self.models, "chat": {**chat, "lora": lora.model_dump()}}})
+
+
+def chat_model_name(spec: Mapping[str, Any]) -> str:
+    """A chat model by its weights, whatever runs them: hub id, folder or a server's name for it; a GGUF file by its stem; else its kind.
+
+    One composed of several models is named by its language model.
+    """
+    spec = spec.get("text", spec)
+    name = str(spec.get("path") or spec.get("model") or "")
+    if not name and spec.get("kind") in ("llama-cpp", "transformers"):
+        from agents.models.chat.gguf import QWEN_CODER, VARIABLE  # it imports numpy
+
+        name = os.environ.get(VARIABLE) or QWEN_CODER.name
+    return Path(name).stem if name.endswith(".gguf") else name or str(spec.get("kind", ""))
 
 
 def names(folder: Path) -> list[str]:

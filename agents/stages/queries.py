@@ -17,7 +17,8 @@ _SAMPLING = 0.8  # temperature of sampled queries (BlackPearl, arXiv 2507.21520,
 class Queries(Stage):
     """What is asked of the web: the question with the name of the entity (QA-Dragon, sections 3.5.1 and 3.5.2).
 
-    Split by the model, or by the rules of ``agents/methods/bridging.py``.
+    Split by the model, or by the rules of ``agents/methods/bridging.py``. The queries of a first look come next; where it found no name
+    one more says what the photo shows.
     """
 
     class Options(StageOptions):
@@ -69,7 +70,7 @@ class Queries(Stage):
             if split == "rules" and turn.needs_image:
                 shown = turn.shown_entities(options.min_score) or (None,)
                 turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
-            turn.queries = _unique([main, *turn.hops], limit)
+            turn.queries = _unique([main, *self._looked(turn), *turn.hops], limit)
         if split == "model":
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
@@ -97,6 +98,15 @@ class Queries(Stage):
                 [*turn.queries, *own] if options.keep_question else own or turn.queries,
                 max(options.max_queries, options.samples),
             )
+
+    def _looked(self, turn: Turn) -> tuple[str, ...]:
+        """The queries of a first look; the question with what the photo shows (CRUISE, eq. 2) where nothing in it has a name."""
+        look = turn.look
+        if look is None:
+            return ()
+        nameless = look.name is None and not turn.shown_entities(self.options.min_score)
+        described = turn.search_text(entity=False, summary=True)
+        return (*look.queries, described) if nameless and turn.needs_image else look.queries
 
     def _written(
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context

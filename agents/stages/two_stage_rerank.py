@@ -6,6 +6,7 @@ from pydantic import Field
 from agents.methods.ranking import Score, ToScore, best_scores, scores_of
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Turn
 
@@ -14,7 +15,10 @@ _FINE_WHEN_SHORT = 12
 
 
 class TwoStageRerank(Stage):
-    """Coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call for the batch each."""
+    """Coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call for the batch each.
+
+    Where the question is about several objects chunks are kept in turn: the best of each object and of the rest, then the second best ...
+    """
 
     class Options(StageOptions):
         coarse: bool = Field(True, description="run the coarse stage; without it every chunk goes to the fine one")
@@ -49,9 +53,8 @@ class TwoStageRerank(Stage):
         minimum = options.fine_threshold * options.coarse_threshold
         for turn, scored in fine:
             cumulative = [(chunk, value * (chunk.score or 0.0)) for chunk, value in scored]
-            turn.ranked = tuple(
-                best_first(it.scored(value) for it, value in cumulative if value >= minimum)[: options.k2]
-            )
+            best = best_first(it.scored(value) for it, value in cumulative if value >= minimum)
+            turn.ranked = tuple(in_turn(turn, best)[: options.k2])
             turn.found(evidence=evidence_found(turn.ranked))
             turn.note(coarse_kept=len(scored))
 

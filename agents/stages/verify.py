@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import VERDICT, Verdict
-from agents.methods.candidates import answered
+from agents.methods.candidates import answered, trusts_draft
 from agents.methods.token_probabilities import token_probabilities
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn, Verification
@@ -16,6 +16,9 @@ class Verify(Stage):
 
     class Options(StageOptions):
         prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
+        prompt_without_evidence: str | None = Field(
+            None, description="template where the answer was made without evidence; None: the same"
+        )
         needs_evidence: bool = Field(
             False,
             description="reject an answer for which no evidence was found, without a call (QA-Dragon's released code)",
@@ -37,22 +40,30 @@ class Verify(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def asks(self) -> tuple[Ask[Verdict], ...]:
-        """The model that judges."""
-        return (Ask(self.options.prompt, VERDICT),)
+        """The model that judges, with evidence and without."""
+        return tuple(Ask(name, VERDICT) for name in dict.fromkeys(self._prompts))
+
+    @property
+    def _prompts(self) -> tuple[str, str]:
+        return self.options.prompt, self.options.prompt_without_evidence or self.options.prompt
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
         concerned = []
         for turn, candidate in answered(turns):
-            if turn.route == "direct":
+            if trusts_draft(turn):
                 continue
             if turn.shown or not self.options.needs_evidence:
                 concerned.append((turn, candidate))
             else:
                 _keep(turn, Verification(self._white_box(candidate, None), False, "no evidence was found"))
-        (ask,) = self.asks()
+        with_evidence, without = (Ask(name, VERDICT) for name in self._prompts)
         questions = [
-            Question(ask, {**turn.values, "answer": candidate.text, "reasoning": candidate.reasoning}, (turn,))
+            Question(
+                with_evidence if turn.shown else without,
+                {**turn.values, "answer": candidate.text, "reasoning": candidate.reasoning},
+                (turn,),
+            )
             for turn, candidate in concerned
         ]
         for (turn, candidate), answer in zip(concerned, context.put(questions), strict=True):

@@ -20,9 +20,9 @@ from apps.preflight.check import Check, check, guarded
 from apps.preflight.memory import L40S_BYTES, memory_of
 from apps.preflight.rehearsal import check_import, check_rehearsal
 from apps.preflight.repository import check_dockerfile, check_files, check_requirements
-from apps.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, write
+from apps.preflight.submission import CHALLENGES, check_gate, check_limits, check_preset, check_submission, write
 
-_COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
+_COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "yellow"}
 
 
 class PreflightOptions(Options):
@@ -66,6 +66,7 @@ def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -
     checks = guarded("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
     checks += guarded("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
+    checks += guarded("gate", lambda: check_gate(config))
     checks += guarded("limits", lambda: check_limits(config.settings))
     checks += guarded("memory", lambda: check_memory(config, capacity))
     checks += guarded("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick=quick))

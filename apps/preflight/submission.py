@@ -125,6 +125,13 @@ def check_limits(settings: Settings) -> Check:
     return check("limits", not wrong, "; ".join(wrong) or kept, "lower it under [limits] of the profile or the preset")
 
 
+def check_gate(config: RunConfig) -> Check:
+    """Whether the preset's gate was fitted to these models."""
+    if config.gate_note is not None:
+        return Check("gate", "warning", config.gate_note, "python -m evaluation.studies.calibrate --help")
+    return Check("gate", "ok", "fitted to these models, or the preset has none")
+
+
 def check_preset(preset: str, dockerfile: Path) -> Check:
     """Whether the image would run the preset that is checked: the agent runs ``best`` unless told otherwise."""
     text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""

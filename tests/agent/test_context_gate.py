@@ -278,7 +278,7 @@ def test_the_preset_from_end_to_end(doubt: float, answer: str) -> None:
     pages = {"Lighthouse": "The lighthouse height is 31 metres.", "Soup": "Soup is hot. The builder likes it."}
     pipeline = ScriptedPipeline({(96, 64): ("Lighthouse of Cape", {"height": "31 metres"})}, pages)
     asked = turn("How tall is this?", (96, 64))
-    made = RunConfig.read("context_gate", "gpu").settings
+    made = RunConfig.read("context_gate", "gpu_tuned").settings
     run_stages([asked], context(made, pipeline, chat=ScriptedChat(say), reranker=WordOverlapReranker()))
     assert asked.error is None and asked.answer == answer
     queries = [query for query in pipeline.queries if isinstance(query, str)]
@@ -286,8 +286,12 @@ def test_the_preset_from_end_to_end(doubt: float, answer: str) -> None:
     assert asked.shown[0].score == pytest.approx(0.9)
 
 
-def test_the_public_weights_are_listed_among_the_checkpoints_and_all_else_is_as_under_gpu() -> None:
+def test_the_public_weights_are_listed_among_the_checkpoints_and_all_but_their_cut_is_as_under_gpu() -> None:
     tuned, plain = (checkpoints_of(RunConfig.read("context_gate", profile)) for profile in ("gpu_tuned", "gpu"))
     paths = {checkpoint.path for checkpoint in tuned}
     assert paths - {checkpoint.path for checkpoint in plain} == {"rbiswasfc/aicrowd-kddcup-v9"}
-    assert RunConfig.read("context_gate", "gpu_tuned").settings == RunConfig.read("context_gate", "gpu").settings
+    cut = ["finalise.max_idk=0.1658"]
+    assert (
+        RunConfig.read("context_gate", "gpu_tuned").settings
+        == RunConfig.read("context_gate", "gpu", overrides=cut).settings
+    )

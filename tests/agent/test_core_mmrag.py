@@ -130,6 +130,19 @@ def test_on_a_gpu_every_prompt_shows_one_picture_and_names_what_stands_on_it(tmp
     assert "number" not in sheets[0].content.split("Question:")[0] and 'labelled "B"' not in sheets[0].content
 
 
+@pytest.mark.parametrize("cached", [(0, 2), ()])
+def test_on_a_gpu_differing_answers_are_reconciled_over_one_picture(tmp_path: Path, cached: tuple[int, ...]) -> None:
+    """An engine that allows one picture a prompt refuses two, and then the retrieved answer would stand unreconciled."""
+    chat = ScriptedChat(Steps("February 9, 1970", "C", "August 29, 1970", "February 9, 1970"))
+    asked = turn("When did this aircraft make its first flight?")
+    run_all([asked], load_settings("core_mmrag_calls", "gpu"), Planes(tmp_path, cached), chat)
+    final = chat.requests[-1].messages[-1]
+    assert "From memory: February 9, 1970\nFrom the reference: August 29, 1970" in final.content
+    assert [image.size for image in final.images] == [(1120, 1120) if cached else (64, 48)]
+    assert ('labelled "Reference" belongs to the reference' in final.content) is bool(cached)
+    assert asked.answer == "February 9, 1970"
+
+
 @pytest.mark.parametrize(
     ("reply", "answer", "entry"),
     [

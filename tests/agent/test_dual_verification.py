@@ -50,7 +50,7 @@ def test_without_evidence_an_answer_is_rejected_before_anyone_is_asked() -> None
         "a", candidate=Candidate("330 m", None, SURE), shown=(Evidence("It is 330 m tall.", "web", "Tower"),)
     )
     bare = turn("b", candidate=Candidate("330 m", None, SURE))
-    direct = turn("c", candidate=Candidate("STOP", None, SURE), route="direct")
+    direct = turn("c", candidate=Candidate("STOP", None, SURE, drafted=True), route="direct")
     preset = settings_from({"stages": ["verify", "finalise"], "verify": {"needs_evidence": True}})
     run(Verify, [bare, grounded, direct], context(preset, chat=chat))
     assert chat.batches == [1]

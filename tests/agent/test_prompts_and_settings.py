@@ -1,5 +1,6 @@
 """Prompts and presets: every shipped one loads; malformed ones say what is wrong."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ from jinja2 import UndefinedError
 from PIL import Image
 
 from agents.asking.prompts import Prompt, PromptError, PromptLibrary
-from agents.settings.presets import load_settings
+from agents.crag_agent import CragAgent
+from agents.settings.presets import MODELS, load_settings
 from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names
+from agents.settings.run_config import RunConfig
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -88,6 +91,57 @@ def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:
     )
     small, other = load_settings("p", "small", tmp_path), load_settings("p", "other", tmp_path)
     assert (small.rerank.k, small.rerank.threshold, other.rerank.k) == (2, 0.5, 4)
+
+
+def test_what_was_fitted_to_a_model_holds_where_a_profile_names_it(tmp_path: Path) -> None:
+    """Under any profile, for no other model; the table of two models after those of one, that of the profile last."""
+    write(
+        tmp_path,
+        "p.toml",
+        'stages = ["image_search", "finalise"]\n[models."org/big + clip".finalise]\nmax_idk = 0.3\n'
+        '[models."org/big".finalise]\nmax_idk = 0.2\n'
+        "[models.clip.image_search]\nmin_score = 0.7\nk = 3\n[profiles.other.image_search]\nk = 4\n",
+    )
+    write(tmp_path, "big.toml", '[models.chat]\nkind = "vllm"\npath = "org/big"\n[search]\nimage_model = "own"')
+    write(tmp_path, "both.toml", '[models.chat]\nkind = "openai"\nmodel = "org/big"\n[search]\nimage_model = "clip"')
+    write(tmp_path, "other.toml", '[models.chat]\nkind = "vllm"\npath = "org/other"\n[search]\nimage_model = "clip"')
+    found = {name: load_settings("p", name, tmp_path, tmp_path) for name in ("big", "both", "other")}
+    assert {name: each.finalise.max_idk for name, each in found.items()} == {"big": 0.2, "both": 0.3, "other": None}
+    searches = {name: (each.image_search.min_score, each.image_search.k) for name, each in found.items()}
+    assert searches == {"big": (0.0, 5), "both": (0.7, 3), "other": (0.7, 4)}
+
+
+def test_another_chat_model_inherits_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The published cut belongs to one team's weights, the fitted gate to the embedded model, whichever engine runs its file."""
+    cuts = {
+        profile: RunConfig.read("best", profile).settings.finalise
+        for profile in ("gpu", "gpu_fp8", "gpu_tuned", "server", "laptop", "embedded", "embedded_batch")
+    }
+    assert [profile for profile, found in cuts.items() if found.max_idk is not None] == ["gpu_tuned"]
+    assert [profile for profile, found in cuts.items() if found.gate is not None] == ["embedded", "embedded_batch"]
+    assert RunConfig.read("best", "gpu", chat_model="rbiswasfc/aicrowd-kddcup-v9").settings.finalise.max_idk == 0.1658
+    assert RunConfig.read("best", "gpu_tuned", chat_model="own/model").settings.finalise.max_idk is None
+    for profile in ("embedded", "embedded_batch"):
+        assert RunConfig.read("best", profile).gate_note is None
+    monkeypatch.setenv("CRAG_GGUF", "/models/Another-3B-Q4.gguf")
+    other = RunConfig.read("best", "embedded")
+    assert other.settings.finalise.gate is None
+    assert "no gate fitted for Another-3B-Q4 + efficientnet-lite2" in str(other.gate_note)
+    assert RunConfig.read("cruise", "embedded").gate_note is None, "it has none for any model"
+
+
+def test_an_agent_says_that_no_gate_is_fitted_for_its_models(caplog: pytest.LogCaptureFixture) -> None:
+    config = RunConfig.read("best", "server")
+    CragAgent.from_config(config)
+    assert [record.getMessage() for record in caplog.records] == [config.gate_note]
+    assert config.gate_note is not None and "\n" not in config.gate_note
+
+
+def test_presets_name_models_that_some_profile_has() -> None:
+    known = {name for profile in names(PROFILES) for name in load_profile(profile).model_names}
+    for preset in names(PRESETS):
+        table = tomllib.loads((PRESETS / f"{preset}.toml").read_text(encoding="utf-8"))
+        assert {name for key in table.get("models", {}) for name in key.split(MODELS)} <= known
 
 
 def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None:
@@ -262,6 +316,7 @@ def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
         ('description = "café"'.encode("latin-1"), r"x\.toml is not UTF-8 \(invalid continuation byte at byte"),
         (b"a = " + b"[" * 100_000, "nested too deep"),
         (b"a = ", r"x\.toml is not valid TOML: Invalid value \(at end of document\)"),
+        (b"models = 3\nstages = ['answer', 'finalise']", "models holds a table for each model"),
         (b"profiles = 3\nstages = ['answer', 'finalise']", "profiles holds a table for each profile"),
     ],
 )

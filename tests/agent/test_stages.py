@@ -445,6 +445,10 @@ BOTH = {"verified_by": ["white_box", "model"]}
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, True)}, BOTH, "x"),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, None)}, BOTH, IDK),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(False, True)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(None, True)}, BOTH, "x"),  # no probabilities
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(None, None)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "route": "direct"}, BOTH, IDK),  # asked for and not verified
+        ({"candidate": Candidate("x", 0.9, drafted=True), "route": "direct"}, BOTH, "x"),
         ({"candidate": Candidate("x", 0.9), "real_time": True}, {"abstain_real_time": True}, IDK),
     ],
 )  # fmt: skip

@@ -21,7 +21,15 @@ from apps.preflight import rehearsal, repository
 from apps.preflight.__main__ import check_memory
 from apps.preflight.check import Check, guarded
 from apps.preflight.memory import L40S_BYTES
-from apps.preflight.submission import CHALLENGES, check_limits, check_preset, check_submission, wanted_models, write
+from apps.preflight.submission import (
+    CHALLENGES,
+    check_gate,
+    check_limits,
+    check_preset,
+    check_submission,
+    wanted_models,
+    write,
+)
 from benchmarks.latency.replayed_calls import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
@@ -218,6 +226,16 @@ def test_the_dockerfile_keeps_the_rules(tmp_path: Path) -> None:
     assert states(repository.check_dockerfile(bad))["Dockerfile's user and folder"] == "failed"
     bad.write_text("FROM python:3.11\nUSER 1001\nWORKDIR /app\n")
     assert "/home/aicrowd" in repository.check_dockerfile(bad)[-1].fix
+
+
+def test_a_gate_that_was_fitted_to_other_models_is_told() -> None:
+    fitted, none = RunConfig.read("best", "embedded"), RunConfig.read("vlm_only", "gpu")
+    found = check_gate(BEST)
+    assert (
+        found.state == "warning"
+        and "no gate fitted for meta-llama/Llama-3.2-11B-Vision-Instruct + openai/clip" in found.found
+    )
+    assert [check_gate(config).state for config in (fitted, none)] == ["ok", "ok"]
 
 
 def test_a_check_that_breaks_has_failed() -> None:
