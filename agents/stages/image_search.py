@@ -7,7 +7,7 @@ from pydantic import Field
 from agents.asking.record import PictureFound
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
-from agents.models.vision.boxes import crop, squares, suppress
+from agents.models.vision.boxes import crop, squares, suppress, windows
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
@@ -27,8 +27,10 @@ class ImageSearch(Stage):
         min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
         scales: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
             (),
-            description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side "
-            "(task 2's winner: two sizes)",
+            description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side",
+        )
+        windows: bool = Field(
+            False, description="square crops of the shorter side, along the longer one (task 2's winner)"
         )
         crops: int = Field(32, ge=1, description="crops of a picture, the detector's first, none twice")
 
@@ -67,8 +69,10 @@ class ImageSearch(Stage):
             turn.note(search_error=errors.get(id(turn)))
 
     def _crops(self, turn: Turn, image: Image.Image, short: bool) -> Sequence[Detection]:
-        """The boxes of the detector, and squares that show something else than a better crop does (non-maximum suppression)."""
-        if short or not self.options.scales:
+        """The boxes of the detector, squares that show something else than a better crop does (non-maximum suppression), and windows."""
+        options = self.options
+        if short or not (options.scales or options.windows):
             return turn.regions[: _CROPS_WHEN_SHORT if short else None]
-        grid = [Detection(box, "", 0.0) for box in squares(*image.size, self.options.scales)]
-        return suppress([*turn.regions, *grid], _MAX_OVERLAP)[: self.options.crops]
+        grid = [Detection(box, "", 0.0) for box in squares(*image.size, options.scales)]
+        along = [Detection(box, "", 0.0) for box in windows(*image.size)] if options.windows else []
+        return [*suppress([*turn.regions, *grid], _MAX_OVERLAP), *along][: options.crops]
