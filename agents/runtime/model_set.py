@@ -15,6 +15,7 @@ from agents.models.base import (
     ModelError,
     MultimodalReranker,
     Reranker,
+    Segmenter,
     TextEncoder,
 )
 from agents.models.chat.composed_vision import Describe
@@ -86,4 +87,5 @@ class ModelSet:
     fine_reranker = _Role[Reranker]()  # the second, careful pass over the chunks that are left
     entity_finder = _Role[EntityFinder]()
     detector = _Role[Detector]()
+    segmenter = _Role[Segmenter]()
     domain_classifier = _Role[DomainClassifier]()

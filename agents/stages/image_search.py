@@ -7,7 +7,7 @@ from pydantic import Field
 from agents.asking.record import PictureFound
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
-from agents.models.vision.boxes import crop, squares, suppress, windows
+from agents.models.vision.boxes import cut_out, squares, suppress, windows
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
@@ -18,7 +18,7 @@ _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes 
 class ImageSearch(Stage):
     """The image knowledge graph is searched with whole pictures and every crop of them (QA-Dragon, section 3.4.3), in one search.
 
-    What was found is fused for each turn; the best hit above ``min_score`` names the entity.
+    Of a crop with a mask only the object is shown. What was found is fused; the best hit above ``min_score`` names the entity.
     """
 
     class Options(StageOptions):
@@ -46,7 +46,7 @@ class ImageSearch(Stage):
         for turn, image in with_image(turns):
             if turn.tools.image and context.search.sees(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
-                asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
+                asked += [(turn, None, image), *((turn, region, cut_out(image, region)) for region in crops)]
         views: dict[int, list[View]] = {}
         errors: dict[int, str] = {}
         images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]

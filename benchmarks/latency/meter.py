@@ -99,6 +99,7 @@ SIZES: dict[str, Callable[[Sequence[Any], tuple[Any, ...]], dict[str, int]]] = {
     "score": _pairs,
     "score_multimodal": _multimodal,
     "detect": _pictures,
+    "segment": _pictures,
     "classify": lambda _, more: _texts(more[0]) if more else {},
     "read": lambda *_: {},
     "find": lambda *_: {},

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from agents.asking.readers.answers import candidate_of
 from agents.asking.readers.drafts import parse_draft
-from agents.models.base import Box, ChatReply, ChatRequest, Detection
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
@@ -28,7 +31,7 @@ from agents.stages.understand import Understand
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.texts.retrieved import safe_page
-from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Verification, View
+from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Turn, Verification, View
 from tests.agent.scripted import (
     ScriptedChat,
     ScriptedDetector,
@@ -107,6 +110,36 @@ def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None
     assert [region.score for region in asked.regions] == [0.9, 0.8]
     assert not_asked.regions == ()
     assert detector.calls == 1
+
+
+class HalfSegmenter:
+    """Of every box the left half of the image is the object."""
+
+    name = "half"
+    calls = 0
+
+    def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
+        self.calls += 1
+        return [
+            [np.tile(np.arange(image.width) < image.width / 2, (image.height, 1))] * len(own)
+            for image, own in zip(images, boxes, strict=True)
+        ]
+
+
+def test_only_what_a_mask_holds_is_searched() -> None:
+    """The box spans the middle: what is right of it is grey in the crop that is searched."""
+    detector, segmenter = ScriptedDetector([Detection(Box(200, 100, 440, 300), "car", 0.9)]), HalfSegmenter()
+    for masks, right in ((False, (255, 255, 255)), (True, (128, 128, 128))):
+        asked = [Turn(f"Which car is {number}?", Image.new("RGB", (640, 480), "white")) for number in range(2)]
+        made = settings(ground={"masks": masks})
+        pipeline = ScriptedPipeline(PIPELINE, PAGES)
+        run(Ground, asked, context(made, detector=detector, segmenter=segmenter))
+        run(ImageSearch, asked, context(made, pipeline))
+        (region,) = asked[0].regions
+        assert (region.mask is not None) is masks
+        cut = pipeline.queries[-1]
+        assert cut.getpixel((20, 50)) == (255, 255, 255) and cut.getpixel((cut.width - 20, 50)) == right
+    assert segmenter.calls == 1  # for both turns
 
 
 def hit(name: str, score: float, index: int = 0) -> ImageHit:

@@ -149,6 +149,6 @@ def ready(chat: Any = None, reranker: Any = None, sight: Any = None, encoder: An
     return {
         **dict.fromkeys(("chat", "small_chat"), talk),
         **dict.fromkeys(("reranker", "coarse_reranker", "fine_reranker"), order),
-        **dict.fromkeys(("ocr", "recogniser", "detector", "entity_finder", "domain_classifier"), see),
+        **dict.fromkeys(("ocr", "recogniser", "detector", "segmenter", "entity_finder", "domain_classifier"), see),
         "text_encoder": encoder or Encoder(),
     }
