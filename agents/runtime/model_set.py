@@ -14,6 +14,7 @@ from agents.models.base import (
     EntityFinder,
     ModelError,
     MultimodalReranker,
+    PictureTextMatcher,
     Reranker,
     TextEncoder,
 )
@@ -86,4 +87,5 @@ class ModelSet:
     fine_reranker = _Role[Reranker]()  # the second, careful pass over the chunks that are left
     entity_finder = _Role[EntityFinder]()
     detector = _Role[Detector]()
+    matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
     domain_classifier = _Role[DomainClassifier]()
