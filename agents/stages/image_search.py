@@ -12,6 +12,7 @@ from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
 _CROPS_WHEN_SHORT = 1
+_Asked = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
 _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
 
 
@@ -29,6 +30,12 @@ class ImageSearch(Stage):
             (),
             description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side",
         )
+        min_match: float = Field(
+            0.0,
+            ge=0,
+            le=1,
+            description="how likely a crop belongs to the question, for it to be searched (QA-Dragon's released code); 0: nobody is asked",
+        )
         windows: bool = Field(
             False, description="square crops of the shorter side, along the longer one (task 2's winner)"
         )
@@ -42,11 +49,12 @@ class ImageSearch(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
-        asked: list[tuple[Turn, Detection | None, Image.Image]] = []
+        asked: list[_Asked] = []
         for turn, image in with_image(turns):
             if turn.tools.image and context.search.sees(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
                 asked += [(turn, None, image), *((turn, region, cut_out(image, region)) for region in crops)]
+        asked = self._matching(asked, context)
         views: dict[int, list[View]] = {}
         errors: dict[int, str] = {}
         images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]
@@ -67,6 +75,19 @@ class ImageSearch(Stage):
             pictures = tuple(PictureFound(name, round(hit.score, 4), hit.url) for name, hit in named_hits)
             turn.found(pictures=pictures, entity=turn.entity_name)
             turn.note(search_error=errors.get(id(turn)))
+
+    def roles(self) -> tuple[str, ...]:
+        """Who says whether a crop belongs to the question, where that is asked."""
+        return ("matcher",) if self.options.min_match else ()
+
+    def _matching(self, asked: list[_Asked], context: Context) -> list[_Asked]:
+        """The whole pictures, and the crops that belong to their question."""
+        crops = [(turn.question, image) for turn, region, image in asked if region is not None]
+        if not self.options.min_match or not crops:
+            return asked
+        questions, images = zip(*crops, strict=True)
+        likely = iter(context.models.matcher.match(images, questions))
+        return [one for one in asked if one[1] is None or next(likely) > self.options.min_match]
 
     def _crops(self, turn: Turn, image: Image.Image, short: bool) -> Sequence[Detection]:
         """The boxes of the detector, squares that show something else than a better crop does (non-maximum suppression), and windows."""

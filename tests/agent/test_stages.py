@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.asking.readers.answers import candidate_of
 from agents.asking.readers.drafts import parse_draft
-from agents.models.base import Box, ChatReply, ChatRequest, Detection, Mask
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
@@ -508,6 +508,30 @@ def test_a_long_answer_is_cut_at_a_word() -> None:
     run(Finalise, [asked], context(settings()))
     assert len(asked.answer) <= 225
     assert asked.answer.endswith("word")
+
+
+class Matcher:
+    """Small crops belong to no question."""
+
+    name = "matcher"
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        assert list(texts) == ["What is this?"] * len(images)
+        return np.asarray([image.width / 100 for image in images], dtype=np.float32)
+
+
+def test_crops_that_do_not_belong_to_the_question_are_not_searched() -> None:
+    boxes = tuple(Detection(Box(0, 0, side, side), "tower", 0.9) for side in (10, 40, 30))
+
+    def sizes(minimum: float) -> list[tuple[int, int]]:
+        pipeline = ScriptedPipeline({}, {})
+        asked = turn("What is this?", (100, 50), regions=boxes)
+        run(ImageSearch, [asked], context(settings(image_search={"min_match": minimum}), pipeline, matcher=Matcher()))
+        assert len(asked.views) == len(pipeline.queries)
+        return [query.size for query in pipeline.queries]
+
+    assert sizes(0.2) == [(100, 50), (40, 40), (30, 30)]
+    assert len(sizes(0.0)) == 4
 
 
 def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:

@@ -85,7 +85,7 @@ class Encoder:
 
 
 class Sight:
-    """Reads a line, names a class, finds a box and a domain in every picture."""
+    """Reads a line, names a class, finds a box and a domain in every picture, which belongs to any text."""
 
     name = "scripted"
 
@@ -101,6 +101,10 @@ class Sight:
         """A box in each image."""
         del phrases
         return [[Detection(Box(4, 4, 120, 120), "tower", 0.9)] for _ in images]
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        """Every picture belongs to its text."""
+        return np.ones(len(texts), dtype=np.float32)
 
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """A name in each text."""
@@ -149,6 +153,8 @@ def ready(chat: Any = None, reranker: Any = None, sight: Any = None, encoder: An
     return {
         **dict.fromkeys(("chat", "small_chat"), talk),
         **dict.fromkeys(("reranker", "coarse_reranker", "fine_reranker"), order),
-        **dict.fromkeys(("ocr", "recogniser", "detector", "segmenter", "entity_finder", "domain_classifier"), see),
+        **dict.fromkeys(
+            ("ocr", "recogniser", "detector", "segmenter", "matcher", "entity_finder", "domain_classifier"), see
+        ),
         "text_encoder": encoder or Encoder(),
     }
