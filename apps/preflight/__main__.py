@@ -93,6 +93,8 @@ def check_memory(config: RunConfig, capacity: int) -> Check:
         memory = memory_of(config, capacity)
     except ArchitectureError as error:
         return Check("memory", "skipped", str(error), "run it where the models are in the local Hugging Face cache")
+    if not memory.rows:
+        return Check("memory", "ok", "no model on a GPU")
     problems, fix = memory.problems(), f"change [models] of profiles/{config.profile.name}.toml"
     return check("memory", not problems, "; ".join([*problems, str(memory)]), fix)
 
