@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, TextLine
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, Mask, TextLine
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 ANSWER = "The Eiffel Tower is 330 metres high."
@@ -101,6 +101,13 @@ class Sight:
         """A box in each image."""
         del phrases
         return [[Detection(Box(4, 4, 120, 120), "tower", 0.9)] for _ in images]
+
+    def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
+        """Everything in a picture belongs to each object."""
+        return [
+            [np.ones((image.height, image.width), dtype=np.bool_) for _ in own]
+            for image, own in zip(images, boxes, strict=True)
+        ]
 
     def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
         """Every picture belongs to its text."""
