@@ -5,6 +5,7 @@ The evaluator imports this module in each of its processes: what takes long to i
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from agents.asking.trace import Listener
     from agents.runtime.model_set import ModelSet
     from agents.runtime.start_up import StartUp
+
+_log = logging.getLogger(__name__)
 
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_TOKENS = 2  # of each reply
@@ -68,6 +71,7 @@ class CragAgent(BaseAgent):
         submitted = settings is None
         if settings is None or models is None:
             config = RunConfig.from_environment()
+            _tell(config)
             settings, models, prompts = config.settings, config.models(), config.prompts
         self.settings, self.models = settings, models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
@@ -99,6 +103,7 @@ class CragAgent(BaseAgent):
         **options: Any,
     ) -> Self:
         """An agent that runs a preset under a profile; ``replies`` and SettingsError are as for ``RunConfig.models``."""
+        _tell(config)
         return cls(
             search_pipeline,
             settings=config.settings,
@@ -192,3 +197,9 @@ class CragAgent(BaseAgent):
             return self.pipeline.worker.run(lambda: opened(image, elsewhere), lambda: call.elapsed() >= until)
         except HungError:
             raise TimeoutError(f"no end after {seconds:.2f} s") from None
+
+
+def _tell(config: RunConfig) -> None:
+    """Warn where the agent has to do without what was fitted for other models."""
+    if config.gate_note is not None:
+        _log.warning("%s", config.gate_note)

@@ -92,6 +92,7 @@ class Candidate:
     # reasons first
     idk: float | None = None
     reasoning: str = ""  # what leads to it, as the model says; empty where it answers at once
+    drafted: bool = False  # whether it is the draft, which no evidence was shown to
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,20 @@ class Tools:
 
     image: bool = True
     text: bool = True
+
+
+Needs = Literal["picture", "entity", "web", "both"]
+"""What a question needs: nothing but the picture, to know what is shown, a fact of the world about what is known already, or both."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a first look at picture and question says."""
+
+    needs: Needs | None  # None where it does not say
+    object: str | None = None  # the thing in the picture that the question is about, in a few words
+    name: str | None = None  # its exact name, where it is recognised
+    queries: tuple[str, ...] = ()  # for the web, each understandable without the picture
 
 
 @dataclass(frozen=True)
@@ -180,6 +195,7 @@ class Turn:
     question: str = ""  # the query made to stand alone
     needs_image: bool = True
     domain: str | None = None  # given where the evaluator says it
+    look: Look | None = None
     draft: Draft | None = None
     route: Route = "rag"
     needs_external: bool | None = None
@@ -241,15 +257,21 @@ class Turn:
         named = [hit.score for hit in hits if any(other.name == entity.name for other in hit.entities)]
         return max(named, default=-1.0)
 
+    def names_shown(self, minimum: float = -1.0) -> tuple[str, ...]:
+        """Names of what the picture is taken to show: of the entities found (see ``shown_entities``), else what a first look says."""
+        found = tuple(entity.name for entity in self.shown_entities(minimum))
+        guessed = (self.look.name or self.look.object) if self.look is not None else None
+        return found or ((guessed,) if guessed else ())
+
     @property
     def grounded_question(self) -> str:
-        """The question together with the names of the entities that the picture is taken to show, where it is about the picture."""
-        return self.naming(self.shown_entities())
+        """The question together with the names of what the picture is taken to show, where it is about the picture."""
+        return self.naming(self.names_shown())
 
-    def naming(self, entities: Sequence[Entity]) -> str:
-        """The question together with names, where it is about the picture."""
-        names = [entity.name for entity in entities if entity.name.lower() not in self.question.lower()]
-        return f"{self.question} ({', '.join(names)})" if names and self.needs_image else self.question
+    def naming(self, names: Sequence[str]) -> str:
+        """The question together with names that it does not hold, where it is about the picture."""
+        added = [name for name in names if name.lower() not in self.question.lower()]
+        return f"{self.question} ({', '.join(added)})" if added and self.needs_image else self.question
 
     @property
     def entity_name(self) -> str | None:
@@ -257,8 +279,11 @@ class Turn:
         return None if self.entity is None else self.entity.name
 
     def search_text(self, *, entity: bool, summary: bool, minimum: float = -1.0) -> str:
-        """What searches and rerankers are asked: the question, with the entity (from cosine ``minimum`` on) and the summary (eq. 2)."""
-        question = self.naming(self.shown_entities(minimum)) if entity else self.question
+        """What searches and rerankers are asked: the question, with the name of what is shown and the summary (CRUISE, eq. 2).
+
+        An entity is named from cosine ``minimum`` on.
+        """
+        question = self.naming(self.names_shown(minimum)) if entity else self.question
         return f"{question} {self.summary}" if summary and self.summary else question
 
     @property

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 from pydantic import Field
 
 from agents.settings.command_options import Flag, Options
@@ -22,9 +23,11 @@ from evaluation.attribution.mavis import Grader, score, summary
 from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.commands import output
 from evaluation.data.crag_dataset import read_accept
+from evaluation.files.manifest import read_manifest
 from evaluation.records import REPLIES
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
+Photos = Callable[[str], Image.Image | None]
 _BATCH = 16
 MIN_TEXTS = 4
 """With fewer texts on one side there is nothing to cluster."""
@@ -40,13 +43,14 @@ _COLUMNS = (
 
 def _measure(options: MavisOptions) -> int:
     accept = {} if options.dataset is None else read_accept([options.dataset])
-    runs = [
-        (f"{folder.name} ({which})" if len(options.sentences) > 1 else folder.name, read_cited(folder, which, accept))
-        for folder in options.runs
-        for which in options.sentences
-    ]
+    runs = []
+    for folder in options.runs:
+        photo = photos_of(folder, options) if options.grader != RuleGrader.name else _no_photo
+        for which in options.sentences:
+            name = f"{folder.name} ({which})" if len(options.sentences) > 1 else folder.name
+            runs.append((name, read_cited(folder, which, accept, photo)))
     grader: Grader = RuleGrader()
-    if options.grader != "rule":
+    if options.grader != RuleGrader.name:
         from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
 
         grader = ModelGrader(options.grader, cache=options.cache / REPLIES)
@@ -62,6 +66,22 @@ def _measure(options: MavisOptions) -> int:
     ]
     output().print(table_of(title, headings, cells))
     return 0
+
+
+def photos_of(run: Path, options: MavisOptions) -> Photos:
+    """The photos of a run's questions by session, where the options name their data set. Raises EvaluationError for another one."""
+    if options.dataset is None:
+        return _no_photo
+    from evaluation.data.crag_dataset import load, source_of
+
+    kind, revision, split = source_of(str(read_manifest(run).get("dataset", "")))
+    data = load(kind, split, revision, options.dataset, options.cache)
+    sessions = {session.session_id: session for session in data.sessions}
+    return lambda name: data.image(sessions[name]).image if name in sessions else None
+
+
+def _no_photo(_: str) -> None:
+    return None
 
 
 def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:
@@ -127,7 +147,9 @@ class MavisOptions(Options):
     """Which runs are measured, and how."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs")
-    dataset: Path | None = Field(None, description="data set folder, for its accept forms")
+    dataset: Path | None = Field(
+        None, description="data set folder, for accept forms and, where a model grades, the photos: it has to see them"
+    )
     grader: str = Field("rule", description='"rule", or a model of an OpenAI-compatible server (gpt-4.1)')
     features: Literal["smollm2", "none"] = Field("smollm2", description="for MAUVE")
     sentences: tuple[Which, ...] = Field(("generated", "checked"), description="before the check, after it")

@@ -17,5 +17,14 @@ def candidate_of_draft(draft: Draft) -> Candidate:
     """A draft as the answer that it holds."""
     statistics = token_probabilities(draft.logprobs)
     return Candidate(
-        draft.answer or IDK, statistics.mean if statistics else None, draft.logprobs, reasoning=draft.reasoning
+        draft.answer or IDK,
+        statistics.mean if statistics else None,
+        draft.logprobs,
+        reasoning=draft.reasoning,
+        drafted=True,
     )
+
+
+def trusts_draft(turn: Turn) -> bool:
+    """Whether the answer is a draft that is given as it stands, unverified (QA-Dragon, table 1: the direct branch)."""
+    return turn.route == "direct" and turn.candidate is not None and turn.candidate.drafted

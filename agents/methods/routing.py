@@ -153,7 +153,9 @@ def _names_something(answer: str, question: str, object_name: str | None) -> boo
 def rule_route(features: TraceFeatures) -> Route:
     """The branch by table 1 of QA-Dragon as rules, in this order.
 
-    1. The draft failed - none, "I don't know", ignorance admitted in the reasoning, a refusal: ``rag``.
+    0. There is no draft: ``direct`` where the question is self-contained (text, calculation, what is visible) and not about the present,
+       else ``rag``.
+    1. The draft failed - "I don't know", ignorance admitted in the reasoning, a refusal: ``rag``.
     2. Open-world cues - the question wants the present, or a fact of the world about an object that the draft could not name or
        reasons about in fallback terms ("typically", "assuming"): ``rag``.
     3. The question is self-contained (text, calculation, what is visible) and the draft neither speculates nor falls
@@ -161,11 +163,13 @@ def rule_route(features: TraceFeatures) -> Route:
     4. Else the draft succeeded but should be checked: ``verify``. So are names of recognised things: a model that names a wrong
        species sounds no less sure.
     """
-    if not features.has_draft or features.answer_unknown or features.reasoning_unknown or features.failure_pattern:
+    self_contained = features.asks_text or features.asks_calculation or features.asks_visible
+    if not features.has_draft:
+        return "direct" if self_contained and not features.asks_now else "rag"
+    if features.answer_unknown or features.reasoning_unknown or features.failure_pattern:
         return "rag"
     if features.asks_now or (features.asks_open_world and (not features.object_named or features.fallback)):
         return "rag"
-    self_contained = features.asks_text or features.asks_calculation or features.asks_visible
     return "direct" if self_contained and not (features.speculation or features.fallback) else "verify"
 
 

@@ -11,18 +11,21 @@ _AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown tha
 
 @dataclass(frozen=True)
 class TokenProbabilities:
-    """The two statistics of an answer's token probabilities t_1..t_T: their minimum and their mean (QA-Dragon, section 3.7.2)."""
+    """The statistics of a reply's token probabilities t_1..t_T: their minimum and their mean (QA-Dragon, section 3.7.2)."""
 
     minimum: float
     mean: float
+    geometric_mean: float  # the "normalized" probability of QA-Dragon's released code
 
 
 def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities | None:
     """The statistics of natural log-probabilities; None where there are none."""
     if not logprobs:
         return None
-    probabilities = [math.exp(min(0.0, logprob)) for logprob in logprobs]
-    return TokenProbabilities(min(probabilities), sum(probabilities) / len(probabilities))
+    logarithms = [min(0.0, logprob) for logprob in logprobs]
+    probabilities = [math.exp(each) for each in logarithms]
+    count = len(probabilities)
+    return TokenProbabilities(min(probabilities), sum(probabilities) / count, math.exp(sum(logarithms) / count))
 
 
 def idk_probability(first_token_probs: Mapping[str, float] | None) -> float | None:

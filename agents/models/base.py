@@ -269,6 +269,16 @@ class PictureTextSimilarity(Protocol):
 
 
 @runtime_checkable
+class PictureTextMatcher(Protocol):
+    """Says which pictures and texts belong together."""
+
+    name: str
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        """How likely each picture belongs to its text: 0 to 1, float32, shape (n,); ValueError for another number of texts."""
+
+
+@runtime_checkable
 class DomainClassifier(Protocol):
     """Assigns questions about pictures to domains."""
 

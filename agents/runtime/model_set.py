@@ -14,6 +14,7 @@ from agents.models.base import (
     EntityFinder,
     ModelError,
     MultimodalReranker,
+    PictureTextMatcher,
     Reranker,
     Segmenter,
     TextEncoder,
@@ -88,4 +89,5 @@ class ModelSet:
     entity_finder = _Role[EntityFinder]()
     detector = _Role[Detector]()
     segmenter = _Role[Segmenter]()
+    matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
     domain_classifier = _Role[DomainClassifier]()

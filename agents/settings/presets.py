@@ -2,7 +2,11 @@
 
 A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
-preset, the preset's ``[profiles.NAME]`` for the profile, environment variables (``CRAG_RERANK__K=3``), ``--set rerank.k=3``.
+preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.NAME]`` for the profile, environment variables
+(``CRAG_RERANK__K=3``), ``--set rerank.k=3``.
+
+``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model or in
+its image search (``Profile.model_names``). ``[models."A + B"]`` holds where a profile has both, and comes after those of one model.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, create_model, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
@@ -40,6 +44,8 @@ ENVIRONMENT = "CRAG_"
 """Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
 
 NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
+
+MODELS = " + "  # between names of models that a table is for together
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "cropping": ("objects", "ground"),
@@ -99,6 +105,13 @@ class Settings(Table):
         False, description="fetch pages and pictures that the caches do not hold; the competition has no network"
     )
 
+    _lacks_gate: bool = PrivateAttr(False)
+
+    @property
+    def lacks_gate(self) -> bool:
+        """Whether the preset has gates, and none of them was fitted to the profile's models."""
+        return self._lacks_gate and getattr(getattr(self, "finalise", None), "gate", None) is None
+
     def options(self, stage: type[Stage]) -> StageOptions:
         """The options of a stage; its defaults where the preset names none."""
         found: StageOptions = getattr(self, stage.name, None) or stage.Options()
@@ -137,25 +150,46 @@ def load_settings(
     """
     path = find_file(preset, "preset", folder, SettingsError)
     table, preset = read_table(path, "preset"), path.stem
-    under = table.pop("profiles", {})
-    if not isinstance(under, Mapping) or not all(isinstance(overlay, Mapping) for overlay in under.values()):
-        raise SettingsError(
-            f"preset {preset!r} is malformed: profiles holds a table for each profile, and nothing else"
-        )
+    of_profiles, of_models = (_overlays(table, key, preset) for key in ("profiles", "models"))
     if isinstance(profile, str) and (is_path(profile) or profile in names(profiles)):
         profile = load_profile(profile, profiles)
-    limits, overlays = (
-        (profile.limits, profile.overlays or (profile.name,)) if isinstance(profile, Profile) else ({}, (profile,))
+    limits, overlays, models = (
+        (profile.limits, profile.overlays or (profile.name,), profile.model_names)
+        if isinstance(profile, Profile)
+        else ({}, (profile,), ())
     )
-    tables = ({"limits": limits}, table, *(under.get(name, {}) for name in overlays))
+    fitted = sorted((key for key in of_models if _models_of(key) <= {*models}), key=lambda key: len(_models_of(key)))
+    tables = (
+        {"limits": limits},
+        table,
+        *(of_models[key] for key in fitted),
+        *(of_profiles.get(name, {}) for name in overlays),
+    )
     try:
-        return settings_from(*tables, overrides=overrides)
+        settings = settings_from(*tables, overrides=overrides)
+        gates = {key for key, overlay in of_models.items() if "gate" in overlay.get("finalise", {})}
+        settings._lacks_gate = bool(gates) and gates.isdisjoint(fitted)
+        return settings
     except SettingsError:
         try:
             settings_from(*tables)
         except SettingsError as error:
             raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
         raise  # it is an override
+
+
+def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapping[str, Any]]:
+    """The tables of a preset that hold under certain profiles or for certain models, taken out of it."""
+    found = table.pop(key, {})
+    if not isinstance(found, Mapping) or not all(isinstance(overlay, Mapping) for overlay in found.values()):
+        raise SettingsError(
+            f"preset {preset!r} is malformed: {key} holds a table for each {key.removesuffix('s')}, and nothing else"
+        )
+    return found
+
+
+def _models_of(key: str) -> set[str]:
+    return set(key.split(MODELS))
 
 
 def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.settings.named import canonical, name_of
-from agents.settings.presets import Settings, load_settings
+from agents.settings.presets import MODELS, Settings, load_settings
 from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, load_profile, names
 
 if TYPE_CHECKING:
@@ -57,10 +57,9 @@ class RunConfig:
 
         SettingsError where they, a stage to leave out or a setting are unknown or malformed.
         """
-        chosen = load_profile(profile)
-        settings = load_settings(preset, chosen, overrides=overrides).without(without)
-        profiled = chosen.under(name_of(preset))
-        ready = profiled if chat_model is None else profiled.with_chat_model(chat_model)
+        chosen = load_profile(profile).under(name_of(preset))
+        ready = chosen if chat_model is None else chosen.with_chat_model(chat_model)
+        settings = load_settings(preset, ready, overrides=overrides).without(without)
         return cls(canonical(preset), ready, settings, cache)
 
     @classmethod
@@ -79,6 +78,17 @@ class RunConfig:
         from agents.asking.prompts import PromptLibrary
 
         return PromptLibrary(PROMPTS, self.settings.limits.reply_tokens)
+
+    @property
+    def gate_note(self) -> str | None:
+        """A line to say where no gate is fitted for the models of this run, though the preset has gates."""
+        if not self.settings.lacks_gate:
+            return None
+        models = MODELS.join(self.profile.model_names)
+        return (
+            f"preset {name_of(self.preset)!r} has no gate fitted for {models}: when it abstains is left to its rules and cuts; "
+            "docs/calibration.md says how one is fitted"
+        )
 
     @property
     def digest(self) -> str:

@@ -13,7 +13,7 @@ from agents.turn import Candidate, Turn
 class Answer(Stage):
     """The chat model, from the chunks where there are any; one batched call.
 
-    A draft that is given or verified is not asked for again (QA-Dragon, table 1).
+    A draft that is given or verified is not asked for again (QA-Dragon, table 1), where the preset gives drafts.
     """
 
     class Options(StageOptions):
@@ -22,6 +22,11 @@ class Answer(Stage):
             "answer_without_evidence", description="template where no evidence was kept"
         )
         evidence: int = Field(5, ge=0, description="chunks shown")
+        give_draft: bool = Field(
+            True,
+            description="a draft that the route trusts is the answer; false: it is asked for like any other, so that its tokens have "
+            "probabilities of their own",
+        )
 
     options: Options
     fills = ("candidate", "shown")
@@ -39,7 +44,7 @@ class Answer(Stage):
             if turn.route != "direct":
                 turn.shown = context.evidence(turn, self.options.evidence)
                 turn.found(evidence=evidence_found(turn.shown))
-            if turn.route != "rag" and turn.draft is not None:
+            if self.options.give_draft and turn.route != "rag" and turn.draft is not None:
                 turn.candidate = candidate_of_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)
         asked = [turn for turn in turns if turn.candidate is None]

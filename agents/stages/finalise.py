@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from agents.asking.record import CANDIDATE, Decision
+from agents.methods.candidates import trusts_draft
 from agents.methods.citations import written
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.token_probabilities import token_probabilities
@@ -43,7 +44,9 @@ class FinaliseOptions(StageOptions):
         le=1,
         description="without a gate: abstain where P(\"I don't know\") of the reply's beginning is above this; None: never",
     )
-    verified_by: tuple[Literal["white_box", "model"], ...] = Field((), description="verifiers that all have to approve")
+    verified_by: tuple[Literal["white_box", "model"], ...] = Field(
+        (), description="verifiers that all have to approve; the model's alone where the engine gives no probabilities"
+    )
     algorithm1: FinalVerification | None = Field(
         None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"
     )
@@ -91,13 +94,15 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
         return "the model does not know"
     if turn.cited is not None and not turn.cited:
         return "no sentence of the answer is supported"
-    if guarded and turn.route != "direct" and rests_on_orders(turn.candidate.text, turn.question, *_read(turn)):
+    if guarded and not trusts_draft(turn) and rests_on_orders(turn.candidate.text, turn.question, *_read(turn)):
         return "the answer follows an order found in the evidence"
     if options.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
-    if turn.route != "direct":
+    if not trusts_draft(turn):
         for verifier in options.verified_by:
-            if not getattr(turn.verification, verifier):
+            said = getattr(turn.verification, verifier)
+            unknown = said is None and verifier == "white_box" and "model" in options.verified_by
+            if not said and not unknown:
                 return f"the {verifier.replace('_', '-')} verifier does not approve"
     if options.algorithm1 is not None:
         branch = algorithm1(turn, stages, options.algorithm1)
@@ -212,7 +217,7 @@ class Finalise(Stage):
                 probability=probability
                 if probability is not None and isfinite(probability)
                 else None,  # NaN is no JSON
-                direct=turn.route == "direct",
+                direct=trusts_draft(turn),
                 egocentric=turn.egocentric,
             )
             turn.found(

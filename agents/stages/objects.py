@@ -21,13 +21,16 @@ CHOICE = Ask("object_choice", texts_at("object", 1))
 
 
 class Objects(Stage):
-    """The objects that could matter and the one asked about (QA-Dragon, section 3.4.1): the model, or the words of the question.
+    """The objects that could matter and the one asked about (QA-Dragon, section 3.4.1).
 
-    The model in two batched calls, extraction and selection; the words by ``agents/methods/object_phrases.py``.
+    The model names them in two batched calls, extraction and selection; or the first look has named one; or the words of the question do,
+    by ``agents/methods/object_phrases.py``.
     """
 
     class Options(StageOptions):
-        by: Literal["model", "rules"] = Field("rules", description="who names them")
+        by: Literal["model", "look", "rules"] = Field(
+            "rules", description="who names them; look: the stage of that name"
+        )
         max_objects: int = Field(5, ge=1, description="objects listed")
 
     options: Options
@@ -37,7 +40,7 @@ class Objects(Stage):
 
     def asks(self) -> tuple[Ask[list[str]], ...]:
         """The model that lists objects and chooses one."""
-        if self.options.by == "rules":
+        if self.options.by != "model":
             return ()
         return Ask("object_list", texts_at("object_list", self.options.max_objects)), CHOICE
 
@@ -45,7 +48,8 @@ class Objects(Stage):
         """Fill ``target`` of the turns whose picture is to be searched."""
         concerned = [turn for turn, _ in with_image(turns) if turn.tools.image]
         for turn in concerned:
-            phrases = short(object_phrases(turn.question, self.options.max_objects))
+            looked = [turn.look.object] if self.options.by == "look" and turn.look and turn.look.object else []
+            phrases = short([*looked, *object_phrases(turn.question, self.options.max_objects)])
             turn.target = Target(phrases, phrases[0] if phrases else None, position_in(turn.question))
         if self.options.by == "model":
             self._ask(concerned, context)

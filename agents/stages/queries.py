@@ -1,21 +1,25 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import Field
 
-from agents.asking.ask import Ask
+from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import queries_of
 from agents.methods.bridging import hop_questions
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn
 
 _QUERIES_WHEN_SHORT = 1
+_MAX_NAMES = 4  # that task 2's winner puts into a query
+_SAMPLING = 0.8  # temperature of sampled queries (BlackPearl, arXiv 2507.21520, section 4.1)
 
 
 class Queries(Stage):
     """What is asked of the web: the question with the name of the entity (QA-Dragon, sections 3.5.1 and 3.5.2).
 
-    Split by the model, or by the rules of ``agents/methods/bridging.py``.
+    Split by the model, or by the rules of ``agents/methods/bridging.py``. The queries of a first look come next; where it found no name
+    one more says what the photo shows.
     """
 
     class Options(StageOptions):
@@ -28,12 +32,20 @@ class Queries(Stage):
             "none", description="who splits a question into its steps (section 3.5.1)"
         )
         prompt: str = Field("query_splitting", description="template in prompts/ for the model that splits")
+        enhance: bool = Field(
+            False, description="the model's queries are made clear and complete in a second call (section 3.5.1)"
+        )
+        samples: int = Field(
+            0,
+            ge=0,
+            description="replies that are sampled, with one query each; 0: one reply that is not (BlackPearl; see `web_search.group`)",
+        )
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
         max_queries: int = Field(4, ge=1, description="queries of a turn")
         names: Cosine | None = Field(
             None,
-            description="cosine from which what a picture shows is named to the model, and in one more query of all such names "
-            "(task 2's winner); None: no such query",
+            description="cosine from which what a picture shows is named to the model, and in one more query of all such names with the "
+            "question (task 2's winner); None: no such query",
         )
 
     options: Options
@@ -41,10 +53,12 @@ class Queries(Stage):
     when_short = f"{_QUERIES_WHEN_SHORT} query, unsplit"
 
     def asks(self) -> tuple[Ask[list[str]], ...]:
-        """The model that splits."""
-        return (
-            (Ask(self.options.prompt, queries_of(self.options.max_queries)),) if self.options.split == "model" else ()
-        )
+        """The model that splits, and the one that revises."""
+        if self.options.split != "model":
+            return ()
+        options = self.options
+        ask = Ask(options.prompt, queries_of(1 if options.samples else options.max_queries))
+        return (ask, Ask("query_enhancement", queries_of(options.max_queries))) if options.enhance else (ask,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
@@ -57,11 +71,12 @@ class Queries(Stage):
             if split == "rules" and turn.needs_image:
                 shown = turn.shown_entities(options.min_score) or (None,)
                 turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
-            turn.queries = _unique([main, *turn.hops], limit)
+            turn.queries = _unique([main, *self._looked(turn), *turn.hops], limit)
         if split == "model":
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
-            turn.queries = _unique([*turn.queries, ", ".join(self._recognised(turn))], options.max_queries + 1)
+            names = ", ".join(self._recognised(turn))
+            turn.queries = _unique([*turn.queries, names and f"{names} : {turn.question}"], options.max_queries + 1)
         for turn in concerned:
             turn.found(queries=turn.queries)
             turn.note(hops=list(turn.hops))
@@ -76,23 +91,50 @@ class Queries(Stage):
                 "reasoning": turn.draft.reasoning if turn.draft else "",
                 "entity": turn.entity_name if sure else None,
                 "names": self._recognised(turn),
-                "limit": options.max_queries,
+                "limit": 1 if options.samples else options.max_queries,
             }
 
-        (ask,) = self.asks()
-        for turn, answer in context.ask_each(ask, turns, values):
-            found = answer.value
+        found = self._written(turns, values, context)
+        for turn, own in zip(turns, found, strict=True):
             turn.queries = _unique(
-                [*turn.queries, *found] if options.keep_question else found or turn.queries, options.max_queries
+                [*turn.queries, *own] if options.keep_question else own or turn.queries,
+                max(options.max_queries, options.samples),
             )
 
+    def _looked(self, turn: Turn) -> tuple[str, ...]:
+        """The queries of a first look; the question with what the photo shows (CRUISE, eq. 2) where nothing in it has a name."""
+        look = turn.look
+        if look is None:
+            return ()
+        nameless = look.name is None and not turn.shown_entities(self.options.min_score)
+        described = turn.search_text(entity=False, summary=True)
+        return (*look.queries, described) if nameless and turn.needs_image else look.queries
+
+    def _written(
+        self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
+    ) -> list[list[str]]:
+        """The queries that the model writes for each turn: of one reply or several, and revised where the preset says so."""
+        ask, *revising = self.asks()
+        drawn = [{"temperature": _SAMPLING, "seed": seed} for seed in range(self.options.samples)] or [{}]
+        said = iter(context.put([Question(ask, values(turn), (turn,), each) for turn in turns for each in drawn]))
+        found = [[query for answer in islice(said, len(drawn)) for query in answer.value] for _ in turns]
+        for second in revising:
+            written = [(turn, own) for turn, own in zip(turns, found, strict=True) if own]
+            asked = [Question(second, {**values(turn), "queries": own}, (turn,)) for turn, own in written]
+            revised = iter(context.put(asked))
+            found = [(next(revised).value or own) if own else own for own in found]
+        return found
+
     def _recognised(self, turn: Turn) -> tuple[str, ...]:
-        """Names of what the pictures found show, from the cosine ``names`` on, best first, each once."""
+        """Names of what the best pictures show, from the cosine ``names`` on, one a picture, best first, each once."""
         minimum = self.options.names
         hits = [hit for hit in turn.image_hits if minimum is not None and hit.score >= minimum]
-        return tuple(dict.fromkeys(entity.name for hit in hits for entity in hit.entities))
+        return tuple(dict.fromkeys(hit.entities[0].name for hit in hits if hit.entities))[:_MAX_NAMES]
 
 
 def _unique(queries: Sequence[str], limit: int) -> tuple[str, ...]:
-    by_words = {" ".join(query.lower().split()).rstrip("?"): query for query in reversed(queries) if query.strip()}
-    return tuple(reversed(by_words.values()))[:limit]
+    by_words: dict[str, str] = {}
+    for query in queries:
+        if query.strip():
+            by_words.setdefault(" ".join(query.lower().split()).rstrip("?"), query)
+    return tuple(by_words.values())[:limit]

@@ -30,19 +30,18 @@ class Reconcile(Stage):
                 disagreeing.append((turn, own, retrieved))
             elif says_something(said["parametric"]) and not says_something(said["retrieved"]):
                 turn.candidate = own
-        questions = [Question(ASK, _values(differing), differing[:1]) for differing in disagreeing]
+        questions = [
+            Question(ASK, {**_values(turn, context), "own": own.text, "retrieved": retrieved.text}, (turn,))
+            for turn, own, retrieved in disagreeing
+        ]
         for (turn, _, retrieved), answer in zip(disagreeing, context.put(questions), strict=True):
             turn.candidate = answer.value or retrieved
             turn.found(answers={RECONCILED: turn.candidate.text})
 
 
-def _values(differing: tuple[Turn, Candidate, Candidate]) -> dict[str, Any]:
-    turn, own, retrieved = differing
-    return {
-        **turn.values,
-        "evidence": turn.shown if turn.chosen is None else (),
-        "images": (turn.chosen.image,) if turn.chosen and turn.chosen.image else (),
-        "own": own.text,
-        "retrieved": retrieved.text,
-        "entry": turn.chosen,
-    }
+def _values(turn: Turn, context: Context) -> dict[str, Any]:
+    """The question with the entry that was chosen, or with the evidence where the preset chooses none."""
+    entry = turn.chosen
+    others = [("Reference", entry.image)] if entry is not None and entry.image is not None else []
+    evidence = turn.shown if entry is None else ()
+    return {**turn.values, **context.show(turn.image, others), "entry": entry, "evidence": evidence}

@@ -70,7 +70,7 @@ class Steps(Stage):
     options: Options
     fills = ("candidate", "shown")
     asked = (PLANNING, ASKING)
-    model_roles = ("reranker",)
+    model_roles = ("fine_reranker",)
     kind = "answers"
     when_short = "nothing: the next stage answers in one prompt"
     min_seconds, wanted_seconds = 4.0, 6.0
@@ -81,7 +81,7 @@ class Steps(Stage):
             return
         for turn in turns:
             turn.found(signals={"steps.taken": Signal(0.0)})
-        runs = self._planned([turn for turn in turns if turn.route == "rag" and turn.tools.text], context)
+        runs = self._planned([turn for turn in turns if turn.route != "direct" and turn.tools.text], context)
         for depth in range(max((len(run.plan.levels()) for run in runs), default=0)):
             self._level([run for run in runs if depth < len(run.plan.levels()) and not run.stuck], depth, context)
         for run in runs:
@@ -121,7 +121,7 @@ class Steps(Stage):
             chunks = each_once([*known, *(chunk for hit in found.hits for chunk in page_chunks(hit, cut))])
             pairs.append([ToScore(run.turn, query, chunk) for chunk in chunks])
         together = [pair for own in pairs for pair in own]
-        scores = iter(scores_of(context.models.reranker)(together) if together else ())
+        scores = iter(scores_of(context.models.fine_reranker)(together) if together else ())
         questions = []
         for (run, place, query), own in zip(asked, pairs, strict=True):
             best = best_first(pair.chunk.scored(float(next(scores))) for pair in own)
@@ -173,6 +173,8 @@ def takes_steps(question: str) -> bool:
 def things_of(turn: Turn, limit: int) -> list[str]:
     """Names of what the photo shows, each with its place where there are several and places are known."""
     entities = turn.shown_entities()[:limit]
+    if not entities:
+        return list(turn.names_shown())
     centres = {}
     for entity in entities:
         views = [

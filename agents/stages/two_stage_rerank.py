@@ -1,11 +1,13 @@
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Literal
 
 from pydantic import Field
 
 from agents.methods.ranking import Score, ToScore, best_scores, scores_of
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Turn
 
@@ -14,7 +16,10 @@ _FINE_WHEN_SHORT = 12
 
 
 class TwoStageRerank(Stage):
-    """Coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call for the batch each."""
+    """Coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call for the batch each.
+
+    Where the question is about several objects chunks are kept in turn: the best of each object and of the rest, then the second best ...
+    """
 
     class Options(StageOptions):
         coarse: bool = Field(True, description="run the coarse stage; without it every chunk goes to the fine one")
@@ -23,6 +28,11 @@ class TwoStageRerank(Stage):
         k2: int = Field(5, ge=1, description="chunks kept in the end (K2)")
         coarse_threshold: float = Field(0.0, description="tau_coarse")
         fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
+        rank_by: Literal["cumulative", "fine"] = Field(
+            "cumulative",
+            description="what ranks the chunks that the coarse stage keeps: s = fine x coarse (eq. 4), or the fine score alone, where the "
+            "scores of both models are not on one scale",
+        )
 
     options: Options
     fills = ("ranked",)
@@ -35,7 +45,7 @@ class TwoStageRerank(Stage):
         return (*coarse, *fine)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``ranked``: the best K1 by the coarse score, of these the best K2 by s = fine x coarse; NaN reaches no threshold."""
+        """Fill ``ranked``: the best K1 by the coarse score, of these the best K2 by ``rank_by``; NaN reaches no threshold."""
         options = self.options
         k1 = min(options.k1, _FINE_WHEN_SHORT) if context.short else options.k1
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
@@ -48,10 +58,10 @@ class TwoStageRerank(Stage):
         fine = best_scores(left, asked, scores_of(context.models.fine_reranker) if options.fine else _indifferent)
         minimum = options.fine_threshold * options.coarse_threshold
         for turn, scored in fine:
-            cumulative = [(chunk, value * (chunk.score or 0.0)) for chunk, value in scored]
-            turn.ranked = tuple(
-                best_first(it.scored(value) for it, value in cumulative if value >= minimum)[: options.k2]
-            )
+            cumulative = [(chunk, value, value * (chunk.score or 0.0)) for chunk, value in scored]
+            by_fine = options.rank_by == "fine"
+            best = best_first(it.scored(one if by_fine else both) for it, one, both in cumulative if both >= minimum)
+            turn.ranked = tuple(in_turn(turn, best)[: options.k2])
             turn.found(evidence=evidence_found(turn.ranked))
             turn.note(coarse_kept=len(scored))
 

@@ -1,10 +1,11 @@
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import VERDICT, Verdict
-from agents.methods.candidates import answered
+from agents.methods.candidates import answered, trusts_draft
 from agents.methods.token_probabilities import token_probabilities
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn, Verification
@@ -15,9 +16,23 @@ class Verify(Stage):
 
     class Options(StageOptions):
         prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
-        weight_min: float = Field(0.5, description="weight of the least token probability in g_white")
-        weight_mean: float = Field(0.5, description="weight of the mean token probability in g_white")
-        white_box_threshold: float = Field(0.5, description="tau_white")
+        prompt_without_evidence: str | None = Field(
+            None, description="template where the answer was made without evidence; None: the same"
+        )
+        needs_evidence: bool = Field(
+            False,
+            description="reject an answer for which no evidence was found, without a call (QA-Dragon's released code)",
+        )
+        white_box: Literal["bounds", "line"] = Field(
+            "bounds",
+            description="rule over token probabilities: both bounds, for the replies of answering and judging model (QA-Dragon's released "
+            "code), or the paper's trained line over those of the answer (`calibrate --fit white_box`)",
+        )
+        min_probability: float = Field(0.1, ge=0, le=1, description="bounds: minimum token probability")
+        mean_probability: float = Field(0.7, ge=0, le=1, description="bounds: geometric mean of token probabilities")
+        weight_min: float = Field(0.5, description="line: weight of the minimum token probability in g_white")
+        weight_mean: float = Field(0.5, description="line: weight of the mean token probability in g_white")
+        white_box_threshold: float = Field(0.5, description="line: tau_white")
 
     options: Options
     fills = ("verification",)
@@ -25,29 +40,51 @@ class Verify(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def asks(self) -> tuple[Ask[Verdict], ...]:
-        """The model that judges."""
-        return (Ask(self.options.prompt, VERDICT),)
+        """The model that judges, with evidence and without."""
+        return tuple(Ask(name, VERDICT) for name in dict.fromkeys(self._prompts))
+
+    @property
+    def _prompts(self) -> tuple[str, str]:
+        return self.options.prompt, self.options.prompt_without_evidence or self.options.prompt
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
-        concerned = [(turn, candidate) for turn, candidate in answered(turns) if turn.route != "direct"]
-        (ask,) = self.asks()
+        concerned = []
+        for turn, candidate in answered(turns):
+            if trusts_draft(turn):
+                continue
+            if turn.shown or not self.options.needs_evidence:
+                concerned.append((turn, candidate))
+            else:
+                _keep(turn, Verification(self._white_box(candidate, None), False, "no evidence was found"))
+        with_evidence, without = (Ask(name, VERDICT) for name in self._prompts)
         questions = [
-            Question(ask, {**turn.values, "answer": candidate.text, "reasoning": candidate.reasoning}, (turn,))
+            Question(
+                with_evidence if turn.shown else without,
+                {**turn.values, "answer": candidate.text, "reasoning": candidate.reasoning},
+                (turn,),
+            )
             for turn, candidate in concerned
         ]
         for (turn, candidate), answer in zip(concerned, context.put(questions), strict=True):
-            by_tokens, said = self._white_box(candidate), answer.value
-            turn.verification = Verification(by_tokens, said.approves, said.reason, said.p_yes)
-            turn.found(
-                checks={"token probabilities": by_tokens, "verifier": said.approves, "verifier's P(yes)": said.p_yes}
-            )
-            turn.note(reason=said.reason)
+            by_tokens, said = self._white_box(candidate, answer.reply.logprobs), answer.value
+            _keep(turn, Verification(by_tokens, said.approves, said.reason, said.p_yes))
 
-    def _white_box(self, candidate: Candidate) -> bool | None:
-        """Whether g_white(s_min, s_mean) reaches tau_white; None for an answer that no model generated."""
-        statistics = token_probabilities(candidate.logprobs)
-        if statistics is None:
+    def _white_box(self, candidate: Candidate, judging: Sequence[float] | None) -> bool | None:
+        """What the rule says of the token probabilities of an answer and of its judgement; None for an answer that has none."""
+        options, said = self.options, token_probabilities(candidate.logprobs)
+        if said is None:
             return None
-        g_white = self.options.weight_min * statistics.minimum + self.options.weight_mean * statistics.mean
-        return g_white >= self.options.white_box_threshold
+        if options.white_box == "line":
+            return options.weight_min * said.minimum + options.weight_mean * said.mean >= options.white_box_threshold
+        return all(
+            each.minimum >= options.min_probability and each.geometric_mean >= options.mean_probability
+            for each in (said, token_probabilities(judging))
+            if each is not None
+        )
+
+
+def _keep(turn: Turn, said: Verification) -> None:
+    turn.verification = said
+    turn.found(checks={"token probabilities": said.white_box, "verifier": said.model, "verifier's P(yes)": said.p_yes})
+    turn.note(reason=said.reason)

@@ -11,7 +11,7 @@ class Check:
     """What was checked, what was found and, where that is not good, what to do."""
 
     name: str
-    state: Literal["ok", "failed", "skipped"]
+    state: Literal["ok", "warning", "failed", "skipped"]
     found: str
     fix: str = ""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
+
+from PIL import Image
 
 from agents.asking.record import TurnRecord
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
@@ -25,8 +28,17 @@ class CitedRun:
     turns: int
 
 
-def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | None = None) -> CitedRun:
-    """The long answers of a run, from response.jsonl and trace.jsonl in its folder; ``accept``: short right answers by interaction_id.
+def read_cited(
+    run: Path,
+    which: Which,
+    accept: Mapping[str, Sequence[str]] | None = None,
+    photo: Callable[[str], Image.Image | None] = lambda _: None,
+) -> CitedRun:
+    """The long answers of a run, from response.jsonl and trace.jsonl in its folder.
+
+    Args:
+        accept: Short right answers by interaction_id.
+        photo: The picture of a session_id.
 
     Raises:
         EvaluationError: There are no answers or traces, or nothing in them was cited.
@@ -45,7 +57,9 @@ def read_cited(run: Path, which: Which, accept: Mapping[str, Sequence[str]] | No
                 for item in listed
             )
             forms = tuple((accept or {}).get(turn.interaction_id, ()))
-            answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, documents, forms))
+            answers.append(
+                LongAnswer(turn.query, turn.ground_truth, sentences, documents, forms, partial(photo, turn.session_id))
+            )
     if not answers:
         raise EvaluationError(f"{run} holds no cited answer; run with --preset mavis or --set finalise.cite=true")
     return CitedRun(tuple(answers), len(turns))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Protocol
+
+from PIL import Image
 
 GRADES = (0.0, 0.5, 1.0)
 """Not, partially and fully relevant (sections 4.1 and 4.2)."""
@@ -33,13 +35,17 @@ class Sentence:
 
 @dataclass(frozen=True)
 class LongAnswer:
-    """An answer A (sentences a_1..a_n) with the question Q, the ground-truth answer G and all documents that were retrieved."""
+    """An answer A (sentences a_1..a_n) with the question Q, the ground-truth answer G and all documents that were retrieved.
+
+    ``photo`` opens the picture I that was asked about; None where it is not known, or cannot be opened.
+    """
 
     question: str
     truth: str
     sentences: tuple[Sentence, ...]
     documents: tuple[Document, ...]
     accept: tuple[str, ...] = ()
+    photo: Callable[[], Image.Image | None] = lambda: None
 
     @property
     def text(self) -> str:

@@ -62,8 +62,10 @@ class ModelGrader:
         return self._grade("grade_completeness", query=answer.question, fact=fact, response=answer.text)
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
-        """See ``Grader.relevance``; the picture is known by what the ground truth says of it."""
-        return self._grade("grade_relevance", query=answer.question, ground_truth=answer.truth, sentence=sentence.text)
+        """See ``Grader.relevance``; where there is no photo it is known by what the ground truth says of it."""
+        photo = answer.photo()
+        asked = {"query": answer.question, "ground_truth": answer.truth if photo is None else None, "image": photo}
+        return self._grade("grade_relevance", sentence=sentence.text, **asked)
 
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
         """See ``Grader.support``."""

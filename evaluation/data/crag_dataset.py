@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import datasets
 from pydantic import TypeAdapter, ValidationError
@@ -183,6 +183,21 @@ def load(
         read_facts(folders),
         rules,
     )
+
+
+def source_of(name: str) -> tuple[DatasetType, str, str]:
+    """Type, revision and split of a data set by the name that a run notes: ``crag-mm-TYPE-public@REVISION/SPLIT``.
+
+    Raises:
+        EvaluationError: It is no such name.
+    """
+    kind = next((kind for kind in get_args(DatasetType) if kind in name), None)
+    revision, slash, split = name.partition("@")[2].partition("/")
+    if kind is None or not slash:
+        raise EvaluationError(
+            f"{name!r} does not say which data set it is, as {repository_name('single-turn')}@REVISION/SPLIT"
+        )
+    return kind, revision, split
 
 
 def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.settings.named import ImportPath, canonical, imported, look_up
+from agents.settings.presets import MODELS
 from agents.settings.profiles import PRESETS, ROOT, SettingsError
 from agents.settings.run_config import RunConfig, preset_names
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
     from agents.runtime.model_set import ModelSet
 
 __all__ = [
+    "MODELS",
     "PRESETS",
     "ROOT",
     "LaunchedAgent",
     "RunConfig",
     "launched",
     "local_judge",
+    "model_names",
     "prepare",
     "preset_names",
     "settings_table",
@@ -209,14 +212,24 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
     return LocalJudge(model, load_cut(model.profile))
 
 
-def settings_table(preset: str, profile: str) -> dict[str, Any]:
+def settings_table(preset: str, profile: str, chat_model: str | None = None) -> dict[str, Any]:
     """A preset's settings as plain values, for commands that run it in several ways.
 
     Raises:
         EvaluationError: There is no such preset or profile, or it is malformed.
     """
     with _as_evaluation_errors():
-        return RunConfig.read(preset, profile).settings.model_dump(mode="json")
+        return RunConfig.read(preset, profile, chat_model=chat_model).settings.model_dump(mode="json")
+
+
+def model_names(profile: str, chat_model: str | None = None) -> tuple[str, ...]:
+    """What ``[models.NAME]`` of presets calls the models of a profile: the chat model, then that of image search.
+
+    Raises:
+        EvaluationError: There is no such profile, or it is malformed.
+    """
+    with _as_evaluation_errors():
+        return RunConfig.read("vlm_only", profile, chat_model=chat_model).profile.model_names
 
 
 @contextmanager

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tomlkit
@@ -25,8 +25,8 @@ from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
 from evaluation.judge.judging import Judge, choose_judge
-from evaluation.records import DEFAULT_REVISION, EvaluationError
-from evaluation.run.launching import PRESETS, ROOT, local_judge, settings_table
+from evaluation.records import EvaluationError
+from evaluation.run.launching import MODELS, PRESETS, ROOT, local_judge, model_names, settings_table
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
@@ -66,9 +66,15 @@ class FitData:
 
     turns: Turns
     profile: str
+    chat_model: str | None  # what took the place of the profile's chat model
     splits: tuple[str, ...]
     runs: tuple[str, ...]
     judges: tuple[str, ...]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The chat model and that of image search, which what is fitted belongs to."""
+        return model_names(self.profile, self.chat_model)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -77,6 +83,7 @@ class FitData:
             "runs": list(self.runs),
             "split": ", ".join(self.splits),
             "profile": self.profile,
+            "models": list(self.models),
             "judge": ", ".join(self.judges),
             "turns": len(self.turns.points),
             "sessions": len(np.unique(self.turns.session)),
@@ -85,7 +92,10 @@ class FitData:
         }
 
 
-_RULES = {"white_box": white_box_line, "algorithm1": algorithm1_confidences}
+_RULES: dict[str, Callable[[Turns], Mapping[str, float | str]]] = {
+    "white_box": lambda turns: {"verify.white_box": "line", **white_box_line(turns)},
+    "algorithm1": algorithm1_confidences,
+}
 
 
 class HeldBackOptions(Options):
@@ -103,7 +113,7 @@ class HeldBackOptions(Options):
 
 
 class CalibrateOptions(HeldBackOptions):
-    """Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset."""
+    """Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset, for the models of the run."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
         (), description=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot"
@@ -166,7 +176,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
 
     rows = {
         "every candidate is given": truthfulness(turns, turns.earned(np.ones_like(right))),
-        "the preset as it is": truthfulness(turns, turns.earned(_given_now(turns, options.preset, material.profile))),
+        "the preset as it is": truthfulness(turns, turns.earned(_given_now(turns, options.preset, material))),
         "gate, on the same turns": truthfulness(turns, turns.earned(given_by(turns, gate))),
         f"gate, cross-validated, threshold {BREAK_EVEN}": at_half,
         f"gate, cross-validated, threshold fitted (here {fitted.threshold:.3f})": at_fitted,
@@ -191,7 +201,8 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     path = _gate_file(options, material)
     gate.save(path)
     console.print(f"written: {path}", markup=False, soft_wrap=True)
-    _into_preset(options, material, {"finalise.gate": f"presets/gates/{path.name}"}, console)
+    values = {"finalise.gate": f"presets/gates/{path.name}"}
+    _into_preset(options, material, MODELS.join(material.models), values, console)
 
 
 def _measure(options: CalibrateOptions, console: Console) -> None:
@@ -214,7 +225,8 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
 
 
 def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
-    return PRESETS / "gates" / f"{name_of(options.preset)}_{name_of(material.profile)}.json"
+    parts = (options.preset, material.profile, *([Path(material.chat_model).name] if material.chat_model else []))
+    return PRESETS / "gates" / f"{'_'.join(map(name_of, parts))}.json"
 
 
 def _fit_rule(options: CalibrateOptions, console: Console) -> None:
@@ -224,7 +236,7 @@ def _fit_rule(options: CalibrateOptions, console: Console) -> None:
     for key, value in values.items():
         console.print(f"{key} = {value}", markup=False, highlight=False)
     if not options.dry_run:
-        _into_preset(options, material, values, console)
+        _into_preset(options, material, material.models[0], values, console)
 
 
 def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: bool) -> FitData:
@@ -244,8 +256,10 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
                 "nothing; --measure evaluates a fitted gate on this run"
             )
     profiles = sorted({str(about.get("profile")) for about in made})
-    if len(profiles) != 1:
-        raise EvaluationError(f"the runs were made with several profiles ({', '.join(profiles)}); one at a time")
+    chat_models = sorted({str(about.get("model_name", "")) for about in made})
+    if len(profiles) != 1 or len(chat_models) != 1:
+        named = ", ".join(filter(None, [*profiles, *chat_models]))
+        raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
     judges = [_judge_of(run, options) for run in runs]
     decisions = [
         decision
@@ -256,7 +270,9 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
     if not turns.gate_decides.any():
         raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
     splits, names = {_split(about) for about in made}, {judge.name for judge in judges}
-    return FitData(turns, profiles[0], tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)))
+    return FitData(
+        turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names))
+    )
 
 
 def _split(about: Mapping[str, Any]) -> str:
@@ -264,9 +280,9 @@ def _split(about: Mapping[str, Any]) -> str:
     return str(about.get("dataset", "")).rpartition("/")[2]
 
 
-def _given_now(turns: Turns, preset: str, profile: str) -> BoolArray:
+def _given_now(turns: Turns, preset: str, material: FitData) -> BoolArray:
     """The candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
-    finalise = settings_table(preset, profile)["finalise"]
+    finalise = settings_table(preset, material.profile, material.chat_model)["finalise"]
     if finalise["gate"] is not None:
         return given_by(turns, Gate.load(ROOT / finalise["gate"]))
     if finalise["max_idk"] is not None:
@@ -286,14 +302,9 @@ def _judge_of(run: Path, options: CalibrateOptions) -> Judge:
 def _accept_forms(run: Path, options: CalibrateOptions) -> dict[str, list[str]]:
     if options.dataset is None:
         return {}
-    from evaluation.data.crag_dataset import DatasetType, find_local, read_accept
+    from evaluation.data.crag_dataset import find_local, read_accept, source_of
 
-    name = str(read_manifest(run).get("dataset", ""))
-    kinds: tuple[DatasetType, ...] = get_args(DatasetType)
-    kind = next((kind for kind in kinds if kind in name), None)
-    if kind is None:
-        raise EvaluationError(f"{run} does not say which data set it is of")
-    revision = name.partition("@")[2].partition("/")[0] or DEFAULT_REVISION
+    kind, revision, _ = source_of(str(read_manifest(run).get("dataset", "")))
     return read_accept(find_local(options.dataset, kind, revision).folders)
 
 
@@ -334,23 +345,23 @@ def _write(
 
 
 def _into_preset(
-    options: CalibrateOptions, material: FitData, values: Mapping[str, float | str], console: Console
+    options: CalibrateOptions, material: FitData, models: str, values: Mapping[str, float | str], console: Console
 ) -> None:
     path = find_file(options.preset, "preset", PRESETS, EvaluationError)
-    about, profile = material.about, name_of(material.profile)
+    about = material.about
     comment = f"fitted on {about['turns']} turns of {about['sessions']} sessions of {about['split']} (evaluation.studies.calibrate)"
-    write_whole(path, with_values(path, profile, values, comment))
-    console.print(f"written: {path}, [profiles.{profile}]", markup=False, soft_wrap=True)
+    write_whole(path, with_values(path, models, values, comment))
+    console.print(f'written: {path}, [models."{models}"]', markup=False, soft_wrap=True)
 
 
-def with_values(path: Path, profile: str, values: Mapping[str, float | str], comment: str) -> str:
-    """The text of a preset with dotted settings (``values``) replaced in the overlay of a profile, and a comment behind each.
+def with_values(path: Path, models: str, values: Mapping[str, float | str], comment: str) -> str:
+    """The text of a preset with dotted settings (``values``) replaced in its table for models, and a comment behind each.
 
     Raises:
         EvaluationError: The file is missing or no TOML, a name stands for something else in it, or a value would not end up in its place.
     """
     said = ", ".join(f"{key} = {value!r}" for key, value in values.items())
-    by_hand = EvaluationError(f"{path} cannot be edited; write [profiles.{profile}] by hand: {said}")
+    by_hand = EvaluationError(f'{path} cannot be edited; write [models."{models}"] by hand: {said}')
     try:
         read_toml(path)  # whose faults are told better
         document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
@@ -360,7 +371,7 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
         raise EvaluationError(f"{path} is not valid TOML: {error}") from error
     try:
         for key, value in values.items():
-            *folders, last = "profiles", profile, *key.split(".")
+            *folders, last = "models", models, *key.split(".")
             table: Any = document
             for name in folders:
                 table = table.setdefault(name, tomlkit.table(is_super_table=name != folders[-1]))
@@ -375,7 +386,7 @@ def with_values(path: Path, profile: str, values: Mapping[str, float | str], com
         raise by_hand from error
     for key, value in values.items():
         found: Any = written
-        for name in ("profiles", profile, *key.split(".")):
+        for name in ("models", models, *key.split(".")):
             found = found.get(name) if isinstance(found, Mapping) else None
         if found != value:  # tomlkit may put a table beside dotted keys into another place
             raise by_hand

@@ -23,11 +23,12 @@ from agents.methods.evidence_agreement import (
 )
 from agents.models.base import ModelError
 from agents.models.entities import SpacyEntities
-from agents.search.hits import Entity, ImageHit
-from agents.settings.presets import Settings, settings_from
+from agents.search.hits import Entity, ImageHit, WebHit
+from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.coherence import CoherenceStage
+from agents.stages.evidence import EvidenceStage
 from agents.turn import Evidence, Turn
-from tests.agent.scripted import ScriptedPipeline, context, run, turn
+from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
 
 METRICS: tuple[Metric, ...] = ("l1", "euclidean", "cosine")
 
@@ -229,6 +230,21 @@ def test_the_row_that_answers_is_found_however_late_it_stands_in_the_infobox() -
     asked = turn("q", None, evidence=(*rows, Evidence("near the answer", "kg", "t", retrieval=0.9, key="k")))
     run(CoherenceStage, [asked], context(settings(k=1, second="none"), text_encoder=encoder))
     assert texts(asked) == ["near the answer"]
+
+
+def test_nothing_is_cut_before_relevance_however_much_the_graph_says() -> None:
+    """Ten entities of twenty attributes, found with higher scores than the pages, leave the pages their places."""
+    encoder = Axes(q=(1.0, 0.0), near=(1.0, 0.1), far=(0.0, 1.0))
+    found = [Entity(f"thing {n}", {f"key{row}": f"far {row}" for row in range(20)}) for n in range(10)]
+    asked = turn(
+        "q", entity=found[0], image_hits=tuple(ImageHit(n, 0.9, str(n), (entity,)) for n, entity in enumerate(found))
+    )
+    asked.web_hits = tuple(WebHit(f"p{n}", 0.2, f"page {n}", f"near {n}", f"https://p.example/{n}") for n in range(10))
+    run_stages(
+        [asked], context(load_settings("coherence", "embedded"), text_encoder=encoder), EvidenceStage, CoherenceStage
+    )
+    assert len(asked.evidence) == 210
+    assert sum(chunk.source == "web" for chunk in asked.coherent or ()) == 5
 
 
 def test_the_graph_drops_what_no_other_source_names() -> None:

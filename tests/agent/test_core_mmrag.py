@@ -130,6 +130,19 @@ def test_on_a_gpu_every_prompt_shows_one_picture_and_names_what_stands_on_it(tmp
     assert "number" not in sheets[0].content.split("Question:")[0] and 'labelled "B"' not in sheets[0].content
 
 
+@pytest.mark.parametrize("cached", [(0, 2), ()])
+def test_on_a_gpu_differing_answers_are_reconciled_over_one_picture(tmp_path: Path, cached: tuple[int, ...]) -> None:
+    """An engine that allows one picture a prompt refuses two, and then the retrieved answer would stand unreconciled."""
+    chat = ScriptedChat(Steps("February 9, 1970", "C", "August 29, 1970", "February 9, 1970"))
+    asked = turn("When did this aircraft make its first flight?")
+    run_all([asked], load_settings("core_mmrag_calls", "gpu"), Planes(tmp_path, cached), chat)
+    final = chat.requests[-1].messages[-1]
+    assert "From memory: February 9, 1970\nFrom the reference: August 29, 1970" in final.content
+    assert [image.size for image in final.images] == [(1120, 1120) if cached else (64, 48)]
+    assert ('labelled "Reference" belongs to the reference' in final.content) is bool(cached)
+    assert asked.answer == "February 9, 1970"
+
+
 @pytest.mark.parametrize(
     ("reply", "answer", "entry"),
     [
@@ -246,12 +259,26 @@ def test_the_scores_choose_where_the_model_names_none() -> None:
 def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     long = ImageHit(9, 0.95, "", (Entity("Long", {"story": "word " * 300}),))
     asked = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
-    run(EntriesStage, [asked, turn("none")], context(settings(entries={"max_entries": 2}), reranker=ThreeEngines()))
+    made = settings(entries={"max_entries": 2}, limits={"evidence_tokens": 400})
+    run(EntriesStage, [asked, turn("none")], context(made, reranker=ThreeEngines()))
     assert [one.title for one in asked.entries] == ["Long", "Lockheed L-1011"]
     assert len(asked.entries[0].text) <= 804
-    assert entry_text(hits()[2]) == (
+    assert entry_text(hits()[2], 4500) == (
         "The first flight of McDonnell Douglas DC-10 is August 29, 1970. The engines of McDonnell Douglas DC-10 is three."
     )
+
+
+@pytest.mark.parametrize(
+    ("budget", "max_tokens", "shown"),
+    [(None, 4500, 4500), (3000, 4500, 1500), (3000, 600, 600), (100, 4500, 200)],
+)
+def test_entries_share_the_budget_of_the_profile(budget: int | None, max_tokens: int, shown: int) -> None:
+    """Four characters are about a token; the authors cut an article at 4,500."""
+    long = [ImageHit(n, 0.9, str(n), (Entity(f"Long {n}", {"story": "word " * 5000}),)) for n in range(2)]
+    asked = turn("q", image_hits=tuple(long))
+    made = settings(entries={"max_tokens": max_tokens}, limits={"evidence_tokens": budget} if budget else {})
+    run(EntriesStage, [asked], context(made, reranker=ThreeEngines()))
+    assert all(4 * shown - 5 <= len(one.text) <= 4 * shown + 4 for one in asked.entries)
 
 
 def test_without_entries_the_model_still_answers() -> None:

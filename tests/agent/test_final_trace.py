@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 from agents.asking.record import CANDIDATE, Decision, Signal, StageRecord
@@ -49,7 +50,7 @@ def test_rules_are_told_apart_from_doubt() -> None:
 
 
 def test_an_answer_that_is_given_is_its_candidate() -> None:
-    answer, decision, _ = finalise(FinaliseOptions(), candidate=HELD, route="direct")
+    answer, decision, _ = finalise(FinaliseOptions(), candidate=replace(HELD, drafted=True), route="direct")
     assert answer == decision.candidate == "Gustave Eiffel"
     assert decision.direct is True
     assert decision.given and str(decision) == "answered"

@@ -1,5 +1,6 @@
 """Prompts and presets: every shipped one loads; malformed ones say what is wrong."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ from jinja2 import UndefinedError
 from PIL import Image
 
 from agents.asking.prompts import Prompt, PromptError, PromptLibrary
-from agents.settings.presets import load_settings
+from agents.crag_agent import CragAgent
+from agents.settings.presets import MODELS, load_settings
 from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names
+from agents.settings.run_config import RunConfig
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -88,6 +91,93 @@ def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:
     )
     small, other = load_settings("p", "small", tmp_path), load_settings("p", "other", tmp_path)
     assert (small.rerank.k, small.rerank.threshold, other.rerank.k) == (2, 0.5, 4)
+
+
+def test_what_was_fitted_to_a_model_holds_where_a_profile_names_it(tmp_path: Path) -> None:
+    """Under any profile, for no other model; the table of two models after those of one, that of the profile last."""
+    write(
+        tmp_path,
+        "p.toml",
+        'stages = ["image_search", "finalise"]\n[models."org/big + clip".finalise]\nmax_idk = 0.3\n'
+        '[models."org/big".finalise]\nmax_idk = 0.2\n'
+        "[models.clip.image_search]\nmin_score = 0.7\nk = 3\n[profiles.other.image_search]\nk = 4\n",
+    )
+    write(tmp_path, "big.toml", '[models.chat]\nkind = "vllm"\npath = "org/big"\n[search]\nimage_model = "own"')
+    write(tmp_path, "both.toml", '[models.chat]\nkind = "openai"\nmodel = "org/big"\n[search]\nimage_model = "clip"')
+    write(tmp_path, "other.toml", '[models.chat]\nkind = "vllm"\npath = "org/other"\n[search]\nimage_model = "clip"')
+    found = {name: load_settings("p", name, tmp_path, tmp_path) for name in ("big", "both", "other")}
+    assert {name: each.finalise.max_idk for name, each in found.items()} == {"big": 0.2, "both": 0.3, "other": None}
+    searches = {name: (each.image_search.min_score, each.image_search.k) for name, each in found.items()}
+    assert searches == {"big": (0.0, 5), "both": (0.7, 3), "other": (0.7, 4)}
+
+
+def test_another_chat_model_inherits_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The published cut belongs to one team's weights, the fitted gate to the embedded model, whichever engine runs its file."""
+    cuts = {profile: RunConfig.read("best", profile).settings.finalise for profile in names(PROFILES)}
+    assert [profile for profile, found in cuts.items() if found.max_idk is not None] == ["gpu_tuned"]
+    assert [profile for profile, found in cuts.items() if found.gate is not None] == ["embedded", "embedded_batch"]
+    llama, qwen = (RunConfig.read("mavis", profile).settings.limits.reply_tokens for profile in ("gpu", "gpu_qwen"))
+    assert llama and not qwen, "limits of replies on the L40S are for a model of 11B"
+    assert RunConfig.read("best", "gpu", chat_model="rbiswasfc/aicrowd-kddcup-v9").settings.finalise.max_idk == 0.1658
+    assert RunConfig.read("best", "gpu_tuned", chat_model="own/model").settings.finalise.max_idk is None
+    for profile in ("embedded", "embedded_batch"):
+        assert RunConfig.read("best", profile).gate_note is None
+    monkeypatch.setenv("CRAG_GGUF", "/models/Another-3B-Q4.gguf")
+    other = RunConfig.read("best", "embedded")
+    assert other.settings.finalise.gate is None
+    assert "no gate fitted for Another-3B-Q4 + efficientnet-lite2" in str(other.gate_note)
+    assert RunConfig.read("cruise", "embedded").gate_note is None, "it has none for any model"
+
+
+def test_an_agent_says_that_no_gate_is_fitted_for_its_models(caplog: pytest.LogCaptureFixture) -> None:
+    config = RunConfig.read("best", "server")
+    CragAgent.from_config(config)
+    assert [record.getMessage() for record in caplog.records] == [config.gate_note]
+    assert config.gate_note is not None and "\n" not in config.gate_note
+
+
+def test_presets_name_models_that_some_profile_has() -> None:
+    known = {name for profile in names(PROFILES) for name in load_profile(profile).model_names}
+    for preset in names(PRESETS):
+        table = tomllib.loads((PRESETS / f"{preset}.toml").read_text(encoding="utf-8"))
+        assert {name for key in table.get("models", {}) for name in key.split(MODELS)} <= known
+
+
+def test_a_laptop_takes_two_files_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are known when the profile is read, so that cuts go by the model that really runs."""
+    for name in ("CRAG_GGUF", "CRAG_MMPROJ"):
+        monkeypatch.delenv(name, raising=False)
+    profile = load_profile("laptop")
+    assert profile.model_names[0] == "Qwen2.5-VL-3B-Instruct-Q4_K_M"
+    assert profile.models["chat"]["mmproj"].startswith("ggml-org/Qwen2.5-VL-3B-Instruct-GGUF/mmproj")
+    monkeypatch.setenv("CRAG_GGUF", "/models/Own-VL-Q8.gguf")
+    monkeypatch.setenv("CRAG_MMPROJ", "/models/mmproj-Own.gguf")
+    own = load_profile("laptop")
+    assert (own.models["chat"]["path"], own.models["chat"]["mmproj"]) == (
+        "/models/Own-VL-Q8.gguf",
+        "/models/mmproj-Own.gguf",
+    )
+    assert own.models["small_chat"]["path"] == "/models/Own-VL-Q8.gguf" and own.model_names[0] == "Own-VL-Q8"
+
+
+def test_only_variables_of_this_project_are_read_into_a_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "a secret")
+    monkeypatch.setenv("CRAG_PART", "mine")
+    inner = 'encoder = { kind = "x", path = "a/${CRAG_PART:-b}" }'
+    write(tmp_path, "p.toml", f'[models.chat]\nkind = "y"\nname = "${{OTHER_KEY:-c}}"\n{inner}')
+    chat = load_profile("p", tmp_path).models["chat"]
+    assert (chat["name"], chat["encoder"]["path"]) == ("${OTHER_KEY:-c}", "a/mine")
+
+
+def test_a_server_is_searched_for_with_the_organisers_models() -> None:
+    server, embedded = load_profile("server"), load_profile("server_embedded")
+    assert server.search.kind == "organiser" and embedded.search.kind == "embedded"
+    assert server.models["chat"] == embedded.models["chat"]
+    assert server.models["reranker"]["kind"] == "flag-reranker" and embedded.models["reranker"]["kind"] == "cosine"
+    cosines = {name: RunConfig.read("best", name).settings.queries.min_score for name in ("gpu", "server")}
+    assert cosines["server"] == cosines["gpu"], "they are CLIP's"
 
 
 def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None:
@@ -262,6 +352,7 @@ def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
         ('description = "café"'.encode("latin-1"), r"x\.toml is not UTF-8 \(invalid continuation byte at byte"),
         (b"a = " + b"[" * 100_000, "nested too deep"),
         (b"a = ", r"x\.toml is not valid TOML: Invalid value \(at end of document\)"),
+        (b"models = 3\nstages = ['answer', 'finalise']", "models holds a table for each model"),
         (b"profiles = 3\nstages = ['answer', 'finalise']", "profiles holds a table for each profile"),
     ],
 )

@@ -28,7 +28,8 @@ PICTURE_DESCRIPTION = "image_in_words"  # shown to a model, never replied to
 
 def _forms() -> dict[str, ReplyForm[Any]]:
     """The form of reply of each prompt, as the stages of all presets ask for it, and with the options that no preset sets."""
-    stages = [stage for preset in preset_names() for stage in stages_of(RunConfig.read(preset).settings)]
+    configs = (RunConfig.read(preset, profile) for preset in preset_names() for profile in ("gpu", "embedded"))
+    stages = [stage for config in configs for stage in stages_of(config.settings)]
     for name in stage_names():
         kind = stage_class(name)
         for option, value in (

@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.asking.readers.answers import candidate_of
 from agents.asking.readers.drafts import parse_draft
-from agents.models.base import Box, ChatReply, ChatRequest, Detection, Mask
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
@@ -414,6 +414,18 @@ def test_two_stage_rerank_by_hand() -> None:
     run(TwoStageRerank, [asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
     assert fine.seen == ["a", "b"]
     assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.ranked or ()] == [("b", 0.72)]
+    coarse, fine = (
+        Fixed({"a": 0.9, "b": 0.5, "c": 0.1}),
+        Fixed({"a": 0.6, "b": 0.8}),
+    )  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
+    for rank_by, best in (("cumulative", ["a", "b"]), ("fine", ["b", "a"])):
+        table = {"k1": 2, "rank_by": rank_by}
+        run(
+            TwoStageRerank,
+            [asked],
+            context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
+        )
+        assert [chunk.text for chunk in asked.ranked or ()] == best
 
 
 def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
@@ -475,6 +487,17 @@ def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none(
     [
         ("Reason: fine.\nResponse: Correct Answer", (math.log(0.9), math.log(0.9)), (True, True)),
         ("Reason: no doubt.\n**Response:** Incorrect Answer", (math.log(0.1), math.log(0.5)), (False, False)),
+        (
+            "Reason: fine.\nResponse: Correct Answer",
+            (math.log(0.09), *[0.0] * 60),
+            (False, True),
+        ),  # one token below 0.1
+        ("Reason: fine.\nResponse: Correct Answer", (math.log(0.11), *[0.0] * 60), (True, True)),
+        (
+            "Reason: fine.\nResponse: Correct Answer",
+            (math.log(0.4), 0.0),
+            (False, True),
+        ),  # 0.7 by the sum, 0.63 by the product
         ("gibberish", None, (None, None)),
     ],
 )
@@ -504,6 +527,10 @@ BOTH = {"verified_by": ["white_box", "model"]}
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, True)}, BOTH, "x"),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(True, None)}, BOTH, IDK),
         ({"candidate": Candidate("x", 0.9), "verification": Verification(False, True)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(None, True)}, BOTH, "x"),  # no probabilities
+        ({"candidate": Candidate("x", 0.9), "verification": Verification(None, None)}, BOTH, IDK),
+        ({"candidate": Candidate("x", 0.9), "route": "direct"}, BOTH, IDK),  # asked for and not verified
+        ({"candidate": Candidate("x", 0.9, drafted=True), "route": "direct"}, BOTH, "x"),
         ({"candidate": Candidate("x", 0.9), "real_time": True}, {"abstain_real_time": True}, IDK),
     ],
 )  # fmt: skip
@@ -518,6 +545,30 @@ def test_a_long_answer_is_cut_at_a_word() -> None:
     run(Finalise, [asked], context(settings()))
     assert len(asked.answer) <= 225
     assert asked.answer.endswith("word")
+
+
+class Matcher:
+    """Small crops belong to no question."""
+
+    name = "matcher"
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        assert list(texts) == ["What is this?"] * len(images)
+        return np.asarray([image.width / 100 for image in images], dtype=np.float32)
+
+
+def test_crops_that_do_not_belong_to_the_question_are_not_searched() -> None:
+    boxes = tuple(Detection(Box(0, 0, side, side), "tower", 0.9) for side in (10, 40, 30))
+
+    def sizes(minimum: float) -> list[tuple[int, int]]:
+        pipeline = ScriptedPipeline({}, {})
+        asked = turn("What is this?", (100, 50), regions=boxes)
+        run(ImageSearch, [asked], context(settings(image_search={"min_match": minimum}), pipeline, matcher=Matcher()))
+        assert len(asked.views) == len(pipeline.queries)
+        return [query.size for query in pipeline.queries]
+
+    assert sizes(0.2) == [(100, 50), (40, 40), (30, 30)]
+    assert len(sizes(0.0)) == 4
 
 
 def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:

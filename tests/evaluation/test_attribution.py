@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -31,7 +33,7 @@ from evaluation.attribution.mavis import (
 from evaluation.attribution.model_grader import ModelGrader
 from evaluation.attribution.rule_grader import RuleGrader
 from evaluation.records import EvaluationError, JudgeError
-from tests.evaluation.worlds import write_records
+from tests.evaluation.worlds import picture, row, write_dataset, write_records
 
 DOCUMENTS = (
     Document(1, "text", "Tower", "The tower is 330 m tall."),
@@ -168,6 +170,25 @@ def test_a_model_grades_and_is_asked_once_for_each_grade(httpserver: HTTPServer,
     assert any("The tower is 330 m tall." in prompt and "Document: Tower" in prompt for prompt in prompts)
 
 
+def test_relevance_is_graded_on_the_photo_and_on_the_truth_where_there_is_none(httpserver: HTTPServer) -> None:
+    """MAVIS, section 4.1: r(a_i, Q, I)."""
+    asked: list[Any] = []
+
+    def handle(request: Request) -> Response:
+        asked.append(request.get_json()["messages"][-1]["content"])
+        return reply("1")
+
+    httpserver.expect_request("/v1/chat/completions").respond_with_handler(handle)
+    grader = ModelGrader("m", base_url=httpserver.url_for("/v1"))
+    seen = replace(ask("It is 330 m tall."), photo=lambda: Image.new("RGB", (8, 8), "red"))
+    assert relevance(seen, grader) == relevance(ask("It is 330 m tall."), grader) == 1.0
+    with_photo, without = asked
+    assert [part["type"] for part in with_photo].count("image_url") == 1
+    assert "A right answer" not in json.dumps(with_photo)
+    assert "A right answer, to know what the photo is about: The tower is 330 m tall." in json.dumps(without)
+    assert "image_url" not in json.dumps(without)
+
+
 def test_a_grader_without_key_or_server_says_what_to_do(monkeypatch: Any, httpserver: HTTPServer) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -226,6 +247,32 @@ def test_the_table_is_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
     assert "no cited answer" in capsys.readouterr().err
     with pytest.raises(EvaluationError):
         read_cited(tmp_path / "nowhere", "checked")
+
+
+def test_a_model_grades_a_run_on_the_photos_of_its_data_set(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    shown: list[bool] = []
+
+    def handle(request: Request) -> Response:
+        asked = json.dumps(request.get_json()["messages"])
+        if "speaks to the question" in asked:
+            shown.append("image_url" in asked)
+        return reply("1")
+
+    httpserver.expect_request("/v1/chat/completions").respond_with_handler(handle)
+    monkeypatch.setenv("OPENAI_BASE_URL", httpserver.url_for("/v1"))
+    rows = [row(f"s{place}", 1, "v0.1.2", picture(), None) for place in range(3)]
+    write_dataset(tmp_path / "data", rows, "v0.1.2", repository="crag-mm-single-turn-public")
+    run = write_run(tmp_path / "run")
+    told = ["--runs", str(run), "--features", "none", "--grader", "m", "--sentences", "checked"]
+    told += ["--dataset", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
+    (run / "run.json").write_text('{"dataset": "crag-mm-single-turn-public@v0.1.2/validation"}', encoding="utf-8")
+    assert main(told) == 0
+    assert shown == [True]
+    (run / "run.json").write_text('{"dataset": "mine"}', encoding="utf-8")
+    assert main(told) == 2
+    assert "does not say which data set" in capsys.readouterr().err
 
 
 def test_mauve_tells_near_from_far() -> None:

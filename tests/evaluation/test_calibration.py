@@ -249,18 +249,20 @@ abstain_real_time = true # by hand
 """
 
 
-def test_values_go_into_the_overlay_of_the_profile_and_comments_stay(tmp_path: Path) -> None:
+def test_values_go_into_the_table_of_the_models_and_comments_stay(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(PRESET)
-    path.write_text(with_values(path, "embedded", {"finalise.gate": "presets/gates/a.json"}, "fitted"))
-    text = with_values(path, "embedded", {"finalise.gate": "presets/gates/b.json", "verify.weight_min": 0.3}, "anew")
+    path.write_text(with_values(path, "a/b.c + clip", {"finalise.gate": "presets/gates/a.json"}, "fitted"))
+    text = with_values(
+        path, "a/b.c + clip", {"finalise.gate": "presets/gates/b.json", "verify.weight_min": 0.3}, "anew"
+    )
     table = tomllib.loads(text)
     assert table["finalise"] == {"abstain_real_time": True}
-    assert table["profiles"]["embedded"] == {
+    assert table["models"]["a/b.c + clip"] == {
         "finalise": {"gate": "presets/gates/b.json"},
         "verify": {"weight_min": 0.3},
     }
-    assert "[profiles.embedded.finalise]" in text
+    assert '[models."a/b.c + clip".finalise]' in text
     for comment in ("# Ours.", "# by hand", "# anew"):
         assert comment in text
 
@@ -271,8 +273,8 @@ def test_a_preset_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("[x")
     with pytest.raises(EvaluationError, match="not valid TOML"):
         with_values(tmp_path / "broken.toml", "gpu", {"finalise.gate": "x"}, "")
-    (tmp_path / "odd.toml").write_text("profiles = 3\n")
-    with pytest.raises(EvaluationError, match="profiles is no table"):
+    (tmp_path / "odd.toml").write_text("models = 3\n")
+    with pytest.raises(EvaluationError, match="models is no table"):
         with_values(tmp_path / "odd.toml", "gpu", {"finalise.gate": "x"}, "")
 
 
@@ -358,6 +360,7 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
 
 
@@ -365,15 +368,15 @@ FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
 def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
     presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: str
 ) -> None:
-    """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the profile."""
+    """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the table."""
     turns = Turns.of([_checked(1, 0.7)])
-    made = calibrate.FitData(turns, "embedded", ("validation",), ("run",), ("rule",))
+    made = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
     monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
-    text = f"[profiles.embedded]\n{written}\n"
+    text = f'[models."{MODEL}"]\n{written}\n'
     (presets / "best.toml").write_text(text)
     assert calibrate.main(["--runs", "run", *FAST, "--fit", "algorithm1"]) == 2
     said = " ".join(capsys.readouterr().out.split())
-    assert "write [profiles.embedded] by hand: finalise.algorithm1.low = 0.7, finalise.algorithm1.high = 1.0" in said
+    assert f'write [models."{MODEL}"] by hand: finalise.algorithm1.low = 0.7, finalise.algorithm1.high = 1.0' in said
     assert (presets / "best.toml").read_text() == text
 
 
@@ -382,7 +385,7 @@ def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.Ca
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--dry-run"]) == 0
     assert not (presets / "gates").exists()
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
-    written = tomllib.loads((presets / "best.toml").read_text())["profiles"]["embedded"]["finalise"]
+    written = tomllib.loads((presets / "best.toml").read_text())["models"][f"{MODEL} + efficientnet-lite2"]["finalise"]
     assert written["gate"] == "presets/gates/best_embedded.json"
     gate = Gate.load(presets / "gates" / "best_embedded.json")
     assert gate.probability({"p_yes": 0.8}) > gate.threshold > gate.probability({"p_yes": 0.3})
@@ -399,11 +402,24 @@ def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.Ca
     assert "gate, cross-validated" in printed
 
 
+def test_a_gate_is_for_the_models_of_its_run(tmp_path: Path, presets: Path) -> None:
+    """Also where ``--model-name`` replaced the profile's; no other model under that profile gets it."""
+    _write_run(tmp_path / "run")
+    about = tmp_path / "run" / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "profile": "gpu", "model_name": "org/Own-7B"}))
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
+    written = tomllib.loads((presets / "best.toml").read_text())["models"]
+    assert written["org/Own-7B + openai/clip-vit-large-patch14-336"] == {
+        "finalise": {"gate": "presets/gates/best_gpu_Own-7B.json"}
+    }
+    assert (presets / "gates" / "best_gpu_Own-7B.json").is_file()
+
+
 @pytest.mark.parametrize("differ", [True, False])
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
 ) -> None:
-    made = calibrate.FitData(_photos(120, differ=differ), "embedded", ("validation",), ("run",), ("rule",))
+    made = calibrate.FitData(_photos(120, differ=differ), "embedded", None, ("validation",), ("run",), ("rule",))
     monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
     assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
     gate = Gate.load(presets / "gates" / "best_embedded.json")
@@ -412,6 +428,17 @@ def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     (both,) = (found for policy, found in policies.items() if "of egocentric photos and of others" in policy)
     (one,) = (found for policy, found in policies.items() if "threshold fitted" in policy)
     assert (both["mean"] > one["mean"] + 0.05) is differ
+
+
+def test_a_fitted_line_takes_the_place_of_the_bounds(tmp_path: Path, presets: Path) -> None:
+    _write_run(tmp_path / "run", min_probability=Signal(0.5), mean_probability=Signal(0.9))
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--fit", "white_box"]) == 0
+    [fitted] = [
+        table["verify"]
+        for table in tomllib.loads((presets / "best.toml").read_text())["models"].values()
+        if "verify" in table
+    ]
+    assert fitted["white_box"] == "line" and {"weight_min", "weight_mean", "white_box_threshold"} <= set(fitted)
 
 
 def test_public_test_is_measured_and_never_fitted(

@@ -59,7 +59,8 @@ def test_what_the_user_said_counts() -> None:
 
 def finalised(candidate: str, chunk: str, **settings: Any) -> tuple[str, Any]:
     asked = turn("How high is it?")
-    asked.candidate, asked.shown = Candidate(candidate, None), (Evidence(chunk, "web", "Tower"),)
+    asked.candidate = Candidate(candidate, None, drafted=settings.pop("drafted", False))
+    asked.shown = (Evidence(chunk, "web", "Tower"),)
     asked.route = settings.pop("route", "rag")
     run(Finalise, [asked], context(settings_from({"stages": ("finalise",), **settings})))
     asked.close_stage("finalise", 0.0)
@@ -73,7 +74,7 @@ def test_the_last_stage_holds_it_back_and_says_why() -> None:
     assert finalised("40 m", order) == (IDK, "the answer follows an order found in the evidence")
     assert finalised("40 m", fact) == ("40 m", None)
     assert finalised("40 m", order, guard={"injection": False}) == ("40 m", None)
-    assert finalised("40 m", order, route="direct") == ("40 m", None)
+    assert finalised("40 m", order, route="direct", drafted=True) == ("40 m", None)
 
 
 @pytest.mark.parametrize("path", sorted(PROMPTS.glob("*.j2")), ids=lambda path: path.stem)
@@ -83,12 +84,12 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
     entry = KnowledgeEntry(hostile, hostile, "", Entity(hostile))
     values: dict[str, Any] = {
         **dict.fromkeys(("question", "query", "answer", "first", "second", "own", "retrieved", "letters"), "ABC"),
-        **dict.fromkeys(("history", "labels", "pictures", "objects", "names"), ()), "things": [hostile],
+        **dict.fromkeys(("history", "labels", "pictures", "objects", "names", "queries"), ()), "things": [hostile],
         **{"entity": hostile, "entities": [hostile], "lines": [hostile], "evidence": [chunk], "documents": [chunk]},
         **{"document": chunk, "chunk": chunk, "entries": [entry], "entry": entry, "domain": {"hint": "", "examples": []}},
         **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "max_steps": 1, "max_examples": 0, "limit": 2},
     }  # fmt: skip
-    if path.stem in ("query_splitting", "search_queries"):  # they show a name to searches alone
+    if path.stem in ("query_splitting", "query_enhancement", "search_queries"):  # they show a name to searches alone
         values["entity"] = None
     prompt = PromptLibrary(PROMPTS)[path.stem].render(**values)
     assert 'end"' not in prompt

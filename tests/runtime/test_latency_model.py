@@ -219,4 +219,4 @@ def test_dialogs_are_told_apart_by_the_turns_of_their_sessions() -> None:
 def test_models_are_placed_as_the_profile_loads_them() -> None:
     placed = placed_models(RunConfig.read("best", "gpu"))
     assert placed["chat"].engine and 1 <= placed["chat"].at_once <= 16
-    assert {"reranker", "search: pictures", "search: web"} <= set(placed)
+    assert {"fine_reranker", "search: pictures", "search: web"} <= set(placed)

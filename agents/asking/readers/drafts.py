@@ -47,9 +47,12 @@ def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
 def _object_name(said: str) -> str | None:
     """The object that the first step names; None where it says that it cannot."""
     named = _OBJECT.search(said.replace("*", ""))
-    if named is None:
-        return None
-    sentence = next(iter(sentencex.segment("en", named.group("name"))), "")  # "Dr. Pepper" ends no sentence
+    return None if named is None else known_name(named.group("name"))
+
+
+def known_name(said: str) -> str | None:
+    """A name as a model says it, without what follows it; None where it says that it knows none."""
+    sentence = next(iter(sentencex.segment("en", said)), "")  # "Dr. Pepper" ends no sentence
     if _UNKNOWN.search(sentence):
         return None
     return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_MAX_NAME] or None

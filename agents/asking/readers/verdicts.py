@@ -38,12 +38,12 @@ class Verdict:
 
 
 def verdict(reply: ChatReply) -> Verdict:
-    """The verdict of a reply: labelled (``Response: ...``, ``Reason: ...``) or bare."""
-    p_yes = yes_probability(reply.first_token_probs)
+    """The verdict of a reply: labelled (``Response: ...``, ``Reason: ...``) or bare; only a bare one begins with its yes or no."""
     if reply.finish_reason == "error":
-        return Verdict(None, reply.error or "", p_yes)
-    said = labelled(reply.text, "response")
-    return Verdict(yes_or_no(said if said is not None else reply.text), labelled(reply.text, "reason") or "", p_yes)
+        return Verdict(None, reply.error or "")
+    said, reason = labelled(reply.text, "response"), labelled(reply.text, "reason")
+    p_yes = yes_probability(reply.first_token_probs) if said is None and reason is None else None
+    return Verdict(yes_or_no(said if said is not None else reply.text), reason or "", p_yes)
 
 
 def said_yes(reply: ChatReply) -> float | None:

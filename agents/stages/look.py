@@ -1,0 +1,75 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agents.asking.ask import Ask
+from agents.asking.readers.looks import Looked, look_of
+from agents.asking.record import DRAFT
+from agents.methods.object_phrases import object_phrases
+from agents.methods.question_kinds import question_kind
+from agents.stage import Context, Stage, StageOptions
+from agents.turn import Look, Turn, with_image
+
+
+class LookFirst(Stage):
+    """What a question needs, its object, the name of that, a draft of the answer and queries for the web, from picture and question.
+
+    The model that sees, in one batched call before anything is searched, or the words of the question. Routing, tools, detector and
+    queries read what it says. A draft before any evidence is QA-Dragon's (section 3.1.2), queries with the picture are of task 2's winner.
+    """
+
+    class Options(StageOptions):
+        by: Literal["model", "rules"] = Field(
+            "model",
+            description="who looks; rules for a chat model that does not see: they say neither name nor draft nor queries",
+        )
+        max_queries: int = Field(4, ge=2, description="queries that the model writes")
+
+    options: Options
+    fills = ("look", "summary", "draft")
+    when_short = "rules alone"
+    picture_notes = frozenset({"shows", "object", "name", "reason", "queries"})
+
+    def __init__(self, options: StageOptions | None = None) -> None:
+        super().__init__(options)
+        self.wanted_seconds = 4.0 if self.options.by == "model" else 0.0  # rules take no time
+
+    def asks(self) -> tuple[Ask[Looked], ...]:
+        """The model that looks."""
+        return (Ask("look", look_of(self.options.max_queries)),) if self.options.by == "model" else ()
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``look``; and, where the model says them, ``summary`` and ``draft``."""
+        for turn in turns:
+            turn.look = by_rules(turn)
+        for ask in () if context.short else self.asks():
+            self._ask(ask, [turn for turn, _ in with_image(turns)], context)
+        for turn in turns:
+            look = turn.look or Look(None)
+            turn.note(needs=look.needs, object=look.object, name=look.name, queries=list(look.queries))
+
+    def _ask(self, ask: Ask[Looked], turns: Sequence[Turn], context: Context) -> None:
+        def values(turn: Turn) -> dict[str, Any]:
+            return {**turn.values, "limit": self.options.max_queries}
+
+        for turn, answer in context.ask_each(ask, turns, values):
+            said, rules = answer.value, by_rules(turn)
+            turn.look = replace(
+                said.look, needs=said.look.needs or rules.needs, object=said.look.object or rules.object
+            )
+            turn.summary, turn.draft = said.summary, said.draft
+            turn.found(answers={DRAFT: said.draft.answer if said.draft else None})
+            turn.note(shows=said.summary or None, reason=said.draft.reasoning if said.draft else None)
+
+
+def by_rules(turn: Turn) -> Look:
+    """What the words of the question say: what it needs, and the object."""
+    kind = question_kind(turn.question)
+    phrase = next(iter(object_phrases(turn.question, 1)), None)
+    if not turn.needs_image:
+        return Look("web", phrase)
+    if kind.text or kind.calculation:
+        return Look("picture", phrase)
+    return Look("entity" if kind.self_contained else "both", phrase)

@@ -1,0 +1,172 @@
+"""The first look: what its reply says, and what routing, tools, objects and queries make of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.asking.ask import read
+from agents.asking.readers.looks import look_of
+from agents.models.base import ChatReply
+from agents.search.hits import Entity
+from agents.settings.presets import Settings, load_settings, settings_from
+from agents.stages.answer import Answer
+from agents.stages.look import LookFirst, by_rules
+from agents.stages.objects import Objects
+from agents.stages.queries import Queries
+from agents.stages.route import RouteStage
+from agents.stages.tools import ToolRouter
+from agents.stages.verify import Verify
+from agents.turn import Draft, Look, Tools, Turn
+from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
+
+SAID: dict[str, Any] = {
+    "shows": "A red sports car on a street, with the badge GT-R.",
+    "object": "red car",
+    "name": "Nissan GT-R (R35)",
+    "reason": "The badge names the model; its top speed cannot be seen.",
+    "answer": "I don't know",
+    "needs": "web",
+    "queries": ["Nissan GT-R R35 top speed", "Nissan GT-R specifications"],
+}
+LOOK = Look("web", "red car", "Nissan GT-R (R35)", ("Nissan GT-R R35 top speed", "Nissan GT-R specifications"))
+
+
+def settings(**tables: object) -> Settings:
+    by = {"tools": {"by": "look"}, "objects": {"by": "look"}}
+    return settings_from({"stages": ["finalise"], **by, **tables})
+
+
+def reply(finish: str = "stop", **fields: object) -> ChatReply:
+    return ChatReply(json.dumps({**SAID, **fields}), finish)  # type: ignore[arg-type]
+
+
+def test_a_look_is_read_from_its_reply() -> None:
+    answer = read(look_of(4), reply())
+    assert answer.readable
+    assert answer.value.look == replace(LOOK, name="Nissan GT-R")  # what stands in brackets is no part of a name
+    assert answer.value.summary == SAID["shows"]
+    assert answer.value.draft == Draft((SAID["reason"],), "Nissan GT-R", "I don't know")
+
+
+@pytest.mark.parametrize("name", ["", "unknown", "cannot determine the model", None, 7])
+def test_a_name_that_is_not_known_is_none(name: object) -> None:
+    assert read(look_of(4), reply(name=name)).value.look.name is None
+
+
+def test_what_a_broken_reply_still_says_is_kept() -> None:
+    text = json.dumps(SAID)
+    cut = read(look_of(4), ChatReply(text[: text.index(" specifications")], "length"))
+    assert cut.value.look.queries == ("Nissan GT-R R35 top speed",)  # the second was cut in its middle
+    assert cut.value.look.needs == "web"
+    odd = read(look_of(4), reply(needs="everything", queries="one query"))
+    assert (odd.readable, odd.value.look.needs, odd.value.look.queries) == (False, None, ("one query",))
+    assert read(look_of(4), ChatReply("The photo shows a car.", "stop")).value.look == Look(None)
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_read(text: str) -> None:
+    assert read(look_of(3), ChatReply(text, "stop")).value is not None
+
+
+def test_all_pictures_are_looked_at_in_one_call_and_rules_fill_what_is_left_open() -> None:
+    chat = ScriptedChat(lambda request: json.dumps({**SAID, "needs": "", "object": ""}))
+    seen, words = turn("How fast is this car?"), turn("When was Tesla founded?", None)
+    run(LookFirst, [seen, words, turn("What does the sign say?")], context(settings(), chat=chat))
+    assert chat.batches == [2]
+    assert seen.look == replace(LOOK, name="Nissan GT-R", needs="both", object="car")
+    assert (seen.summary, seen.draft and seen.draft.object_name) == (SAID["shows"], "Nissan GT-R")
+    assert words.draft is None
+
+
+def test_without_time_or_eyes_nothing_is_asked() -> None:
+    chat = ScriptedChat(lambda request: "never")
+    for parts in (
+        context(settings(look={"by": "rules"}), chat=chat),
+        replace(context(settings(), chat=chat), short=True),
+    ):
+        asked = turn("How fast is this car?")
+        run(LookFirst, [asked], parts)
+        assert (asked.look, asked.draft, chat.batches) == (Look("both", "car"), None, [])
+
+
+@pytest.mark.parametrize(
+    ("question", "needs_image", "needs"),
+    [
+        ("What does the sign say?", True, "picture"),
+        ("What colour is this bird?", True, "entity"),
+        ("How fast is this car?", True, "both"),
+        ("When was Tesla founded?", False, "web"),
+    ],
+)
+def test_rules_say_what_a_question_needs(question: str, needs_image: bool, needs: str) -> None:
+    assert by_rules(turn(question, needs_image=needs_image)).needs == needs
+
+
+def routed(question: str, look: Look, draft: Draft | None) -> Turn:
+    asked = turn(question, look=look, draft=draft)
+    run_stages([asked], context(settings()), RouteStage, ToolRouter, Objects)
+    return asked
+
+
+SURE = Draft(("The car is a Nissan GT-R.",), "Nissan GT-R", "It was built by Nissan.")
+
+
+@pytest.mark.parametrize(
+    ("question", "needs", "draft", "route", "tools"),
+    [
+        ("What does the sign say?", "picture", Draft(("The sign reads STOP.",), None, "Stop"), "direct", Tools(False, False)),
+        ("What does the sign say?", "picture", None, "direct", Tools(False, False)),
+        ("Who built this car?", "both", SURE, "verify", Tools(True, True)),
+        ("Who built this car?", "web", SURE, "verify", Tools(False, True)),
+        ("Who built this car?", "both", None, "rag", Tools(True, True)),
+        ("Who built this car?", "web", Draft((), None, "I don't know"), "rag", Tools(False, True)),
+        # "the picture will do" of a model that does not know the answer is not believed
+        ("Who built this car?", "picture", Draft((), None, "I don't know"), "rag", Tools(True, True)),
+    ],
+)  # fmt: skip
+def test_route_and_tools_follow_from_the_look(
+    question: str, needs: Any, draft: Draft | None, route: str, tools: Tools
+) -> None:
+    asked = routed(question, replace(LOOK, needs=needs), draft)
+    assert (asked.route, asked.tools) == (route, tools)
+
+
+def test_the_detector_is_told_the_object_that_was_seen() -> None:
+    asked = routed("Who built the thing on the left?", replace(LOOK, needs="both"), None)
+    assert (asked.target.phrase, asked.target.position) == ("red car", "left")
+    assert routed("Who built this car?", replace(LOOK, needs="both", object=None), None).target.phrase == "car"
+
+
+def queries(asked: Turn, **options: object) -> tuple[str, ...]:
+    run(Queries, [asked], context(settings(queries={"min_score": 0.8, "max_queries": 6, **options})))
+    return asked.queries
+
+
+def test_no_query_is_the_bare_question_while_there_is_something_to_say_about_the_photo() -> None:
+    sure = turn("How fast is this?", look=LOOK, entity=Entity("Nissan GT-R", {}), entity_score=0.85)
+    assert queries(sure) == ("How fast is this? (Nissan GT-R)", *LOOK.queries)
+    unsure = turn("How fast is this?", look=LOOK, entity=Entity("Porsche 911", {}), entity_score=0.79)
+    assert queries(unsure) == ("How fast is this? (Nissan GT-R (R35))", *LOOK.queries)
+    described = turn("How fast is this?", look=Look("both", "red car"), summary="A red sports car on a street.")
+    assert queries(described) == ("How fast is this? (red car)", "How fast is this? A red sports car on a street.")
+    assert queries(turn("How fast is this?", look=Look("both"))) == ("How fast is this?",)
+
+
+def test_best_gives_no_draft_unverified() -> None:
+    """The draft of the direct branch is asked for again in the answering prompt, and its answer goes to the verifiers."""
+    chat = ScriptedChat(
+        lambda request: "yes" if request.messages[-1].content.startswith("Is the proposed") else "Stop."
+    )
+    asked = turn("What does the sign say?", route="direct", draft=Draft((), None, "Stopp"))
+    parts = context(load_settings("best", "gpu"), chat=chat)
+    run_stages([asked], parts, Answer, Verify)
+    assert asked.candidate is not None and asked.candidate.text == "Stop."
+    assert asked.verification.model is True
+    assert chat.batches == [1, 1]
+    assert "Information" not in "".join(message.content for message in chat.requests[1].messages)

@@ -1,0 +1,56 @@
+"""Queries that the model writes: revised in a second call, and sampled."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agents.models.base import ChatReply, ChatRequest
+from agents.search.hits import Entity
+from agents.settings.presets import settings_from
+from agents.stages.queries import Queries
+from agents.turn import Turn
+from tests.agent.scripted import ScriptedChat, context, run, turn
+
+
+def written(turns: list[Turn], chat: ScriptedChat, **options: Any) -> None:
+    table = {"split": "model", "fuse_entity": False, **options}
+    run(Queries, turns, context(settings_from({"stages": ["answer", "finalise"], "queries": table}), chat=chat))
+
+
+def listing(*queries: str) -> str:
+    return json.dumps({"queries": queries})
+
+
+def test_sub_questions_are_enhanced_in_a_call_of_their_own() -> None:
+    def say(request: ChatRequest) -> str | ChatReply:
+        system, said = request.messages[0].content, request.messages[-1].content
+        if "check web search queries" not in system:
+            return listing() if "nothing" in said else listing("founder of this brand", "birthplace of the founder")
+        assert "- founder of this brand\n- birthplace of the founder" in said and "Reasoning so far" not in said
+        assert len(request.messages[-1].images) == 1
+        return ChatReply("", "abort") if "late" in said else listing("founder of BMW", "BMW founder birthplace")
+
+    chat = ScriptedChat(say)
+    asked, late, bare = turn("Where was the founder born?"), turn("Who was late?"), turn("Is nothing asked?")
+    written([asked, late, bare], chat, enhance=True)
+    assert chat.batches == [3, 2]  # what has no sub-question is not asked about again
+    assert asked.queries == ("Where was the founder born?", "founder of BMW", "BMW founder birthplace")
+    assert late.queries[1:] == ("founder of this brand", "birthplace of the founder")
+    assert bare.queries == ("Is nothing asked?",)
+    plain = ScriptedChat(lambda _: listing("founder of BMW"))
+    written([turn("Who founded it?")], plain)
+    assert plain.batches == [1]
+
+
+def test_several_queries_are_sampled_one_a_reply() -> None:
+    replies = iter(
+        ["tower height", "height of the tower\nand its builder", "TOWER height", "", "how tall", "soup", *["salad"] * 4]
+    )
+    chat = ScriptedChat(lambda _: next(replies))
+    first, second = turn("How tall is this?", entity=Entity("Tower")), turn("What soup is this?")
+    written([first, second], chat, samples=5, keep_question=False)
+    assert chat.batches == [10]
+    assert [(request.temperature, request.seed) for request in chat.requests[:5]] == [(0.8, seed) for seed in range(5)]
+    assert first.queries == ("tower height", "height of the tower", "how tall")
+    assert second.queries == ("soup", "salad")
