@@ -1,4 +1,6 @@
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
 from typing import Annotated, Literal
 
 from PIL import Image
@@ -7,7 +9,8 @@ from pydantic import Field
 from agents.asking.record import PictureFound
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
-from agents.models.vision.boxes import cut_out, squares, suppress, windows
+from agents.models.vision.boxes import crop, cut_out, squares, suppress, windows
+from agents.search.hits import ImageHit
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
@@ -19,7 +22,8 @@ _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes 
 class ImageSearch(Stage):
     """The image knowledge graph is searched with whole pictures and every crop of them (QA-Dragon, section 3.4.3), in one search.
 
-    Of a crop with a mask only the object is shown. What was found is fused; the best hit above ``min_score`` names the entity.
+    A crop with a mask is searched twice, as it is and with the object alone: a picture found counts by the mean of both cosines. What was
+    found is fused; the best hit above ``min_score`` names the entity.
     """
 
     class Options(StageOptions):
@@ -53,20 +57,30 @@ class ImageSearch(Stage):
         for turn, image in with_image(turns):
             if turn.tools.image and context.search.sees(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
-                asked += [(turn, None, image), *((turn, region, cut_out(image, region)) for region in crops)]
+                asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
         asked = self._matching(asked, context)
-        views: dict[int, list[View]] = {}
+        asked += [
+            (turn, region, cut_out(turn.image, region))
+            for turn, region, _ in asked
+            if turn.image is not None and region is not None and region.mask is not None
+        ]
+        lists: dict[int, dict[Detection | None, list[tuple[ImageHit, ...]]]] = {}
         errors: dict[int, str] = {}
         images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]
         found = context.search.search_images(images, options.k, provided) if asked else []
         for (turn, region, _), results in zip(asked, found, strict=True):
-            views.setdefault(id(turn), []).append(View(region, results.hits))
+            lists.setdefault(id(turn), {}).setdefault(region, []).append(results.hits)
             if results.error is not None:
                 errors[id(turn)] = results.error
         for turn in turns:
-            turn.views = tuple(views.get(id(turn), ()))
-            lists = [view.hits for view in turn.views]
-            fused = fuse(lists, key=lambda hit: hit.index, score=lambda hit: hit.score, method=options.fusion)
+            found_by_region = lists.get(id(turn), {})
+            turn.views = tuple(View(region, _mean(own, options.k)) for region, own in found_by_region.items())
+            fused = fuse(
+                [view.hits for view in turn.views],
+                key=lambda hit: hit.index,
+                score=lambda hit: hit.score,
+                method=options.fusion,
+            )
             turn.image_hits = tuple(hit for hit, _ in fused)
             named = next((hit for hit in turn.image_hits if hit.entities), None)
             if named is not None and named.score >= options.min_score:
@@ -97,3 +111,14 @@ class ImageSearch(Stage):
         grid = [Detection(box, "", 0.0) for box in squares(*image.size, options.scales)]
         along = [Detection(box, "", 0.0) for box in windows(*image.size)] if options.windows else []
         return [*suppress([*turn.regions, *grid], _MAX_OVERLAP), *along][: options.crops]
+
+
+def _mean(lists: Sequence[tuple[ImageHit, ...]], k: int) -> tuple[ImageHit, ...]:
+    """One list of several for the same thing: of each picture the mean of its cosines, that of the last in a list that lacks it."""
+    known = [{hit.index: hit.score for hit in own} for own in lists if own]  # none of a search that failed
+    hits = {hit.index: hit for own in lists for hit in own}
+    merged = [
+        replace(hit, score=fmean(scores.get(index, min(scores.values())) for scores in known))
+        for index, hit in hits.items()
+    ]
+    return tuple(sorted(merged, key=lambda hit: -hit.score)[:k])

@@ -142,6 +142,31 @@ def test_only_what_a_mask_holds_is_searched() -> None:
     assert segmenter.calls == 1  # for both turns
 
 
+class GreyOrNot:
+    """A search that finds other pictures where the upper right corner is grey, as in a crop that shows an object alone."""
+
+    def __init__(self, plain: dict[str, float], alone: dict[str, float]) -> None:
+        self.plain, self.alone = plain, alone
+
+    def __call__(self, query: Image.Image, k: int = 5) -> list[dict[str, object]]:
+        found = self.alone if query.getpixel((query.width - 1, 0)) == (128, 128, 128) else self.plain
+        return [
+            {"index": ord(name), "score": score, "url": name, "entities": [{"entity_name": name}]}
+            for name, score in found.items()
+        ]
+
+
+def test_a_picture_counts_by_the_mean_of_crop_and_object() -> None:
+    region = Detection(Box(0, 0, 64, 48), "x", 0.9, np.tile(np.arange(64) < 32, (48, 1)))
+    asked = turn("a", regions=(region,))
+    search = GreyOrNot({"a": 0.9, "b": 0.8, "c": 0.5}, {"b": 0.9, "d": 0.8, "a": 0.6})
+    run(ImageSearch, [asked], context(settings(image_search={"k": 3}), search))
+    whole, crop = asked.views
+    assert [(hit.url, hit.score) for hit in whole.hits] == [("a", 0.9), ("b", 0.8), ("c", 0.5)]
+    assert [(hit.url, round(hit.score, 3)) for hit in crop.hits] == [("b", 0.85), ("a", 0.75), ("d", 0.65)]
+    assert crop.region is region
+
+
 def hit(name: str, score: float, index: int = 0) -> ImageHit:
     return ImageHit(index, score, f"https://i.example/{name}", (Entity(name, {"kind": name}),))
 
@@ -153,6 +178,18 @@ def views() -> tuple[View, ...]:
         View(left, (hit("lion", 0.8, 1),)),
         View(right, (hit("violin", 0.7, 2),)),
     )
+
+
+def test_a_small_crop_has_to_be_more_alike_than_a_large_one() -> None:
+    """The crop of a twelfth of the picture leads by a cosine of 0.02."""
+    large, small = Detection(Box(0, 0, 64, 24), "x", 0.9), Detection(Box(0, 32, 16, 48), "x", 0.8)
+    for weight, chosen in ((0.0, "violin"), (0.015, "lion")):
+        asked = turn("Who made this?")
+        asked.views = (View(large, (hit("lion", 0.80, 1),)), View(small, (hit("violin", 0.82, 2),)))
+        made = settings(select_entity={"word_weight": 0.0, "size_weight": weight})
+        run(SelectEntity, [asked], context(made, text_encoder=LetterEncoder()))
+        assert asked.entity is not None and asked.entity.name == chosen
+    assert asked.entity_score == 0.80
 
 
 class LetterEncoder:
