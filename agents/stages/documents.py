@@ -9,6 +9,7 @@ from agents.texts.evidence_text import best_first, evidence_found, modality_of, 
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24
+_RANKING = 100  # addresses that the record holds, of whatever was ranked: how well retrieval ranks is measured beyond K
 
 
 class DocumentsStage(Stage):
@@ -27,6 +28,7 @@ class DocumentsStage(Stage):
     options: Options
     fills = ("ranked",)
     model_roles = ("reranker",)
+    picture_notes = frozenset({"ranking"})
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.5, 1.0
 
@@ -43,10 +45,16 @@ class DocumentsStage(Stage):
         for turn, queries, chunks in asked:
             scored = [[chunk.scored(float(next(scores))) for chunk in chunks] for _ in queries]
             # NaN equals nothing, not even itself.
-            best = [best_first(chunk for chunk in found if chunk.score == chunk.score)[: options.k] for found in scored]
-            fused = fuse(best, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
-            turn.ranked = tuple(chunk for chunk, _ in fused)
+            ordered = [best_first(chunk for chunk in found if chunk.score == chunk.score) for found in scored]
+            turn.ranked = tuple(_fused([found[: options.k] for found in ordered]))
+            ranking = dict.fromkeys(chunk.url for chunk in _fused(ordered))
             modalities = [modality_of(chunk) for chunk in turn.ranked]
             counts = {"text": modalities.count("text"), "image": modalities.count("image")}
             turn.found(evidence=evidence_found(turn.ranked))
-            turn.note(**counts)
+            turn.note(**counts, ranking=list(ranking)[:_RANKING])
+
+
+def _fused(lists: Sequence[Sequence[Evidence]]) -> list[Evidence]:
+    """The documents of several queries, each once, best first."""
+    fused = fuse(lists, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
+    return [chunk for chunk, _ in fused]

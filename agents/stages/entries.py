@@ -6,19 +6,20 @@ from pydantic import Field
 from agents.methods.knowledge_conflict import preferred, vtki
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import attribute_sentence
+from agents.texts.evidence_text import CHARACTERS_PER_TOKEN, attribute_sentence
 from agents.texts.infobox import facts
 from agents.turn import KnowledgeEntry, Turn
 
-_CHARACTERS = 800  # longest text of an entry
+_MIN_TOKENS = 200  # of an entry, however many share a budget: less says too little of a thing to tell it from others
 _ENTRIES_WHEN_SHORT = 2
 
 
-def entry_text(hit: ImageHit) -> str:
-    """The text T of an entry: the attributes of its entities as sentences, cut at a word."""
+def entry_text(hit: ImageHit, tokens: int) -> str:
+    """The text T of an entry: the attributes of its entities as sentences, cut at a word to about so many tokens."""
+    limit = tokens * CHARACTERS_PER_TOKEN
     known = ((entity.name, *fact) for entity in hit.entities for fact in facts(entity.attributes))
     text = " ".join(attribute_sentence(key, name, value) for name, key, value in known)
-    return text if len(text) <= _CHARACTERS else text[:_CHARACTERS].rsplit(" ", 1)[0] + " ..."
+    return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
 
 
 class EntriesStage(Stage):
@@ -29,6 +30,12 @@ class EntriesStage(Stage):
 
     class Options(StageOptions):
         max_entries: int = Field(5, ge=1, le=16, description="entries looked at (k)")
+        max_tokens: int = Field(
+            4500,
+            ge=_MIN_TOKENS,
+            description="longest text of an entry, as in the authors' code; the entries of a turn share the profile's "
+            f"evidence_tokens, at least {_MIN_TOKENS} each",
+        )
         pictures: bool = Field(True, description="show the pictures of entries to the model, where there are any")
 
     options: Options
@@ -48,8 +55,11 @@ class EntriesStage(Stage):
         fetch = context.fetch and not context.short
         for turn in turns:
             hits = [hit for hit in turn.image_hits if hit.entities][:limit]
+            tokens = self._tokens(len(hits), context.limits.evidence_tokens)
             turn.entries = tuple(
-                KnowledgeEntry(hit.entities[0].name, entry_text(hit), hit.url, hit.entities[0], visual=hit.score)
+                KnowledgeEntry(
+                    hit.entities[0].name, entry_text(hit, tokens), hit.url, hit.entities[0], visual=hit.score
+                )
                 for hit in hits
             )
         urls = [entry.url for turn in turns for entry in turn.entries]
@@ -79,3 +89,8 @@ class EntriesStage(Stage):
                 textual_entry=titles[by_text] if by_text is not None else None,
                 vtki=vtki(titles, visual, textual),
             )
+
+    def _tokens(self, entries: int, budget: int | None) -> int:
+        """How long an entry may be where so many share the budget (None: there is none)."""
+        limit = self.options.max_tokens
+        return limit if budget is None or not entries else min(limit, max(_MIN_TOKENS, budget // entries))

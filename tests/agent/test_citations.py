@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,10 @@ def test_documents_are_the_top_k_of_each_query_over_both_modalities() -> None:
     run(DocumentsStage, [asked], context(settings(documents={"k": 1}), reranker=reranker))
     assert reranker.calls == 1
     assert [chunk.text for chunk in asked.ranked or ()] == ["tall tower", "old stone"]
+    assert asked._notes["ranking"] == [""]  # each address once
+    asked.evidence = tuple(replace(chunk, url=chunk.text) for chunk in asked.evidence)
+    run(DocumentsStage, [asked], context(settings(documents={"k": 1}), reranker=reranker))
+    assert asked._notes["ranking"] == ["tall tower", "old tall tower", "old stone", "tall tall hat"]
     run(DocumentsStage, [asked], context(settings(documents={"k": 4, "modality": "image"}), reranker=reranker))
     assert {chunk.source for chunk in asked.ranked or ()} == {"kg"}
 

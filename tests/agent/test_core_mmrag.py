@@ -259,12 +259,26 @@ def test_the_scores_choose_where_the_model_names_none() -> None:
 def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     long = ImageHit(9, 0.95, "", (Entity("Long", {"story": "word " * 300}),))
     asked = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
-    run(EntriesStage, [asked, turn("none")], context(settings(entries={"max_entries": 2}), reranker=ThreeEngines()))
+    made = settings(entries={"max_entries": 2}, limits={"evidence_tokens": 400})
+    run(EntriesStage, [asked, turn("none")], context(made, reranker=ThreeEngines()))
     assert [one.title for one in asked.entries] == ["Long", "Lockheed L-1011"]
     assert len(asked.entries[0].text) <= 804
-    assert entry_text(hits()[2]) == (
+    assert entry_text(hits()[2], 4500) == (
         "The first flight of McDonnell Douglas DC-10 is August 29, 1970. The engines of McDonnell Douglas DC-10 is three."
     )
+
+
+@pytest.mark.parametrize(
+    ("budget", "max_tokens", "shown"),
+    [(None, 4500, 4500), (3000, 4500, 1500), (3000, 600, 600), (100, 4500, 200)],
+)
+def test_entries_share_the_budget_of_the_profile(budget: int | None, max_tokens: int, shown: int) -> None:
+    """Four characters are about a token; the authors cut an article at 4,500."""
+    long = [ImageHit(n, 0.9, str(n), (Entity(f"Long {n}", {"story": "word " * 5000}),)) for n in range(2)]
+    asked = turn("q", image_hits=tuple(long))
+    made = settings(entries={"max_tokens": max_tokens}, limits={"evidence_tokens": budget} if budget else {})
+    run(EntriesStage, [asked], context(made, reranker=ThreeEngines()))
+    assert all(4 * shown - 5 <= len(one.text) <= 4 * shown + 4 for one in asked.entries)
 
 
 def test_without_entries_the_model_still_answers() -> None:

@@ -347,6 +347,18 @@ def test_two_stage_rerank_by_hand() -> None:
     run(TwoStageRerank, [asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
     assert fine.seen == ["a", "b"]
     assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.ranked or ()] == [("b", 0.72)]
+    coarse, fine = (
+        Fixed({"a": 0.9, "b": 0.5, "c": 0.1}),
+        Fixed({"a": 0.6, "b": 0.8}),
+    )  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
+    for rank_by, best in (("cumulative", ["a", "b"]), ("fine", ["b", "a"])):
+        table = {"k1": 2, "rank_by": rank_by}
+        run(
+            TwoStageRerank,
+            [asked],
+            context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
+        )
+        assert [chunk.text for chunk in asked.ranked or ()] == best
 
 
 def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
