@@ -102,13 +102,6 @@ class Sight:
         del phrases
         return [[Detection(Box(4, 4, 120, 120), "tower", 0.9)] for _ in images]
 
-    def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
-        """Everything in a picture belongs to each object."""
-        return [
-            [np.ones((image.height, image.width), dtype=np.bool_) for _ in own]
-            for image, own in zip(images, boxes, strict=True)
-        ]
-
     def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
         """Every picture belongs to its text."""
         return np.ones(len(texts), dtype=np.float32)
