@@ -13,8 +13,7 @@ ENV PYTHONUNBUFFERED=1 \
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --home-dir /home/aicrowd --uid 1001 --shell /bin/bash aicrowd
+    && rm -rf /var/lib/apt/lists/*
 
 # The layers that change least come first: engine and torch, then the rest, then the agent.
 COPY requirements.txt /tmp/requirements.txt
@@ -22,8 +21,6 @@ RUN grep -E '^(torch|vllm)==' /tmp/requirements.txt > /tmp/engine.txt \
     && pip install --no-cache-dir --requirement /tmp/engine.txt --constraint /tmp/requirements.txt
 RUN pip install --no-cache-dir --requirement /tmp/requirements.txt
 
-USER 1001
+# User and folder are those of the starter kit's image, which has no USER: the evaluator's cache of models lies in root's home.
 WORKDIR /home/aicrowd
-ENV HOME=/home/aicrowd \
-    PATH=/home/aicrowd/.local/bin:$PATH
-COPY --chown=aicrowd:aicrowd . /home/aicrowd
+COPY . /home/aicrowd

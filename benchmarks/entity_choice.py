@@ -1,10 +1,11 @@
 """Accuracy of entity selection: how often the entity that a preset selects is one that the question is about.
 
-    python -m benchmarks.entity_choice [--split validation] [--select word_weight=0.5 ...]
+    python -m benchmarks.entity_choice [--split validation] [--set ground.masks=false ...] [--select word_weight=0.5 ...]
 
 Asked are the turns whose entity the graph holds, in dialogs after the true answers to earlier turns; questions are made to stand alone by
-rules. All stages before ``select_entity`` run once; each ``--select`` is one more way to choose, with these settings of the stage. Beside
-them is printed what any choice could reach: an entity that is first in some list of hits, and one that is among those to choose from.
+rules. All stages before ``select_entity`` run once, with the settings of ``--set``; each ``--select`` is one more way to choose, with
+these settings of the stage. Beside them is printed what any choice could reach: an entity that is first in some list of hits, and one
+that is among those to choose from.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def _measure(options: EntityChoiceOptions) -> int:
     search = mini.search(options.profile)
     ways = {options.preset: (), **{change: (f"{STAGE}.{change}",) for change in options.select}}
     launches = {
-        label: RunConfig.read(options.preset, options.profile, overrides=[*_BY_RULES, *changes], cache=options.cache)
+        label: RunConfig.read(
+            options.preset, options.profile, overrides=[*_BY_RULES, *options.set, *changes], cache=options.cache
+        )
         for label, changes in ways.items()
     }
     first = launches[options.preset]
@@ -119,6 +122,9 @@ class EntityChoiceOptions(ProfileOptions):
     preset: str = Field("best", description="preset whose stages are run")
     select: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
         (), description=f"a setting of {STAGE} to compare with; may be repeated"
+    )
+    set: Annotated[tuple[str, ...], Flag(metavar="STAGE.KEY=VALUE", repeated=True)] = Field(
+        (), description="a setting of the preset; may be repeated"
     )
     sessions: Annotated[int | None, Flag(metavar="N")] = Field(
         None, description="only the first N sessions of each data set"

@@ -5,7 +5,8 @@
 
 FOLDER has photographs named by entity (``Eiffel Tower.jpg``, ``eiffel_tower_2.jpg``) or lying in sub-folders so named; a name is
 that of the knowledge graph, or the entity's id in ``mini_crag_mm/content``. ``--mini`` searches with the crops of the mini set's own
-question photos, by group: other photographs, altered copies, and things that the graph does not hold. Printed are recall@1 and
+question photos, by group: other photographs, altered copies, and things that the graph does not hold; ``--segmenter`` shows the things
+alone, and ``--padding`` is what the crops have around them. Printed are recall@1 and
 @5, and the cosines of right and of wrong first hits with their lead over the second hit.
 """
 
@@ -16,15 +17,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from PIL import Image, ImageOps
-from pydantic import Field, model_validator
+from pydantic import Field, Json, model_validator
 from rich.table import Table
 
-from agents.models.base import FloatArray, ImageEncoder
+from agents.models.base import Box, Detection, FloatArray, ImageEncoder, Segmenter
 from agents.models.registry import ModelRegistry
+from agents.models.vision.boxes import cut_out, pad
 from agents.settings.command_options import Flag
 from benchmarks.common import EncoderOptions, graph_index, run, table_of
 from evaluation.commands import output
@@ -118,14 +120,17 @@ def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[
     return queries, unknown
 
 
-def mini_queries(split: Split) -> list[Query]:
-    """The crops of all things of a split's scenes, by the boxes of the layout."""
+def mini_queries(split: Split, segmenter: Segmenter | None = None, padding: float = 0.0) -> list[Query]:
+    """The crops of all things of a split's scenes, by the boxes of the layout; with a segmenter the things alone."""
     queries = []
     for scene in read_scenes(split):
-        for thing in scene.things:
+        boxes = [Box(*thing.box) for thing in scene.things]
+        masks = [None] * len(boxes) if segmenter is None else segmenter.segment([scene.image], [boxes])[0]
+        for thing, box, mask in zip(scene.things, boxes, masks, strict=True):
+            shown = cut_out(scene.image, Detection(pad(box, padding, *scene.image.size), "", 0.0, mask))
             group = "altered copy" if thing.same_photo else "other photo"
             entity = thing.entity if thing.in_graph else None
-            queries.append(Query(scene.image.crop(thing.box), entity, group if entity else "not in the graph"))
+            queries.append(Query(shown, entity, group if entity else "not in the graph"))
     return queries
 
 
@@ -159,11 +164,13 @@ def _spread(values: Sequence[float]) -> str:
 
 def _measure(options: OtherPhotosOptions) -> int:
     unknown: list[str] = []
+    registry = ModelRegistry(options.cache)
     if options.photos is None:
-        queries = mini_queries(options.split)
+        segmenter = None if options.segmenter is None else registry.load(options.segmenter)
+        queries = mini_queries(options.split, segmenter, options.padding)
     else:
         queries, unknown = read_photos(options.photos, names_of(options.split))
-    encoder: ImageEncoder = ModelRegistry(options.cache).load(options.encoder)
+    encoder: ImageEncoder = registry.load(options.encoder)
     entities, index = graph_index(options.split, encoder)
     found = search(queries, entities, index, encoder)
     console = output()
@@ -181,6 +188,10 @@ class OtherPhotosOptions(EncoderOptions):
 
     photos: Annotated[Path | None, Flag(metavar="FOLDER")] = Field(None, description="photographs named by entity")
     mini: bool = Field(False, description="in place of --photos: the question photos of the mini set, by group")
+    segmenter: Annotated[Json[dict[str, Any]] | None, Flag(metavar="JSON")] = Field(
+        None, description='with --mini: model specification, such as {"kind": "grab-cut"}'
+    )
+    padding: float = Field(0.0, ge=0, description="with --mini: share of its sides that a crop has around the thing")
 
     @model_validator(mode="after")
     def _one_source(self) -> OtherPhotosOptions:

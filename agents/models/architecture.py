@@ -12,10 +12,13 @@ from typing import Any
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a number
 
 _VISION_PARTS = tuple(
-    f"{outer}{part}." for outer in ("", "model.") for part in ("vision_model", "vision_tower", "visual")
+    f"{outer}{part}."
+    for outer in ("", "model.")
+    for part in ("vision_model", "vision_tower", "visual", "vision_encoder")
 )
 _DETECTOR_PATCH = 8  # Grounding DINO's finest feature map is 1/8 of the picture (arXiv 2303.05499, section 3.1)
 _DETECTOR_PIXELS = 800 * 1333  # its processor's size
+_SAM_BIASES = 2  # tensors of attention's bias that are alive at once, heads x positions each (modeling_sam.py): one made, one laid out
 
 
 class ArchitectureError(RuntimeError):
@@ -220,7 +223,10 @@ def _vision(config: Any) -> Vision | None:
     side = getattr(vision, "image_size", None) or 1120  # models of any picture size get at most this (kind "vllm")
     positions = (side // vision.patch_size) ** 2
     layers = _first(vision, "num_hidden_layers", "depth")
-    return Vision(positions // getattr(vision, "spatial_merge_size", 1) ** 2, positions, hidden, intermediate, layers)
+    kept = _SAM_BIASES * vision.num_attention_heads * positions if config.model_type == "sam" else 0
+    return Vision(
+        positions // getattr(vision, "spatial_merge_size", 1) ** 2, positions, hidden, intermediate, layers, kept=kept
+    )
 
 
 def _positions(config: Any, text: Any) -> int:

@@ -16,6 +16,7 @@ from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.files import well_formed
 
 FloatArray = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]  # which pixels of an image belong to something, shape (height, width)
 FinishReason = Literal["stop", "length", "abort", "error"]
 
 FIRST_TOKEN_ALTERNATIVES = 10  # first tokens of a reply whose probabilities are asked for; most servers allow up to 20
@@ -183,6 +184,9 @@ class Detection:
     box: Box
     phrase: str
     score: float
+    mask: Mask | None = field(
+        default=None, compare=False, repr=False
+    )  # the object's pixels; None where nobody segmented
 
 
 @runtime_checkable
@@ -193,6 +197,16 @@ class Detector(Protocol):
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """For each image the boxes of its phrases, best first; an empty phrase list asks for every salient object."""
+
+
+@runtime_checkable
+class Segmenter(Protocol):
+    """Finds the outlines of objects in boxes."""
+
+    name: str
+
+    def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
+        """For each image a mask of its upright size a box: the pixels of the object in it; ValueError for another number of images."""
 
 
 @runtime_checkable
@@ -252,6 +266,16 @@ class PictureTextSimilarity(Protocol):
 
     def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
         """How well each text describes each picture: cosines, float32, shape (len(images), len(texts))."""
+
+
+@runtime_checkable
+class PictureTextMatcher(Protocol):
+    """Says which pictures and texts belong together."""
+
+    name: str
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        """How likely each picture belongs to its text: 0 to 1, float32, shape (n,); ValueError for another number of texts."""
 
 
 @runtime_checkable

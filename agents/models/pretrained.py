@@ -28,7 +28,7 @@ class Pretrained:
 
     path: str | Path = field(kw_only=False)  # checkpoint folder, or a model id of the local Hugging Face cache
     batch_size: int = 32  # items in one pass
-    device: str = "cpu"  # ``cpu``, ``cuda`` ..
+    device: str = "cpu"  # ``cpu``, ``cuda`` ..; ``auto``: a GPU where there is one
     dtype: str = "float32"  # ``float32``, ``bfloat16`` or ``float16`` of the weights; results are float32 anyhow
     name: str = ""  # name in traces; the last part of ``path`` if empty
 
@@ -37,6 +37,8 @@ class Pretrained:
             raise ModelError(f"Unknown dtype {self.dtype!r}; known: {', '.join(DTYPES)}.")
         if self.batch_size < 1:
             raise ModelError(f"batch_size must be at least 1, not {self.batch_size}.")
+        if self.device == "auto":
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.name = self.name or Path(self.path).name
 
     @property

@@ -37,6 +37,8 @@ KINDS: dict[str, str] = {
     "object-embedding": "agents.models.vision.object_embedding:ObjectEmbedding",
     "rapidocr": "agents.models.vision.ocr:RapidOcrReader",
     "grounding-dino": "agents.models.vision.grounding_dino:GroundingDinoDetector",
+    "grab-cut": "agents.models.vision.grab_cut:GrabCutSegmenter",
+    "sam": "agents.models.vision.sam:SamSegmenter",
     "salient-objects": "agents.models.vision.salient_objects:SalientObjectDetector",
     "spacy-entities": "agents.models.entities:SpacyEntities",
     "domain-zero-shot": "agents.models.domain_classifiers:ZeroShotDomainClassifier",

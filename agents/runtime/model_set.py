@@ -14,7 +14,9 @@ from agents.models.base import (
     EntityFinder,
     ModelError,
     MultimodalReranker,
+    PictureTextMatcher,
     Reranker,
+    Segmenter,
     TextEncoder,
 )
 from agents.models.chat.composed_vision import Describe
@@ -86,4 +88,6 @@ class ModelSet:
     fine_reranker = _Role[Reranker]()  # the second, careful pass over the chunks that are left
     entity_finder = _Role[EntityFinder]()
     detector = _Role[Detector]()
+    segmenter = _Role[Segmenter]()
+    matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
     domain_classifier = _Role[DomainClassifier]()

@@ -3,11 +3,14 @@
 ``extends = "embedded"`` takes the models and the search of another profile, by its name or the path of its file, relative to this one; a
 ``[models.ROLE]`` replaces that role's. With ``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say
 under its name, ``[profiles.NAME]``.
+
+A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -22,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ROOT / "presets"
 PROFILES = ROOT / "profiles"
 PROMPTS = ROOT / "prompts"
+
+
+_VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
 
 class SettingsError(ValueError):
@@ -167,10 +173,20 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
     if (base := table.pop("extends", None)) is not None:
         other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
         table = _extended(table, read_table(other, "profile"), other.stem, name)
+    table["models"] = _with_variables(table.get("models", {}))
     try:
         return Profile.model_validate({"name": name, "overlays": (name,), **table})
     except ValidationError as error:
         raise SettingsError(f"profile {name!r} is malformed: {first_fault(error)}") from error
+
+
+def _with_variables(value: Any) -> Any:
+    """A value, those inside a table too, with ``${CRAG_NAME:-DEFAULT}`` replaced by what the environment says."""
+    if isinstance(value, Mapping):
+        return {key: _with_variables(inner) for key, inner in value.items()}
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], value)
+    return value
 
 
 def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:

@@ -2,10 +2,12 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agents.search.hits import WebHit
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.evidence_chunks import (
     ChunkOptions,
     attribute_chunks,
+    breadcrumb,
     cutter,
     each_once,
     entities_of,
@@ -22,7 +24,13 @@ class EvidenceStage(Stage):
 
     class Options(ChunkOptions, StageOptions):
         entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
-        min_score: Cosine = Field(-1.0, description="cosine of a picture from which its entities become evidence")
+        min_score: Cosine = Field(
+            -1.0,
+            description="cosine of a picture from which its entities become evidence; those of the best one do anyway",
+        )
+        breadcrumbs: bool = Field(
+            False, description="the title of a page says where it stands too: the parts of its URL"
+        )
         max_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options
@@ -38,7 +46,11 @@ class EvidenceStage(Stage):
         for turn in turns:
             named = entities_of(turn, options.entities, options.min_score)
             known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, options, cut)]
-            read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut)]
+            read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, self._title(hit))]
             ordered = each_once([*known, *read])
             turn.evidence = tuple(in_turn(turn, ordered)[:limit])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
+
+    def _title(self, hit: WebHit) -> str:
+        crumbs = breadcrumb(hit.page_url) if self.options.breadcrumbs else ""
+        return ": ".join(filter(None, (crumbs, hit.page_name)))

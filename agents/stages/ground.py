@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 from pydantic import Field
 
@@ -19,19 +19,23 @@ _BOXES_WHEN_SHORT = 1
 
 
 class Ground(Stage):
-    """Boxes of a detector around the objects asked about (QA-Dragon, section 3.4.2); one call for the batch.
+    """Boxes of a detector around the objects asked about (QA-Dragon, section 3.4.2), and their masks; one call each for the batch.
 
     Padded, clipped, without duplicates: ``agents/models/vision/boxes.py``.
     """
 
     class Options(StageOptions):
         min_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
+        masks: bool = Field(False, description="whether a segmenter tells the object in a box from what is around it")
 
     options: Options
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("regions",)
-    model_roles = ("detector",)
     when_short = f"{_BOXES_WHEN_SHORT} box"
+
+    def roles(self) -> tuple[str, ...]:
+        """The detector, and the segmenter where masks are wanted."""
+        return ("detector", "segmenter") if self.options.masks else ("detector",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``regions`` of the turns whose picture is to be searched."""
@@ -55,6 +59,11 @@ class Ground(Stage):
                 )
             )
             turn.found(boxes=tuple(_found(region) for region in turn.regions))
+        if self.options.masks:
+            boxes = [[region.box for region in turn.regions] for turn, _ in concerned]
+            masks = context.models.segmenter.segment([image for _, image in concerned], boxes)
+            for (turn, _), own in zip(concerned, masks, strict=True):
+                turn.regions = tuple(replace(region, mask=mask) for region, mask in zip(turn.regions, own, strict=True))
 
 
 def _found(region: Detection) -> BoxFound:

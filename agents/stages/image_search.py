@@ -1,4 +1,6 @@
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
 from typing import Annotated, Literal
 
 from PIL import Image
@@ -7,18 +9,21 @@ from pydantic import Field
 from agents.asking.record import PictureFound
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
-from agents.models.vision.boxes import crop, squares, suppress
+from agents.models.vision.boxes import crop, cut_out, squares, suppress, windows
+from agents.search.hits import ImageHit
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
 
 _CROPS_WHEN_SHORT = 1
+_Asked = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
 _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
 
 
 class ImageSearch(Stage):
     """The image knowledge graph is searched with whole pictures and every crop of them (QA-Dragon, section 3.4.3), in one search.
 
-    What was found is fused for each turn; the best hit above ``min_score`` names the entity.
+    A crop with a mask is searched twice, as it is and with the object alone: a picture found counts by the mean of both cosines. What was
+    found is fused; the best hit above ``min_score`` names the entity.
     """
 
     class Options(StageOptions):
@@ -27,8 +32,16 @@ class ImageSearch(Stage):
         min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
         scales: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
             (),
-            description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side "
-            "(task 2's winner: two sizes)",
+            description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side",
+        )
+        min_match: float = Field(
+            0.0,
+            ge=0,
+            le=1,
+            description="how likely a crop belongs to the question, for it to be searched (QA-Dragon's released code); 0: nobody is asked",
+        )
+        windows: bool = Field(
+            False, description="square crops of the shorter side, along the longer one (task 2's winner)"
         )
         crops: int = Field(32, ge=1, description="crops of a picture, the detector's first, none twice")
 
@@ -40,23 +53,34 @@ class ImageSearch(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
-        asked: list[tuple[Turn, Detection | None, Image.Image]] = []
+        asked: list[_Asked] = []
         for turn, image in with_image(turns):
             if turn.tools.image and context.search.sees(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
                 asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
-        views: dict[int, list[View]] = {}
+        asked = self._matching(asked, context)
+        asked += [
+            (turn, region, cut_out(turn.image, region))
+            for turn, region, _ in asked
+            if turn.image is not None and region is not None and region.mask is not None
+        ]
+        lists: dict[int, dict[Detection | None, list[tuple[ImageHit, ...]]]] = {}
         errors: dict[int, str] = {}
         images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]
         found = context.search.search_images(images, options.k, provided) if asked else []
         for (turn, region, _), results in zip(asked, found, strict=True):
-            views.setdefault(id(turn), []).append(View(region, results.hits))
+            lists.setdefault(id(turn), {}).setdefault(region, []).append(results.hits)
             if results.error is not None:
                 errors[id(turn)] = results.error
         for turn in turns:
-            turn.views = tuple(views.get(id(turn), ()))
-            lists = [view.hits for view in turn.views]
-            fused = fuse(lists, key=lambda hit: hit.index, score=lambda hit: hit.score, method=options.fusion)
+            found_by_region = lists.get(id(turn), {})
+            turn.views = tuple(View(region, _mean(own, options.k)) for region, own in found_by_region.items())
+            fused = fuse(
+                [view.hits for view in turn.views],
+                key=lambda hit: hit.index,
+                score=lambda hit: hit.score,
+                method=options.fusion,
+            )
             turn.image_hits = tuple(hit for hit, _ in fused)
             named = next((hit for hit in turn.image_hits if hit.entities), None)
             if named is not None and named.score >= options.min_score:
@@ -66,9 +90,35 @@ class ImageSearch(Stage):
             turn.found(pictures=pictures, entity=turn.entity_name)
             turn.note(search_error=errors.get(id(turn)))
 
+    def roles(self) -> tuple[str, ...]:
+        """Who says whether a crop belongs to the question, where that is asked."""
+        return ("matcher",) if self.options.min_match else ()
+
+    def _matching(self, asked: list[_Asked], context: Context) -> list[_Asked]:
+        """The whole pictures, and the crops that belong to their question."""
+        crops = [(turn.question, image) for turn, region, image in asked if region is not None]
+        if not self.options.min_match or not crops:
+            return asked
+        questions, images = zip(*crops, strict=True)
+        likely = iter(context.models.matcher.match(images, questions))
+        return [one for one in asked if one[1] is None or next(likely) > self.options.min_match]
+
     def _crops(self, turn: Turn, image: Image.Image, short: bool) -> Sequence[Detection]:
-        """The boxes of the detector, and squares that show something else than a better crop does (non-maximum suppression)."""
-        if short or not self.options.scales:
+        """The boxes of the detector, squares that show something else than a better crop does (non-maximum suppression), and windows."""
+        options = self.options
+        if short or not (options.scales or options.windows):
             return turn.regions[: _CROPS_WHEN_SHORT if short else None]
-        grid = [Detection(box, "", 0.0) for box in squares(*image.size, self.options.scales)]
-        return suppress([*turn.regions, *grid], _MAX_OVERLAP)[: self.options.crops]
+        grid = [Detection(box, "", 0.0) for box in squares(*image.size, options.scales)]
+        along = [Detection(box, "", 0.0) for box in windows(*image.size)] if options.windows else []
+        return [*suppress([*turn.regions, *grid], _MAX_OVERLAP), *along][: options.crops]
+
+
+def _mean(lists: Sequence[tuple[ImageHit, ...]], k: int) -> tuple[ImageHit, ...]:
+    """One list of several for the same thing: of each picture the mean of its cosines, that of the last in a list that lacks it."""
+    known = [{hit.index: hit.score for hit in own} for own in lists if own]  # none of a search that failed
+    hits = {hit.index: hit for own in lists for hit in own}
+    merged = [
+        replace(hit, score=fmean(scores.get(index, min(scores.values())) for scores in known))
+        for index, hit in hits.items()
+    ]
+    return tuple(sorted(merged, key=lambda hit: -hit.score)[:k])

@@ -30,7 +30,7 @@ class LookFirst(Stage):
     options: Options
     fills = ("look", "summary", "draft")
     when_short = "rules alone"
-    picture_notes = frozenset({"shows", "object", "name"})
+    picture_notes = frozenset({"shows", "object", "name", "reason", "queries"})
 
     def __init__(self, options: StageOptions | None = None) -> None:
         super().__init__(options)

@@ -11,6 +11,7 @@ from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn
 
 _QUERIES_WHEN_SHORT = 1
+_MAX_NAMES = 4  # that task 2's winner puts into a query
 _SAMPLING = 0.8  # temperature of sampled queries (BlackPearl, arXiv 2507.21520, section 4.1)
 
 
@@ -43,8 +44,8 @@ class Queries(Stage):
         max_queries: int = Field(4, ge=1, description="queries of a turn")
         names: Cosine | None = Field(
             None,
-            description="cosine from which what a picture shows is named to the model, and in one more query of all such names "
-            "(task 2's winner); None: no such query",
+            description="cosine from which what a picture shows is named to the model, and in one more query of all such names with the "
+            "question (task 2's winner); None: no such query",
         )
 
     options: Options
@@ -74,7 +75,8 @@ class Queries(Stage):
         if split == "model":
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
-            turn.queries = _unique([*turn.queries, ", ".join(self._recognised(turn))], options.max_queries + 1)
+            names = ", ".join(self._recognised(turn))
+            turn.queries = _unique([*turn.queries, names and f"{names} : {turn.question}"], options.max_queries + 1)
         for turn in concerned:
             turn.found(queries=turn.queries)
             turn.note(hops=list(turn.hops))
@@ -124,10 +126,10 @@ class Queries(Stage):
         return found
 
     def _recognised(self, turn: Turn) -> tuple[str, ...]:
-        """Names of what the pictures found show, from the cosine ``names`` on, best first, each once."""
+        """Names of what the best pictures show, from the cosine ``names`` on, one a picture, best first, each once."""
         minimum = self.options.names
         hits = [hit for hit in turn.image_hits if minimum is not None and hit.score >= minimum]
-        return tuple(dict.fromkeys(entity.name for hit in hits for entity in hit.entities))
+        return tuple(dict.fromkeys(hit.entities[0].name for hit in hits if hit.entities))[:_MAX_NAMES]
 
 
 def _unique(queries: Sequence[str], limit: int) -> tuple[str, ...]:

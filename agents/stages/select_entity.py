@@ -1,3 +1,4 @@
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -5,6 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
+from rapidfuzz import fuzz
+from rapidfuzz.utils import default_process
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import number_at
@@ -17,6 +20,8 @@ from agents.texts.infobox import facts
 from agents.turn import Position, Turn, View, with_image
 
 MAX_CHOICES = 6  # entities to choose from
+_MAX_CROPS = 1000  # that would cover an image, at most: smaller ones are no worse
+_SAME_NAME = 90  # of 100: "Nissan GT-R R35" and "Nissan GT-R"
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
 # Ours, looked at on validation: the paper leaves the choice to a model.
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
@@ -25,21 +30,34 @@ _PLACE_TOLERANCE = 0.12  # of the picture: candidates so much farther from the p
 
 @dataclass(frozen=True)
 class Found:
-    """An entity and the cosine of the picture that named it."""
+    """An entity, the cosine of the picture that named it, and the handicap of the crop that was searched."""
 
     entity: Entity
     score: float
+    handicap: float = 0.0  # 0 for the whole image; more the smaller the crop
+
+    @property
+    def weight(self) -> float:
+        """By which it is compared with what was found in other crops."""
+        return self.score - self.handicap
 
 
-def found_in(view: View, minimum: float) -> list[Found]:
+def found_in(view: View, minimum: float, handicap: float = 0.0) -> list[Found]:
     """The entities of the hits of a view that reach the threshold, best first."""
-    return [Found(entity, hit.score) for hit in view.hits if hit.score >= minimum for entity in hit.entities]
+    return [Found(entity, hit.score, handicap) for hit in view.hits if hit.score >= minimum for entity in hit.entities]
 
 
-def candidates(turn: Turn, minimum: float) -> list[Found]:
+def candidates(turn: Turn, minimum: float, size_weight: float = 0.0) -> list[Found]:
     """The best entity of each view that reaches the threshold, and the further ones of the fused list, each entity once, best first."""
-    found = [[each] for view in turn.views for each in found_in(view, minimum)]
-    return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.score)]
+    found = [[each] for view in turn.views for each in found_in(view, minimum, size_weight * smallness(turn, view))]
+    return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.weight)]
+
+
+def smallness(turn: Turn, view: View) -> float:
+    """How small a crop is: 0 for the whole image, the logarithm of how many would cover it for others."""
+    if view.region is None or turn.image is None:
+        return 0.0
+    return math.log(min(_MAX_CROPS, turn.image.width * turn.image.height / max(1.0, view.region.box.area)))
 
 
 def of_all_objects(turn: Turn, choices: Sequence[Found], limit: int) -> tuple[Entity, ...]:
@@ -85,8 +103,14 @@ class SelectEntity(Stage):
             description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
         )
         min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
+        size_weight: float = Field(
+            0.015, ge=0, description="rules: cosine that a crop needs more for each time that it is e times smaller"
+        )
         word_weight: float = Field(
             0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
+        )
+        name_weight: float = Field(
+            0.1, ge=0, description="rules: cosine that an entity gains whose name is the one that a first look says"
         )
 
     options: Options
@@ -105,8 +129,11 @@ class SelectEntity(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, and ``entities``."""
         options = self.options
+        size_weight = options.size_weight if options.by == "rules" else 0.0
         found = [
-            (turn, candidates(turn, options.min_score)[:MAX_CHOICES]) for turn, _ in with_image(turns) if turn.views
+            (turn, candidates(turn, options.min_score, size_weight)[:MAX_CHOICES])
+            for turn, _ in with_image(turns)
+            if turn.views
         ]
         for turn, _ in found:
             turn.entity, turn.entity_score, turn.entities = None, 0.0, ()
@@ -160,11 +187,19 @@ class SelectEntity(Stage):
         for (turn, choices), question in zip(choosable, vectors[: len(questions)], strict=True):
             words = [float(np.dot(question, next(described))) for _ in choices]
             totals = [
-                choice.score + self.options.word_weight * likeness
+                choice.weight
+                + self.options.word_weight * likeness
+                + self.options.name_weight * is_named(turn, choice.entity)
                 for choice, likeness in zip(choices, words, strict=True)
             ]
             best = choices[int(np.argmax(totals))]
             turn.entity, turn.entity_score = best.entity, best.score
+
+
+def is_named(turn: Turn, entity: Entity) -> bool:
+    """Whether a first look calls what is shown by the entity's name, or by most of its words."""
+    name = turn.look.name if turn.look is not None else None
+    return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 
 
 def at_place(turn: Turn, minimum: float) -> list[Found]:

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Literal
 
 from pydantic import Field
 
@@ -27,6 +28,11 @@ class TwoStageRerank(Stage):
         k2: int = Field(5, ge=1, description="chunks kept in the end (K2)")
         coarse_threshold: float = Field(0.0, description="tau_coarse")
         fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
+        rank_by: Literal["cumulative", "fine"] = Field(
+            "cumulative",
+            description="what ranks the chunks that the coarse stage keeps: s = fine x coarse (eq. 4), or the fine score alone, where the "
+            "scores of both models are not on one scale",
+        )
 
     options: Options
     fills = ("ranked",)
@@ -39,7 +45,7 @@ class TwoStageRerank(Stage):
         return (*coarse, *fine)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``ranked``: the best K1 by the coarse score, of these the best K2 by s = fine x coarse; NaN reaches no threshold."""
+        """Fill ``ranked``: the best K1 by the coarse score, of these the best K2 by ``rank_by``; NaN reaches no threshold."""
         options = self.options
         k1 = min(options.k1, _FINE_WHEN_SHORT) if context.short else options.k1
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
@@ -52,8 +58,9 @@ class TwoStageRerank(Stage):
         fine = best_scores(left, asked, scores_of(context.models.fine_reranker) if options.fine else _indifferent)
         minimum = options.fine_threshold * options.coarse_threshold
         for turn, scored in fine:
-            cumulative = [(chunk, value * (chunk.score or 0.0)) for chunk, value in scored]
-            best = best_first(it.scored(value) for it, value in cumulative if value >= minimum)
+            cumulative = [(chunk, value, value * (chunk.score or 0.0)) for chunk, value in scored]
+            by_fine = options.rank_by == "fine"
+            best = best_first(it.scored(one if by_fine else both) for it, one, both in cumulative if both >= minimum)
             turn.ranked = tuple(in_turn(turn, best)[: options.k2])
             turn.found(evidence=evidence_found(turn.ranked))
             turn.note(coarse_kept=len(scored))

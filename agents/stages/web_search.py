@@ -1,12 +1,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from operator import attrgetter
+from typing import Literal
 
 from pydantic import Field
 
 from agents.methods.ranking import fuse
 from agents.search.gateway import READING_SECONDS
-from agents.search.hits import PageText, WebHit
+from agents.search.hits import PageText, Results, WebHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
 
@@ -22,6 +24,16 @@ class WebSearch(Stage):
 
     class Options(StageOptions):
         k: int = Field(10, ge=1, description="pages wanted for a query")
+        pages: Literal["full", "snippets"] = Field(
+            "full",
+            description="what is read of a page: its full text around what was found, where there is one, or what was found alone. "
+            "Two queries may find two snippets of one page, and both are kept",
+        )
+        max_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
+        group: Literal["all", "largest"] = Field(
+            "all",
+            description="results of all queries of a turn, or of the one that found most (BlackPearl, arXiv 2507.21520, section 3.1)",
+        )
 
     options: Options
     fills = ("web_hits",)
@@ -49,10 +61,9 @@ class WebSearch(Stage):
                 errors[id(turn)] = results.error
         ranked: list[list[WebHit]] = []
         for turn in turns:
-            hits = ([hit] for (of, _), results in zip(asked, found, strict=True) if of is turn for hit in results.hits)
-            fused = fuse(hits, key=lambda hit: hit.page_url, score=lambda hit: hit.score)
-            ranked.append([hit for hit, _ in fused])
-        texts = self._full_texts(ranked, context)
+            own = [results for (of, _), results in zip(asked, found, strict=True) if of is turn]
+            ranked.append(self._best(own))
+        texts = self._full_texts(ranked, context) if self.options.pages == "full" else {}
         notes = {url: text.note for url, text in texts.items()}
         for turn, pages in zip(turns, ranked, strict=True):
             turn.web_hits = tuple(
@@ -75,6 +86,17 @@ class WebSearch(Stage):
                 search_error=errors.get(id(turn)),
                 **({"left_out": left_out} if left_out else {}),
             )
+
+    def _best(self, found: Sequence[Results[WebHit]]) -> list[WebHit]:
+        """The hits of a turn's queries that are kept, best first."""
+        options, one_page = self.options, attrgetter("page_url")
+        if options.group == "largest":
+            found = sorted(found, key=lambda results: -len(results.hits))[:1]
+        hits = [hit for results in found for hit in results.hits]
+        if options.pages == "snippets":
+            hits, one_page = [replace(hit, page_text=None) for hit in hits], attrgetter("page_url", "page_snippet")
+        fused = fuse(([hit] for hit in hits), key=one_page, score=attrgetter("score"))
+        return [hit for hit, _ in fused][: options.max_pages]
 
     @staticmethod
     def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, PageText]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 from semantic_text_splitter import TextSplitter
@@ -11,12 +12,14 @@ from semantic_text_splitter import TextSplitter
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts
+from agents.texts.injection import neutral
 from agents.turn import Evidence, Turn
 
 _WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
 _MIN_WORDS = 4  # fewer would be found anywhere
 PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
+_MAX_BREADCRUMB = 200  # characters
 Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
 
 
@@ -24,9 +27,10 @@ class ChunkOptions(BaseModel):
     """How attributes and pages are cut."""
 
     chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
-    chunking: Literal["semantic", "paragraph"] = Field(
+    chunking: Literal["semantic", "paragraph", "whole"] = Field(
         "semantic",
-        description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2)",
+        description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2), "
+        "or only where they are longer than a chunk, whose rest is left out (task 2's winner)",
     )
     attribute_chunks: Literal["each", "joined"] = Field(
         "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
@@ -35,6 +39,8 @@ class ChunkOptions(BaseModel):
 
 def cutter(options: ChunkOptions) -> Cut:
     """How the preset cuts texts."""
+    if options.chunking == "whole":
+        return lambda text: [text[: options.chunk_characters]] if text.strip() else []
     return paragraphs if options.chunking == "paragraph" else TextSplitter(options.chunk_characters).chunks
 
 
@@ -42,11 +48,10 @@ def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple
     """The entity that was settled on, then those of the other pictures found, best first, each once.
 
     Of a turn that is about several objects it is the entities of these, however many ``limit`` says. Pictures with a cosine below
-    ``minimum`` are not looked at.
+    ``minimum`` are not looked at, but for the best one where all are below.
     """
-    found = [
-        hit for hit in (*turn.image_hits, *(hit for view in turn.views for hit in view.hits)) if hit.score >= minimum
-    ]
+    hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
+    found = [hit for hit in hits if hit.score >= minimum] or hits[:1]
     if turn.entities:
         for entity in turn.entities:
             named = [hit for hit in found if any(other.name == entity.name for other in hit.entities)]
@@ -74,12 +79,29 @@ def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
 
 
-def page_chunks(hit: WebHit, cut: Cut) -> Iterator[Evidence]:
-    """The chunks of a page that was made safe: of its full text around what was found, where there is one, else of what was found alone."""
+def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
+    """The chunks of a page that was made safe: of its full text around what was found, where there is one, else of what was found alone.
+
+    Their title is the page's name, unless another is given.
+    """
     found, page = hit.page_snippet, hit.page_text
     for text in surroundings(page, found, PAGE_CHARACTERS) if page else (found,):
         for chunk in cut(text):
-            yield Evidence(chunk, "web", hit.page_name, hit.page_url, hit.score)
+            yield Evidence(chunk, "web", hit.page_name if title is None else title, hit.page_url, hit.score)
+
+
+def breadcrumb(url: str) -> str:
+    """Where a page stands: ``en.wikipedia.org > wiki > Eiffel_Tower``; empty for what is no URL."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").removeprefix("www.")
+    except ValueError:
+        host = ""
+    if not host:
+        return ""
+    *folders, name = [host.removesuffix(".com") if host.count(".") == 1 else host, *filter(None, parts.path.split("/"))]
+    stem = name.rpartition(".")[0] if folders else ""
+    return neutral(" > ".join([*folders, stem or name])[:_MAX_BREADCRUMB])
 
 
 def surroundings(page: str, found: str, characters: int) -> tuple[str, ...]:

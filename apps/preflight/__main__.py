@@ -17,10 +17,19 @@ from agents.settings.command_options import Options
 from agents.settings.profiles import ROOT, SettingsError
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from apps.preflight.check import Check, check, guarded
+from apps.preflight.hub_access import check_access
 from apps.preflight.memory import L40S_BYTES, memory_of
 from apps.preflight.rehearsal import check_import, check_rehearsal
 from apps.preflight.repository import check_dockerfile, check_files, check_requirements
-from apps.preflight.submission import CHALLENGES, check_gate, check_limits, check_preset, check_submission, write
+from apps.preflight.submission import (
+    CHALLENGES,
+    check_gate,
+    check_limits,
+    check_preset,
+    check_submission,
+    wanted_models,
+    write,
+)
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "yellow"}
 
@@ -31,7 +40,7 @@ class PreflightOptions(Options):
     preset: str = Field("best", description="the preset that is submitted")
     profile: str = Field("gpu", description="the profile that it runs under at the competition")
     task: Literal[1, 2, 3] | None = Field(None, description="first write aicrowd.json for this task")
-    quick: bool = Field(False, description="neither resolve the requirements nor call the agent")
+    quick: bool = Field(False, description="neither ask the hub, nor resolve the requirements, nor call the agent")
     gpu_gb: float = Field(L40S_BYTES / 1e9, description="memory of the GPU that may be used, of the 48 GB of an L40S")
     cache: Path = Field(DEFAULT_CACHE, description="cache folder with the local indices")
 
@@ -65,6 +74,7 @@ def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -
     """All checks, in the order of the table."""
     checks = guarded("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
+    checks += guarded("access to models", lambda: check_access(wanted_models(config, task), quick=quick))
     checks += guarded("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
     checks += guarded("gate", lambda: check_gate(config))
     checks += guarded("limits", lambda: check_limits(config.settings))
@@ -83,6 +93,8 @@ def check_memory(config: RunConfig, capacity: int) -> Check:
         memory = memory_of(config, capacity)
     except ArchitectureError as error:
         return Check("memory", "skipped", str(error), "run it where the models are in the local Hugging Face cache")
+    if not memory.rows:
+        return Check("memory", "ok", "no model on a GPU")
     problems, fix = memory.problems(), f"change [models] of profiles/{config.profile.name}.toml"
     return check("memory", not problems, "; ".join([*problems, str(memory)]), fix)
 

@@ -27,8 +27,8 @@ class Checkpoint:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it takes memory of the GPU."""
-        return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith("cuda")
+        """Whether it takes memory of the GPU, where there is one."""
+        return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith(("cuda", "auto"))
 
 
 def checkpoints_of(config: RunConfig) -> list[Checkpoint]:

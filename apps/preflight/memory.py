@@ -145,7 +145,8 @@ def row_of(checkpoint: Checkpoint) -> Row:
         limit = int(options.get("max_tokens") or model.positions) if vision is None else model.positions
         parts = (model, vision or model)
         hidden, inner = max(part.hidden for part in parts), max(part.intermediate for part in parts)
-        activations = alive_bytes(hidden, inner, dtype, positions=size * min(model.positions, limit))
+        kept = vision.kept if vision is not None else 0
+        activations = alive_bytes(hidden, inner, dtype, positions=size * min(model.positions, limit), beside=kept)
         return Row(checkpoint, model, dtype, weights, 0, activations)
     engine, masked = checkpoint.kind == "vllm", vision is not None and vision.masked
     longest = decoder.context if engine else min(decoder.context, UNBOUNDED_PROMPT)

@@ -35,14 +35,14 @@ def check_requirements(path: Path, *, quick: bool = False) -> Check:
 
 
 def check_dockerfile(path: Path) -> list[Check]:
-    """hadolint's rules, and those of the organiser's image: no root at run time, the agent in /home/aicrowd."""
+    """hadolint's rules, and user and folder of the starter kit's image: root, in whose home models are cached, and /home/aicrowd."""
     if not path.is_file():
         return [Check("Dockerfile", "failed", "there is none", "git checkout Dockerfile")]
     words = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     last = {line[0].upper(): line[1] for line in words if len(line) > 1}
     user, folder = last.get("USER", "root"), last.get("WORKDIR", "/")
-    good = user not in ("root", "0") and folder == HOME
-    fix = f"end with USER 1001 and WORKDIR {HOME}"
+    good = user in ("root", "0") and folder == HOME
+    fix = f"no USER, and WORKDIR {HOME}, as in the starter kit"
     return [_hadolint(path), check("Dockerfile's user and folder", good, f"user {user}, {folder}", fix)]
 
 

@@ -58,7 +58,7 @@ def wanted_models(config: RunConfig, task: int) -> list[str]:
 def write(path: Path, task: int, config: RunConfig) -> dict[str, Any]:
     """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay. ValueError where it is no JSON.
 
-    A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else none.
+    A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else ``main``.
     """
     old = parse_json(path.read_bytes()) if path.is_file() else {}
     if not isinstance(old, dict):
@@ -66,7 +66,7 @@ def write(path: Path, task: int, config: RunConfig) -> dict[str, Any]:
     known = submitted_revisions(path)
     models = []
     for model in wanted_models(config, task):
-        revision = known.get(model) or cached_revision(model)
+        revision = known.get(model) or cached_revision(model) or "main"
         models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
     table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
     write_whole(path, json.dumps(table, indent=2) + "\n")
@@ -99,18 +99,33 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
     lacking = "image" if not images else "" if web or task == 1 else "web"
     searched = f"{task}: image{' and web' * (task > 1)} search"
     searched += f", but the preset makes no {lacking} search" * bool(lacking)
-    loose = sorted(model.repo_id for model in submission.hf_models if not _COMMIT.fullmatch(model.revision))
-    pin = (
-        f"as revision of each in {path.name}, the 40 digits of its newest commit (huggingface.co/MODEL/commits/main); or `hf download` "
-        f"each, so that the local cache knows it, then {again}"
-    )
     valid = f"valid, {submission.challenge_id}" if submission.gpu else "gpu is false"
     return [
         check(name, submission.gpu, valid, f"the profile {config.profile.name} needs one: {again}"),
         check("models listed", not wrong, "; ".join(wrong) or f"{len(wanted)}, as the preset loads them", again),
-        check("revisions pinned", not loose, f"no commit for {', '.join(loose)}" if loose else "each a commit", pin),
+        _pinned(submission, path, again),
         check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),
     ]
+
+
+def _pinned(submission: Submission, path: Path, again: str) -> Check:
+    """Whether each model has a commit: a branch, such as the starter kit's ``main``, may move; without a name nothing is fetched."""
+    name = "revisions pinned"
+    unnamed = sorted(model.repo_id for model in submission.hf_models if not model.revision)
+    if unnamed:
+        return Check(
+            name, "failed", f"no revision for {', '.join(unnamed)}", f'"revision": "main" in {path.name}, or {again}'
+        )
+    loose = [
+        f"{model.repo_id}@{model.revision}" for model in submission.hf_models if not _COMMIT.fullmatch(model.revision)
+    ]
+    pin = (
+        f"as revision of each in {path.name}, the 40 digits of its newest commit (huggingface.co/MODEL/commits/main); or remove it there, "
+        f"`hf download` the model, so that the local cache knows it, then {again}"
+    )
+    if loose:
+        return Check(name, "warning", f"a branch, which may move: {', '.join(sorted(loose))}", pin)
+    return Check(name, "ok", "each a commit")
 
 
 def check_limits(settings: Settings) -> Check:

@@ -99,6 +99,8 @@ SIZES: dict[str, Callable[[Sequence[Any], tuple[Any, ...]], dict[str, int]]] = {
     "score": _pairs,
     "score_multimodal": _multimodal,
     "detect": _pictures,
+    "segment": _pictures,
+    "match": lambda images, more: {**_pictures(images, ()), **_texts(more[0])},
     "classify": lambda _, more: _texts(more[0]) if more else {},
     "read": lambda *_: {},
     "find": lambda *_: {},

@@ -43,7 +43,7 @@ _EXAMPLES = """examples:
     python local_evaluation.py --rules starter-kit --mode evaluate --input-file results/mine/response.jsonl --eval-model gpt-4o-mini
 
   an ablation: the preset without one of its stages, and with another setting:
-    python local_evaluation.py --preset best --without rerank --set queries.fuse_entity=false
+    python local_evaluation.py --preset best --without reranking --set queries.fuse_entity=false
 """
 
 
@@ -118,7 +118,7 @@ class AgentOptions(Options):
     )
     set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
         (),
-        description="replace a setting of the preset, such as queries.split=none or rerank.k=4; null: no value; may be repeated",
+        description="replace a setting of the preset, such as queries.split=none or answer.evidence=4; null: no value; may be repeated",
     )
     suppress_web_search_api: bool = Field(False, description="no web search, as in task 1 (single-source)")
     suppress_image_search_api: bool = Field(False, description="no image search")

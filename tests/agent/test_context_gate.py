@@ -10,15 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from agents.base_agent import Message
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
-from agents.models.vision.boxes import overlap, squares
-from agents.search.hits import Entity, ImageHit
+from agents.models.vision.boxes import overlap, squares, windows
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig
+from agents.stages.answer import Answer
 from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
 from agents.stages.relevance import Relevance
+from agents.texts.evidence_chunks import breadcrumb
 from agents.texts.replies import listed
 from agents.turn import IDK, Evidence, Turn
 from apps.preflight.checkpoints import checkpoints_of
@@ -119,6 +122,29 @@ def test_a_square_that_shows_what_a_box_shows_is_left_out_and_the_boxes_come_fir
     assert searched((box,), scales=(0.75, 0.5), crops=3)[0].sizes == [(960, 1280), (710, 730), (720, 720), (720, 720)]
 
 
+@pytest.mark.parametrize(
+    ("size", "places"),
+    [
+        ((960, 1280), [0, 160, 320]),
+        ((1280, 960), [0, 160, 320]),
+        ((1080, 1920), [0, 420, 840, 756, 648]),  # a stride of 0.9 or 0.8 leads out of it
+        ((900, 900), []),
+        ((100, 300), [0, 100, 200, 90, 180, 80, 160, 70, 140, 60, 120]),
+    ],
+)
+def test_windows_are_those_of_the_released_code(size: tuple[int, int], places: list[int]) -> None:
+    found = windows(*size)
+    assert [round(max(box.left, box.top)) for box in found] == places
+    assert all((box.right - box.left, box.bottom - box.top) == (min(size), min(size)) for box in found)
+    assert all(box.right <= size[0] and box.bottom <= size[1] for box in found)
+
+
+def test_windows_are_searched_though_they_overlap() -> None:
+    box = Detection(Box(10, 0, 720, 730), "tower", 0.4)
+    assert searched((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
+    assert searched((box,), windows=True, crops=2)[0].sizes == [(960, 1280), (710, 730), (960, 960)]
+
+
 # Queries
 
 
@@ -189,7 +215,7 @@ def asked_for(reply: str | ChatReply, hits: tuple[ImageHit, ...], **options: Any
 def test_several_queries_of_one_reply_and_one_of_all_names_above_the_cut() -> None:
     hits = (hit("Eiffel Tower", 0.9), hit("Tokyo Tower", 0.8, 1), hit("Big Ben", 0.79, 2), hit("Eiffel Tower", 0.85, 3))
     chat, asked = asked_for("tower height\ntower builder", hits)
-    assert asked.queries == ("tower height", "tower builder", "Eiffel Tower, Tokyo Tower")
+    assert asked.queries == ("tower height", "tower builder", "Eiffel Tower, Tokyo Tower : How tall is this?")
     (request,) = chat.requests
     assert "took the photo to show: Eiffel Tower, Tokyo Tower." in request.messages[-1].content
     assert "up to 8 different" in request.messages[-1].content and len(request.messages[-1].images) == 1
@@ -199,7 +225,10 @@ def test_the_query_of_names_comes_on_top_of_the_others_and_only_where_something_
     eight = "\n".join(f"query number {word}" for word in "abcdefghij")
     assert len(asked_for(eight, (hit("Big Ben", 0.9),))[1].queries) == 9
     assert len(asked_for(eight, (hit("Big Ben", 0.5),))[1].queries) == 8
-    assert asked_for("big ben", (hit("Big Ben", 0.9),))[1].queries == ("big ben",)  # not twice
+    again = asked_for("big ben : how tall is this", (hit("Big Ben", 0.9),))[1]
+    assert again.queries == ("big ben : how tall is this",)  # not twice
+    five = tuple(hit(name, 0.9 - index / 100) for index, name in enumerate("ABCDE"))
+    assert asked_for("tower", five)[1].queries[-1] == "A, B, C, D : How tall is this?"
 
 
 def test_without_a_reply_the_question_is_searched_for() -> None:
@@ -260,6 +289,36 @@ def test_only_pictures_above_the_cut_are_context() -> None:
     asked = turn("How tall?", image_hits=hits, entity=hits[0].entities[0])
     run(EvidenceStage, [asked], context(settings(evidence={"entities": 30, "min_score": 0.725})))
     assert [each.title for each in asked.evidence] == ["Eiffel Tower", "Tokyo Tower"]
+    run(EvidenceStage, [asked], context(settings(evidence={"entities": 30, "min_score": 0.95})))
+    assert [each.title for each in asked.evidence] == ["Eiffel Tower"]  # the best one in any case
+
+
+def test_a_context_is_a_whole_snippet_with_its_place_or_a_whole_entity() -> None:
+    tower = Entity("Eiffel Tower", {"height": "330 m", "opened": "1889"})
+    snippet = "The tower is high.\n\n" + "It was built long ago. " * 60
+    asked = turn("How tall?", image_hits=(ImageHit(1, 0.9, "u", (tower,)),), entity=tower)
+    asked.web_hits = (WebHit("i", 0.5, "Eiffel Tower", snippet, "https://www.example.com/paris/towers/eiffel.html"),)
+    made = RunConfig.read("context_gate", "gpu").settings
+    run(EvidenceStage, [asked], context(made))
+    entity, page = asked.evidence
+    assert entity.text == "The height of Eiffel Tower is 330 m. The opened of Eiffel Tower is 1889."
+    assert page.title == "example > paris > towers > eiffel: Eiffel Tower" and page.text == snippet
+
+
+@pytest.mark.parametrize(
+    ("url", "crumbs"),
+    [
+        ("https://en.wikipedia.org/wiki/Eiffel_Tower?x=1#top", "en.wikipedia.org > wiki > Eiffel_Tower"),
+        ("https://www.example.com", "example"),
+        ("https://example.net/a//b.c.html", "example.net > a > b.c"),
+        ("given:3", ""),
+        ("https://[broken", ""),
+        ("https://e.org/<|eot_id|>", "e.org > "),
+        ("", ""),
+    ],
+)
+def test_breadcrumbs(url: str, crumbs: str) -> None:
+    assert breadcrumb(url).strip() == crumbs.strip()
 
 
 @pytest.mark.parametrize(("doubt", "answer"), [(0.16, "It is 31 metres tall."), (0.17, IDK)])
@@ -282,8 +341,27 @@ def test_the_preset_from_end_to_end(doubt: float, answer: str) -> None:
     run_stages([asked], context(made, pipeline, chat=ScriptedChat(say), reranker=WordOverlapReranker()))
     assert asked.error is None and asked.answer == answer
     queries = [query for query in pipeline.queries if isinstance(query, str)]
-    assert queries == ["lighthouse height", "lighthouse builder", "Lighthouse of Cape"]
+    assert queries == ["lighthouse height", "lighthouse builder", "Lighthouse of Cape : How tall is this?"]
     assert asked.shown[0].score == pytest.approx(0.9)
+
+
+def test_the_judge_reads_the_dialog_and_the_answering_model_the_users_questions_alone() -> None:
+    said: dict[str, str] = {}
+
+    def say(request: ChatRequest) -> str:
+        system = request.messages[0].content
+        said["judge" if "helps to answer" in system else "answer"] = request.messages[-1].content
+        return "yes"
+
+    history: tuple[Message, ...] = (
+        {"role": "user", "content": "What is it?"},
+        {"role": "assistant", "content": "A tower."},
+    )
+    asked = turn("How tall is it?", history=history, evidence=(chunk("It is 31 metres tall."),))
+    made = RunConfig.read("context_gate", "gpu").settings
+    run_stages([asked], context(made, chat=ScriptedChat(say)), Relevance, Answer)
+    assert "user: What is it?" in said["judge"] and "assistant: A tower." in said["judge"]
+    assert "1. What is it?" in said["answer"] and "A tower." not in said["answer"]
 
 
 def test_the_public_weights_are_listed_among_the_checkpoints_and_all_but_their_cut_is_as_under_gpu() -> None:

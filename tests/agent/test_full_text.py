@@ -52,6 +52,42 @@ def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> No
     assert "60 tonnes" in texts and "7,300 tonnes" in texts and "soup is hot" in texts and "x()" not in texts
 
 
+def test_snippets_are_read_in_place_of_full_pages_where_the_preset_says_so(tmp_path: Path) -> None:
+    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), f"<p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p>".encode())
+    asked = turn("How much does it weigh?", queries=("tower",))
+    given = context(settings(web_search={"pages": "snippets", "max_pages": 1}), WithPages(tmp_path))
+    run(WebSearch, [asked], given)
+    run(EvidenceStage, [asked], given)
+    assert [chunk.text for chunk in asked.evidence] == [FOUND]
+
+
+@pytest.mark.parametrize(("pages", "texts"), [("snippets", ["tower b", "tower a"]), ("full", ["tower b"])])
+def test_two_snippets_of_a_page_are_one_page_and_two_snippets(pages: str, texts: list[str]) -> None:
+    class TwoSnippets(ScriptedPipeline):
+        def __call__(self, query: str, k: int = 5) -> list[dict[str, object]]:
+            hit = {"index": f"u_{query}", "score": 0.5 + (query == "b") / 4, "page_name": "t", "page_url": "u"}
+            return [{**hit, "page_snippet": f"tower {query}", "page_content": "A whole page, longer than that."}]
+
+    asked = turn("x", queries=("a", "b"))
+    run(WebSearch, [asked], context(settings(web_search={"pages": pages}), TwoSnippets({}, {})))
+    assert [hit.page_snippet for hit in asked.web_hits] == texts
+    assert [hit.page_text is None for hit in asked.web_hits] == [pages == "snippets"] * len(texts)
+
+
+def test_the_query_that_found_most_is_kept_where_the_preset_says_so() -> None:
+    class Groups(ScriptedPipeline):
+        def __call__(self, query: str, k: int = 5) -> list[dict[str, object]]:
+            found = {"one": 1, "three": 3, "two": 2, "also three": 3}[query]
+            hit = {"score": 0.5, "page_name": "t", "page_snippet": query}
+            return [{**hit, "index": f"{query}_{n}", "page_url": f"{query}/{n}"} for n in range(found)]
+
+    asked = turn("x", queries=("one", "three", "two", "also three"))
+    run(WebSearch, [asked], context(settings(web_search={"group": "largest"}), Groups({}, {})))
+    assert {hit.page_snippet for hit in asked.web_hits} == {"three"} and len(asked.web_hits) == 3
+    run(WebSearch, [asked], context(settings(), Groups({}, {})))
+    assert len(asked.web_hits) == 9
+
+
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
     assert surroundings("A new page. " * 50, "gone", 24) == ("gone", "A new page. A new page. ")
     assert surroundings("page", "", 10) == ("page",)

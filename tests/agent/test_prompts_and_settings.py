@@ -113,12 +113,11 @@ def test_what_was_fitted_to_a_model_holds_where_a_profile_names_it(tmp_path: Pat
 
 def test_another_chat_model_inherits_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The published cut belongs to one team's weights, the fitted gate to the embedded model, whichever engine runs its file."""
-    cuts = {
-        profile: RunConfig.read("best", profile).settings.finalise
-        for profile in ("gpu", "gpu_fp8", "gpu_tuned", "server", "laptop", "embedded", "embedded_batch")
-    }
+    cuts = {profile: RunConfig.read("best", profile).settings.finalise for profile in names(PROFILES)}
     assert [profile for profile, found in cuts.items() if found.max_idk is not None] == ["gpu_tuned"]
     assert [profile for profile, found in cuts.items() if found.gate is not None] == ["embedded", "embedded_batch"]
+    llama, qwen = (RunConfig.read("mavis", profile).settings.limits.reply_tokens for profile in ("gpu", "gpu_qwen"))
+    assert llama and not qwen, "limits of replies on the L40S are for a model of 11B"
     assert RunConfig.read("best", "gpu", chat_model="rbiswasfc/aicrowd-kddcup-v9").settings.finalise.max_idk == 0.1658
     assert RunConfig.read("best", "gpu_tuned", chat_model="own/model").settings.finalise.max_idk is None
     for profile in ("embedded", "embedded_batch"):
@@ -142,6 +141,43 @@ def test_presets_name_models_that_some_profile_has() -> None:
     for preset in names(PRESETS):
         table = tomllib.loads((PRESETS / f"{preset}.toml").read_text(encoding="utf-8"))
         assert {name for key in table.get("models", {}) for name in key.split(MODELS)} <= known
+
+
+def test_a_laptop_takes_two_files_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are known when the profile is read, so that cuts go by the model that really runs."""
+    for name in ("CRAG_GGUF", "CRAG_MMPROJ"):
+        monkeypatch.delenv(name, raising=False)
+    profile = load_profile("laptop")
+    assert profile.model_names[0] == "Qwen2.5-VL-3B-Instruct-Q4_K_M"
+    assert profile.models["chat"]["mmproj"].startswith("ggml-org/Qwen2.5-VL-3B-Instruct-GGUF/mmproj")
+    monkeypatch.setenv("CRAG_GGUF", "/models/Own-VL-Q8.gguf")
+    monkeypatch.setenv("CRAG_MMPROJ", "/models/mmproj-Own.gguf")
+    own = load_profile("laptop")
+    assert (own.models["chat"]["path"], own.models["chat"]["mmproj"]) == (
+        "/models/Own-VL-Q8.gguf",
+        "/models/mmproj-Own.gguf",
+    )
+    assert own.models["small_chat"]["path"] == "/models/Own-VL-Q8.gguf" and own.model_names[0] == "Own-VL-Q8"
+
+
+def test_only_variables_of_this_project_are_read_into_a_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "a secret")
+    monkeypatch.setenv("CRAG_PART", "mine")
+    inner = 'encoder = { kind = "x", path = "a/${CRAG_PART:-b}" }'
+    write(tmp_path, "p.toml", f'[models.chat]\nkind = "y"\nname = "${{OTHER_KEY:-c}}"\n{inner}')
+    chat = load_profile("p", tmp_path).models["chat"]
+    assert (chat["name"], chat["encoder"]["path"]) == ("${OTHER_KEY:-c}", "a/mine")
+
+
+def test_a_server_is_searched_for_with_the_organisers_models() -> None:
+    server, embedded = load_profile("server"), load_profile("server_embedded")
+    assert server.search.kind == "organiser" and embedded.search.kind == "embedded"
+    assert server.models["chat"] == embedded.models["chat"]
+    assert server.models["reranker"]["kind"] == "flag-reranker" and embedded.models["reranker"]["kind"] == "cosine"
+    cosines = {name: RunConfig.read("best", name).settings.queries.min_score for name in ("gpu", "server")}
+    assert cosines["server"] == cosines["gpu"], "they are CLIP's"
 
 
 def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None:

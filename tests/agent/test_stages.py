@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from agents.asking.readers.answers import candidate_of
 from agents.asking.readers.drafts import parse_draft
-from agents.models.base import Box, ChatReply, ChatRequest, Detection
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
@@ -28,7 +31,7 @@ from agents.stages.understand import Understand
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.texts.retrieved import safe_page
-from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Verification, View
+from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Turn, Verification, View
 from tests.agent.scripted import (
     ScriptedChat,
     ScriptedDetector,
@@ -109,6 +112,61 @@ def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None
     assert detector.calls == 1
 
 
+class HalfSegmenter:
+    """Of every box the left half of the image is the object."""
+
+    name = "half"
+    calls = 0
+
+    def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
+        self.calls += 1
+        return [
+            [np.tile(np.arange(image.width) < image.width / 2, (image.height, 1))] * len(own)
+            for image, own in zip(images, boxes, strict=True)
+        ]
+
+
+def test_only_what_a_mask_holds_is_searched() -> None:
+    """The box spans the middle: what is right of it is grey in the crop that is searched."""
+    detector, segmenter = ScriptedDetector([Detection(Box(200, 100, 440, 300), "car", 0.9)]), HalfSegmenter()
+    for masks, right in ((False, (255, 255, 255)), (True, (128, 128, 128))):
+        asked = [Turn(f"Which car is {number}?", Image.new("RGB", (640, 480), "white")) for number in range(2)]
+        made = settings(ground={"masks": masks})
+        pipeline = ScriptedPipeline(PIPELINE, PAGES)
+        run(Ground, asked, context(made, detector=detector, segmenter=segmenter))
+        run(ImageSearch, asked, context(made, pipeline))
+        (region,) = asked[0].regions
+        assert (region.mask is not None) is masks
+        cut = pipeline.queries[-1]
+        assert cut.getpixel((20, 50)) == (255, 255, 255) and cut.getpixel((cut.width - 20, 50)) == right
+    assert segmenter.calls == 1  # for both turns
+
+
+class GreyOrNot:
+    """A search that finds other pictures where the upper right corner is grey, as in a crop that shows an object alone."""
+
+    def __init__(self, plain: dict[str, float], alone: dict[str, float]) -> None:
+        self.plain, self.alone = plain, alone
+
+    def __call__(self, query: Image.Image, k: int = 5) -> list[dict[str, object]]:
+        found = self.alone if query.getpixel((query.width - 1, 0)) == (128, 128, 128) else self.plain
+        return [
+            {"index": ord(name), "score": score, "url": name, "entities": [{"entity_name": name}]}
+            for name, score in found.items()
+        ]
+
+
+def test_a_picture_counts_by_the_mean_of_crop_and_object() -> None:
+    region = Detection(Box(0, 0, 64, 48), "x", 0.9, np.tile(np.arange(64) < 32, (48, 1)))
+    asked = turn("a", regions=(region,))
+    search = GreyOrNot({"a": 0.9, "b": 0.8, "c": 0.5}, {"b": 0.9, "d": 0.8, "a": 0.6})
+    run(ImageSearch, [asked], context(settings(image_search={"k": 3}), search))
+    whole, crop = asked.views
+    assert [(hit.url, hit.score) for hit in whole.hits] == [("a", 0.9), ("b", 0.8), ("c", 0.5)]
+    assert [(hit.url, round(hit.score, 3)) for hit in crop.hits] == [("b", 0.85), ("a", 0.75), ("d", 0.65)]
+    assert crop.region is region
+
+
 def hit(name: str, score: float, index: int = 0) -> ImageHit:
     return ImageHit(index, score, f"https://i.example/{name}", (Entity(name, {"kind": name}),))
 
@@ -120,6 +178,18 @@ def views() -> tuple[View, ...]:
         View(left, (hit("lion", 0.8, 1),)),
         View(right, (hit("violin", 0.7, 2),)),
     )
+
+
+def test_a_small_crop_has_to_be_more_alike_than_a_large_one() -> None:
+    """The crop of a twelfth of the picture leads by a cosine of 0.02."""
+    large, small = Detection(Box(0, 0, 64, 24), "x", 0.9), Detection(Box(0, 32, 16, 48), "x", 0.8)
+    for weight, chosen in ((0.0, "violin"), (0.015, "lion")):
+        asked = turn("Who made this?")
+        asked.views = (View(large, (hit("lion", 0.80, 1),)), View(small, (hit("violin", 0.82, 2),)))
+        made = settings(select_entity={"word_weight": 0.0, "size_weight": weight})
+        run(SelectEntity, [asked], context(made, text_encoder=LetterEncoder()))
+        assert asked.entity is not None and asked.entity.name == chosen
+    assert asked.entity_score == 0.80
 
 
 class LetterEncoder:
@@ -344,6 +414,18 @@ def test_two_stage_rerank_by_hand() -> None:
     run(TwoStageRerank, [asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
     assert fine.seen == ["a", "b"]
     assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.ranked or ()] == [("b", 0.72)]
+    coarse, fine = (
+        Fixed({"a": 0.9, "b": 0.5, "c": 0.1}),
+        Fixed({"a": 0.6, "b": 0.8}),
+    )  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
+    for rank_by, best in (("cumulative", ["a", "b"]), ("fine", ["b", "a"])):
+        table = {"k1": 2, "rank_by": rank_by}
+        run(
+            TwoStageRerank,
+            [asked],
+            context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
+        )
+        assert [chunk.text for chunk in asked.ranked or ()] == best
 
 
 def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
@@ -463,6 +545,30 @@ def test_a_long_answer_is_cut_at_a_word() -> None:
     run(Finalise, [asked], context(settings()))
     assert len(asked.answer) <= 225
     assert asked.answer.endswith("word")
+
+
+class Matcher:
+    """Small crops belong to no question."""
+
+    name = "matcher"
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        assert list(texts) == ["What is this?"] * len(images)
+        return np.asarray([image.width / 100 for image in images], dtype=np.float32)
+
+
+def test_crops_that_do_not_belong_to_the_question_are_not_searched() -> None:
+    boxes = tuple(Detection(Box(0, 0, side, side), "tower", 0.9) for side in (10, 40, 30))
+
+    def sizes(minimum: float) -> list[tuple[int, int]]:
+        pipeline = ScriptedPipeline({}, {})
+        asked = turn("What is this?", (100, 50), regions=boxes)
+        run(ImageSearch, [asked], context(settings(image_search={"min_match": minimum}), pipeline, matcher=Matcher()))
+        assert len(asked.views) == len(pipeline.queries)
+        return [query.size for query in pipeline.queries]
+
+    assert sizes(0.2) == [(100, 50), (40, 40), (30, 30)]
+    assert len(sizes(0.0)) == 4
 
 
 def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:

@@ -13,6 +13,7 @@ from agents.models.base import (
     ModelError,
     MultimodalPair,
     MultimodalReranker,
+    PictureTextMatcher,
     PictureTextSimilarity,
     QuestionImageFeatures,
 )
@@ -71,6 +72,25 @@ def test_scores_are_eq_2_whatever_the_batch(checkpoint: Path, qformer: Blip2QFor
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     assert len(set(scores.round(4))) > len(items) // 2  # picture, question and passage all make a difference
+
+
+def test_a_match_is_what_the_matching_head_says_whatever_the_batch(checkpoint: Path, qformer: Blip2QFormer) -> None:
+    model = Blip2ForImageTextRetrieval.from_pretrained(checkpoint).eval()
+    processor = Blip2Processor.from_pretrained(checkpoint)
+    pairs = [(picture, text) for picture in (_picture(1), _picture(2, (90, 20))) for text in (QUESTION, "a cat")]
+    expected = []
+    for picture, text in pairs:
+        inputs = processor.tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+        pixels = processor.image_processor(picture, return_tensors="pt")["pixel_values"]
+        with torch.no_grad():
+            said = model(pixel_values=pixels, **inputs, use_image_text_matching_head=True).logits_per_image
+        expected.append(float(said.softmax(dim=1)[0, 1]))
+    assert isinstance(qformer, PictureTextMatcher)
+    images, texts = zip(*pairs, strict=True)
+    np.testing.assert_allclose(qformer.match(images, texts), expected, atol=1e-5)
+    assert len({round(one, 4) for one in expected}) == 4
+    with pytest.raises(ValueError, match="zip"):
+        qformer.match(images, texts[:3])
 
 
 def test_the_text_side_is_that_of_the_contrastive_head(checkpoint: Path, qformer: Blip2QFormer) -> None:

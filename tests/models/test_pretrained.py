@@ -47,6 +47,12 @@ def test_a_device_that_is_not_there_is_a_clear_error(bert: Path, device: str) ->
         TransformerTextEncoder(bert, device=device).encode(["a tower"])
 
 
+def test_auto_is_the_gpu_where_there_is_one(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, device in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda found=there: found)
+        assert Pretrained(bert, device="auto").device == device
+
+
 def test_a_checkpoint_of_another_kind_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
     with pytest.raises(ModelError, match="Cannot load text encoder"):

@@ -1,4 +1,4 @@
-"""Tiny random checkpoints of the rerankers and of the phrase detector, saved to disk as any checkpoint is."""
+"""Tiny random checkpoints of the rerankers, of the phrase detector and of the segmenter, saved to disk as any checkpoint is."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ from transformers import (
     PreTrainedTokenizerFast,
     Qwen3Config,
     Qwen3ForCausalLM,
+    SamConfig,
+    SamImageProcessor,
+    SamModel,
+    SamProcessor,
     SwinConfig,
     XLMRobertaConfig,
     XLMRobertaForSequenceClassification,
@@ -191,4 +195,31 @@ def save_xlm_roberta_reranker(folder: Path) -> Path:
     )
     XLMRobertaForSequenceClassification(config).save_pretrained(folder)
     words.save_pretrained(folder)
+    return folder
+
+
+def save_sam(folder: Path) -> Path:
+    """Pictures of 64 pixels, 4 x 4 patches, masks of 16 x 16 before they are brought to the picture's size."""
+    torch.manual_seed(0)
+    layers = {"hidden_size": 16, "mlp_dim": 32, "num_attention_heads": 2}
+    config = SamConfig(
+        vision_config={
+            **layers,
+            "image_size": 64,
+            "patch_size": 16,
+            "output_channels": 8,
+            "num_hidden_layers": 2,
+            "window_size": 2,
+            "global_attn_indexes": [1],
+            "num_pos_feats": 4,
+            "initializer_range": 0.3,
+        },
+        prompt_encoder_config={"hidden_size": 8, "image_size": 64, "patch_size": 16, "mask_input_channels": 4},
+        mask_decoder_config={**layers, "hidden_size": 8, "num_hidden_layers": 1, "iou_head_hidden_dim": 8},
+        initializer_range=0.3,
+    )
+    SamModel(config).save_pretrained(folder)
+    SamProcessor(SamImageProcessor(size={"longest_edge": 64}, pad_size={"height": 64, "width": 64})).save_pretrained(
+        folder
+    )
     return folder

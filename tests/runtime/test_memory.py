@@ -92,6 +92,8 @@ def test_activations_by_hand() -> None:
     [
         # Totals as published with the models' safetensors files; quoted, not read off them here.
         ("meta-llama/Llama-3.2-1B-Instruct", 1_235_814_400),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", 8_292_166_656),
+        ("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304),
         ("openai/clip-vit-large-patch14-336", 427_944_193),
         ("BAAI/bge-large-en-v1.5", 335_141_888),
         ("BAAI/bge-reranker-v2-m3", 567_755_777),
@@ -162,7 +164,7 @@ def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
     assert architecture_of(str(folder)).eight_bit == counted > 0
 
 
-@pytest.mark.parametrize("profile", ["gpu", "gpu_fp8"])
+@pytest.mark.parametrize("profile", ["gpu", "gpu_fp8", "gpu_qwen"])
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, profile: str) -> None:
     memory = memory_of(with_configs(RunConfig.read(preset, profile)))

@@ -20,6 +20,7 @@ from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight import rehearsal, repository
 from apps.preflight.__main__ import check_memory
 from apps.preflight.check import Check, guarded
+from apps.preflight.hub_access import Access, check_access
 from apps.preflight.memory import L40S_BYTES
 from apps.preflight.submission import (
     CHALLENGES,
@@ -85,7 +86,6 @@ def test_an_adapter_of_the_preset_is_listed() -> None:
         (lambda table: table["hf_models"].append({"repo_id": "a/b", "revision": COMMIT}), "models listed"),
         (lambda table: table["hf_models"].append(dict(table["hf_models"][0])), "models listed"),
         (lambda table: table["hf_models"].pop(), "models listed"),
-        (lambda table: table["hf_models"][0].update(revision="main"), "revisions pinned"),
         (lambda table: table["hf_models"][0].update(revision=""), "revisions pinned"),
     ],
 )
@@ -97,6 +97,46 @@ def test_what_would_cost_the_submission_is_found_with_what_to_do(change: Any, fa
     bad = [check for check in check_submission(path, BEST) if check.state == "failed"]
     assert [check.name for check in bad] == [failing]
     assert bad[0].fix
+
+
+def test_models_without_a_commit_are_those_of_main_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
+    table = write(tmp_path / "aicrowd.json", 2, BEST)
+    assert {model["revision"] for model in table["hf_models"]} == {"main"}
+    found = {check.name: check for check in check_submission(tmp_path / "aicrowd.json", BEST)}["revisions pinned"]
+    assert (
+        found.state == "warning"
+        and "openai/clip-vit-large-patch14-336@main" in found.found
+        and "40 digits" in found.fix
+    )
+
+
+@pytest.mark.parametrize(
+    ("access", "state", "said"),
+    [
+        ({}, "ok", "all public"),
+        ({"us/aicrowd-model": "gated"}, "warning", "gated: us/aicrowd-model"),
+        ({"us/model": "gated", "us/aicrowd-model": "gated"}, "warning", "without 'aicrowd' in the name: us/model"),
+        ({"us/model": "hidden"}, "failed", "private or not there: us/model"),
+    ],
+)
+def test_the_organiser_has_to_be_let_into_every_repository(access: dict[str, Access], state: str, said: str) -> None:
+    models = ["us/model", "us/aicrowd-model"]
+    found = check_access(models, lambda model: access.get(model, "public"))
+    assert found.state == state and found.found.endswith(said)
+    assert state == "ok" or "'aicrowd'" in found.fix
+
+
+def test_where_no_hub_can_be_reached_access_is_not_judged() -> None:
+    def silent(_: str) -> Access:
+        raise ConnectionError("no network")
+
+    assert check_access(["us/model"], silent).state == "skipped"
+    assert check_access(["us/model"], silent, quick=True).found == "--quick"
 
 
 def test_no_file_and_a_broken_one_are_failures(tmp_path: Path) -> None:
@@ -222,9 +262,9 @@ def test_the_network_is_shut_for_the_whole_process() -> None:
 def test_the_dockerfile_keeps_the_rules(tmp_path: Path) -> None:
     assert "failed" not in states(repository.check_dockerfile(ROOT / "Dockerfile")).values()
     bad = tmp_path / "Dockerfile"
-    bad.write_text("FROM python\nUSER root\nWORKDIR /app\n")
+    bad.write_text("FROM python\nUSER 1001\nWORKDIR /home/aicrowd\n")
     assert states(repository.check_dockerfile(bad))["Dockerfile's user and folder"] == "failed"
-    bad.write_text("FROM python:3.11\nUSER 1001\nWORKDIR /app\n")
+    bad.write_text("FROM python:3.11\nWORKDIR /app\n")
     assert "/home/aicrowd" in repository.check_dockerfile(bad)[-1].fix
 
 

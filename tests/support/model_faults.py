@@ -48,7 +48,7 @@ class _BlindSight(Sight):
     """Every look at a picture fails; names in texts are found."""
 
     def __init__(self, error: Exception) -> None:
-        self.read = self.recognise = self.detect = self.classify = self._fail  # type: ignore[method-assign]
+        self.read = self.recognise = self.detect = self.segment = self.classify = self._fail  # type: ignore[method-assign]
         self._error = error
 
     def _fail(self, *_: Any, **__: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, TextLine
+from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, Mask, TextLine
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 ANSWER = "The Eiffel Tower is 330 metres high."
@@ -85,7 +85,7 @@ class Encoder:
 
 
 class Sight:
-    """Reads a line, names a class, finds a box and a domain in every picture."""
+    """Reads a line, names a class, finds a box and a domain in every picture, which belongs to any text."""
 
     name = "scripted"
 
@@ -101,6 +101,17 @@ class Sight:
         """A box in each image."""
         del phrases
         return [[Detection(Box(4, 4, 120, 120), "tower", 0.9)] for _ in images]
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        """Every picture belongs to its text."""
+        return np.ones(len(texts), dtype=np.float32)
+
+    def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
+        """All of each image, for each box."""
+        return [
+            [np.ones((image.height, image.width), dtype=np.bool_) for _ in own]
+            for image, own in zip(images, boxes, strict=True)
+        ]
 
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """A name in each text."""
@@ -149,6 +160,8 @@ def ready(chat: Any = None, reranker: Any = None, sight: Any = None, encoder: An
     return {
         **dict.fromkeys(("chat", "small_chat"), talk),
         **dict.fromkeys(("reranker", "coarse_reranker", "fine_reranker"), order),
-        **dict.fromkeys(("ocr", "recogniser", "detector", "entity_finder", "domain_classifier"), see),
+        **dict.fromkeys(
+            ("ocr", "recogniser", "detector", "segmenter", "matcher", "entity_finder", "domain_classifier"), see
+        ),
         "text_encoder": encoder or Encoder(),
     }

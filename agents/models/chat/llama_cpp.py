@@ -127,9 +127,10 @@ def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
         with _quiet_stderr():
             return xllamacpp.Server(settings)
     except (RuntimeError, ValueError) as error:
-        raise ModelError(
-            f"{path} cannot be loaded: {error}. Remove it and run: python -m agents.models.chat.gguf"
-        ) from error
+        how = "remove it and run: python -m agents.models.chat.gguf"
+        if mmproj is not None:
+            how = f"{mmproj} has to be the vision tower of this very model (CRAG_GGUF, CRAG_MMPROJ)"
+        raise ModelError(f"{path} cannot be loaded: {error}; {how}") from error
 
 
 @contextlib.contextmanager

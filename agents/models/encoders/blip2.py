@@ -49,6 +49,19 @@ class Blip2QFormer(Pretrained):
         through the vision tower once, each distinct pair through the Q-Former once.
         ValueError where an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
         """
+        return self._joint(pairs, joint_tokens, self._query_shape)
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
+        """How likely each picture and its text belong together, 0 to 1, as the matching head was trained to say it, shape (n,).
+
+        ValueError where the lists differ in length, or an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
+        """
+        return self._joint(list(zip(images, texts, strict=True)), match_probability)
+
+    def _joint(
+        self, pairs: Sequence[tuple[Image.Image, str]], head: Callable[..., torch.Tensor], shape: tuple[int, ...] = ()
+    ) -> FloatArray:
+        """What a head makes of (picture, text) pairs, shape (n, *shape): each picture and each pair once."""
         _, model = self._loaded
         pictures = list({id(image): image for image, _ in pairs}.values())
         place = {id(image): row for row, image in enumerate(pictures)}
@@ -57,9 +70,9 @@ class Blip2QFormer(Pretrained):
 
         def encode(rows: list[int], inputs: Any) -> torch.Tensor:
             sight = sights[[asked[row][0] for row in rows]].to(self.device)
-            return joint_tokens(model, inputs["input_ids"], inputs["attention_mask"], sight)
+            return head(model, inputs["input_ids"], inputs["attention_mask"], sight)
 
-        found = np.zeros((len(asked), *self._query_shape), dtype=np.float32)
+        found = np.zeros((len(asked), *shape), dtype=np.float32)
         for rows, vectors in self._text_passes([question for _, question in asked], encode):
             found[rows] = vectors
         return found[places]
@@ -143,15 +156,31 @@ def joint_tokens(
 
     ``model`` is a ``Blip2ForImageTextRetrieval``, ``sight`` the last hidden states of its vision tower, a row a question.
     """
+    return _projected(model.vision_projection, _joint_states(model, input_ids, attention_mask, sight))
+
+
+def match_probability(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sight: torch.Tensor
+) -> torch.Tensor:
+    """The probabilities of ``Blip2QFormer.match``, shape (rows,): the mean of all query tokens' votes."""
+    states = _joint_states(model, input_ids, attention_mask, sight)
+    votes: torch.Tensor = model.itm_head(states.to(model.itm_head.weight.dtype)).float()
+    return votes.mean(dim=1).softmax(dim=-1)[:, 1]
+
+
+def _joint_states(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sight: torch.Tensor
+) -> torch.Tensor:
+    """The query tokens' last hidden states, having seen text and picture."""
     queries = model.query_tokens.expand(len(input_ids), -1, -1)
-    states = model.qformer(
+    states: torch.Tensor = model.qformer(
         query_embeds=model.embeddings(input_ids=input_ids, query_embeds=queries),
         query_length=queries.shape[1],
         attention_mask=torch.cat([attention_mask.new_ones(queries.shape[:2]), attention_mask], dim=1),
         encoder_hidden_states=sight,
         encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
     ).last_hidden_state[:, : queries.shape[1]]
-    return _projected(model.vision_projection, states)
+    return states
 
 
 def text_token(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
