@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
+from rapidfuzz import fuzz
+from rapidfuzz.utils import default_process
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import number_at
@@ -19,6 +21,7 @@ from agents.turn import Position, Turn, View, with_image
 
 MAX_CHOICES = 6  # entities to choose from
 _MAX_CROPS = 1000  # that would cover an image, at most: smaller ones are no worse
+_SAME_NAME = 90  # of 100: "Nissan GT-R R35" and "Nissan GT-R"
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
 # Ours, looked at on validation: the paper leaves the choice to a model.
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
@@ -106,6 +109,9 @@ class SelectEntity(Stage):
         word_weight: float = Field(
             0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
         )
+        name_weight: float = Field(
+            0.1, ge=0, description="rules: cosine that an entity gains whose name is the one that a first look says"
+        )
 
     options: Options
     fills = ("entity", "entity_score", "entities")
@@ -181,11 +187,19 @@ class SelectEntity(Stage):
         for (turn, choices), question in zip(choosable, vectors[: len(questions)], strict=True):
             words = [float(np.dot(question, next(described))) for _ in choices]
             totals = [
-                choice.weight + self.options.word_weight * likeness
+                choice.weight
+                + self.options.word_weight * likeness
+                + self.options.name_weight * is_named(turn, choice.entity)
                 for choice, likeness in zip(choices, words, strict=True)
             ]
             best = choices[int(np.argmax(totals))]
             turn.entity, turn.entity_score = best.entity, best.score
+
+
+def is_named(turn: Turn, entity: Entity) -> bool:
+    """Whether a first look calls what is shown by the entity's name, or by most of its words."""
+    name = turn.look.name if turn.look is not None else None
+    return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 
 
 def at_place(turn: Turn, minimum: float) -> list[Found]:

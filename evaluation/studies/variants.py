@@ -85,6 +85,8 @@ PARTS = (
 """What QA-Dragon's tables 2 and 4 leave out, and the parts of its section 3 that they leave in."""
 
 MORE_PARTS = (
+    Part("segmentation", ("ground",), ("ground.masks", False)),
+    Part("steps", ("steps",)),
     Part("reranking", ("rerank", "two_stage_rerank")),
     # A rule that needs a verifier that was not run would always abstain.
     Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,16 +15,17 @@ from hypothesis import strategies as st
 from agents.asking.ask import read
 from agents.asking.readers.looks import look_of
 from agents.models.base import ChatReply
-from agents.search.hits import Entity
+from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.answer import Answer
 from agents.stages.look import LookFirst, by_rules
 from agents.stages.objects import Objects
 from agents.stages.queries import Queries
 from agents.stages.route import RouteStage
+from agents.stages.select_entity import SelectEntity
 from agents.stages.tools import ToolRouter
 from agents.stages.verify import Verify
-from agents.turn import Draft, Look, Tools, Turn
+from agents.turn import Draft, Look, Tools, Turn, View
 from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
 
 SAID: dict[str, Any] = {
@@ -141,6 +144,28 @@ def test_the_detector_is_told_the_object_that_was_seen() -> None:
     asked = routed("Who built the thing on the left?", replace(LOOK, needs="both"), None)
     assert (asked.target.phrase, asked.target.position) == ("red car", "left")
     assert routed("Who built this car?", replace(LOOK, needs="both", object=None), None).target.phrase == "car"
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"), [(None, "Porsche 911"), ("Nissan GT-R R35", "Nissan GT-R"), ("Ford Focus", "Porsche 911")]
+)
+def test_an_entity_that_the_look_names_is_chosen_before_one_that_is_a_little_more_alike(
+    name: str | None, chosen: str
+) -> None:
+    class Words:
+        name = "words"
+
+        def encode(self, texts: Sequence[str]) -> Any:
+            return np.zeros((len(texts), 2), dtype=np.float32)
+
+    hits = (hit("Porsche 911", 0.84), hit("Nissan GT-R", 0.80))
+    asked = turn("Who built this car?", look=replace(LOOK, name=name), views=(View(None, hits),))
+    run(SelectEntity, [asked], context(settings(), text_encoder=Words()))
+    assert asked.entity_name == chosen
+
+
+def hit(name: str, score: float) -> ImageHit:
+    return ImageHit(hash(name), score, "", (Entity(name, {}),))
 
 
 def queries(asked: Turn, **options: object) -> tuple[str, ...]:
