@@ -18,21 +18,12 @@ from agents.methods.evidence_agreement import (
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, page_chunks
-from agents.texts.evidence_text import evidence_found, passage_of
+from agents.texts.evidence_text import PICTURE_KEY, Modality, evidence_found, kind_of, passage_of
 from agents.turn import Evidence, Turn
 
-Modality = Literal["image", "text", "table"]
 MODALITIES: tuple[Modality, ...] = ("image", "text", "table")
 
 _WIDEN = 3  # how much larger each further search is
-
-
-@dataclass(frozen=True)
-class Item:
-    """A piece of evidence with its modality: what pictures show, pages of text, or attributes (the tables of the paper)."""
-
-    chunk: Evidence
-    modality: Modality
 
 
 @dataclass
@@ -40,11 +31,11 @@ class Pool:
     """The evidence of one turn while it is chosen from."""
 
     turn: Turn
-    items: list[Item] = field(default_factory=list)
+    items: list[Evidence] = field(default_factory=list)
 
-    def add(self, items: Sequence[Item]) -> None:
+    def add(self, items: Sequence[Evidence]) -> None:
         """Put in what is not there yet."""
-        known = {(item.chunk.title, item.chunk.text): item for item in reversed([*self.items, *items])}
+        known = {(item.title, item.text): item for item in reversed([*self.items, *items])}
         self.items = list(reversed(known.values()))
 
 
@@ -85,7 +76,9 @@ class CoherenceStage(Stage):
         options = self.options
         pools = [Pool(turn) for turn in turns]
         for pool in pools:
-            pool.add([*pictures(pool.turn.image_hits, pool.turn), *known_chunks(pool.turn)])
+            turn = pool.turn
+            known = turn.best_evidence(len(turn.evidence) + len(turn.ranked or ()))
+            pool.add([*pictures(turn.image_hits, turn), *known])
         searched = self._repeat_retrieval(pools, context)
         chosen = self._most_relevant(pools, context)
         if options.second == "graph":
@@ -96,13 +89,13 @@ class CoherenceStage(Stage):
             kept = [[(item, None) for item in items] for items, _ in chosen]
         for pool, (items, _), ranking, rounds in zip(pools, chosen, kept, searched, strict=True):
             turn = pool.turn
-            turn.coherent = tuple(item.chunk for item, _ in ranking)
+            turn.coherent = tuple(item for item, _ in ranking)
             turn.found(evidence=evidence_found(turn.coherent))
             turn.note(
                 searched_again=rounds,
-                pool={modality: sum(item.modality == modality for item in items) for modality in MODALITIES},
+                pool={modality: sum(kind_of(item) == modality for item in items) for modality in MODALITIES},
                 coherence=[None if score is None else round(float(score), 4) for _, score in ranking],
-                modalities=[item.modality for item, _ in ranking],
+                modalities=[kind_of(item) for item, _ in ranking],
             )
 
     def _repeat_retrieval(self, pools: Sequence[Pool], context: Context) -> list[int]:
@@ -134,7 +127,7 @@ class CoherenceStage(Stage):
             named = [(entity, hit) for hit in results.hits for entity in hit.entities]
             cuts = (each_once(list(attribute_chunks(entity, hit, self.options, cut))) for entity, hit in named)
             # The picture's own sentence says the name.
-            pool.add([Item(chunk, "table") for chunks in cuts for chunk in chunks if chunk.key != "name"])
+            pool.add([chunk for chunks in cuts for chunk in chunks if chunk.key != "name"])
             if results.error is not None:
                 pool.turn.note(image_search_error=results.error)
 
@@ -150,11 +143,11 @@ class CoherenceStage(Stage):
         for pool in pools:
             own = [results for (of, _), results in zip(asked, found, strict=True) if of is pool]
             chunks = each_once([chunk for results in own for hit in results.hits for chunk in page_chunks(hit, cut)])
-            pool.add([Item(chunk, "text") for chunk in chunks])
+            pool.add(chunks)
             for error in (results.error for results in own if results.error is not None):
                 pool.turn.note(web_search_error=error)
 
-    def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Item], Matrix]]:
+    def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Evidence], Matrix]]:
         """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept.
 
         All that was found is ranked before anything is cut: the attributes of an entity share one retrieval score.
@@ -162,7 +155,7 @@ class CoherenceStage(Stage):
         options = self.options
         candidates = [pool.items for pool in pools]
         questions = [pool.turn.question for pool in pools]
-        texts = [passage_of(item.chunk) for items in candidates for item in items]
+        texts = [passage_of(item) for items in candidates for item in items]
         if not texts:
             return [([], np.zeros((0, 0))) for _ in pools]
         encoded = np.asarray(context.models.text_encoder.encode([*questions, *texts]), dtype=np.float64)
@@ -173,28 +166,28 @@ class CoherenceStage(Stage):
             relevance = similarities(question[None], vectors, options.metric)[0]
             places: list[int] = []
             for modality in MODALITIES:
-                own = [place for place, item in enumerate(items) if item.modality == modality]
+                own = [place for place, item in enumerate(items) if kind_of(item) == modality]
                 places += [own[best] for best in top(relevance[own], options.k)]
             places = [places[best] for best in top(relevance[places], len(places))]
             found.append(([items[place] for place in places], vectors[places]))
         return found
 
-    def _by_likeness(self, items: Sequence[Item], vectors: Matrix) -> list[tuple[Item, float | None]]:
+    def _by_likeness(self, items: Sequence[Evidence], vectors: Matrix) -> list[tuple[Evidence, float | None]]:
         """Stage 2, method A: the k items with the highest mean likeness to all others."""
         scores = mean_pairwise(similarities(vectors, vectors, self.options.metric))
         return [(items[place], float(scores[place])) for place in top(scores, self.options.k)]
 
     def _by_graph(
-        self, chosen: Sequence[tuple[list[Item], Matrix]], context: Context
-    ) -> list[list[tuple[Item, float | None]]]:
+        self, chosen: Sequence[tuple[list[Evidence], Matrix]], context: Context
+    ) -> list[list[tuple[Evidence, float | None]]]:
         """Stage 2, method B: the k items with the highest degree in the pruned graph; of equals the more relevant one.
 
         Items whose entities were all pruned are dropped, unless none would be left.
         """
-        names = iter(context.models.entity_finder.find([item.chunk.text for items, _ in chosen for item in items]))
-        kept: list[list[tuple[Item, float | None]]] = []
+        names = iter(context.models.entity_finder.find([item.text for items, _ in chosen for item in items]))
+        kept: list[list[tuple[Evidence, float | None]]] = []
         for items, _ in chosen:
-            sources = [TitledText(item.modality, (item.chunk.title, *next(names)), item.chunk.text) for item in items]
+            sources = [TitledText(kind_of(item), (item.title, *next(names)), item.text) for item in items]
             degrees = item_degrees(pruned(entity_graph(sources)), len(items))
             tied = [place for place, degree in enumerate(degrees) if degree is not None] or list(range(len(items)))
             scores = np.asarray([degrees[place] or 0 for place in tied], dtype=np.float64)
@@ -203,13 +196,7 @@ class CoherenceStage(Stage):
         return kept
 
 
-def known_chunks(turn: Turn) -> Iterator[Item]:
-    """What the stages before kept as evidence."""
-    for chunk in turn.best_evidence(len(turn.evidence) + len(turn.ranked or ())):
-        yield Item(chunk, "text" if chunk.source == "web" else "table")
-
-
-def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
+def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Evidence]:
     """A sentence for each entity that the pictures found show, each once; none where the picture was taken to show something else."""
     if turn.entity is None:
         return
@@ -221,12 +208,12 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Item]:
             seen.add(entity.name)
             shown = entity.name == turn.entity.name
             text = f"This is {entity.name}." if shown else f"A picture like this one shows {entity.name}."
-            yield Item(Evidence(text, "kg", entity.name, hit.url, hit.score, key="name" if shown else None), "image")
+            yield Evidence(text, "kg", entity.name, hit.url, hit.score, key=PICTURE_KEY)
 
 
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """The modalities with fewer than k items that a search can still be made for."""
-    turn, held = pool.turn, [item.modality for item in pool.items]
+    turn, held = pool.turn, [kind_of(item) for item in pool.items]
     possible: set[Modality] = set()
     if context.search.sees(turn.provided) and turn.image is not None and turn.entity is not None and turn.tools.image:
         possible |= {"image", "table"}

@@ -45,7 +45,9 @@ class FinaliseOptions(StageOptions):
         description="without a gate: abstain where P(\"I don't know\") of the reply's beginning is above this; None: never",
     )
     verified_by: tuple[Literal["white_box", "model"], ...] = Field(
-        (), description="verifiers that all have to approve; the model's alone where the engine gives no probabilities"
+        (),
+        description="without a gate, which weighs what both say: verifiers that all have to approve; the model's alone where the engine "
+        "gives no probabilities",
     )
     algorithm1: FinalVerification | None = Field(
         None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"
@@ -98,7 +100,7 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
         return "the answer follows an order found in the evidence"
     if options.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
-    if not trusts_draft(turn):
+    if options.gate is None and not trusts_draft(turn):
         for verifier in options.verified_by:
             said = getattr(turn.verification, verifier)
             unknown = said is None and verifier == "white_box" and "model" in options.verified_by

@@ -26,6 +26,20 @@ def attribute_sentence(key: str, entity: str, value: str) -> str:
     return f"The {key} of {entity} is {value}."
 
 
+Modality = Literal["image", "text", "table"]
+"""What evidence is (semantic coherence filtering, section 3.1): what pictures show, pages of text, or attributes, which are its tables."""
+
+PICTURE_KEY = "(picture)"
+"""``Evidence.key`` of a sentence that says what a picture shows; no attribute is called so."""
+
+
+def kind_of(chunk: Evidence) -> Modality:
+    """The modality of a chunk."""
+    if chunk.source == "web":
+        return "text"
+    return "image" if chunk.key == PICTURE_KEY else "table"
+
+
 def paragraphs(text: str) -> list[str]:
     """A text cut at its newlines, blank lines left out (CRUISE, section 3.2)."""
     return [line.strip() for line in text.split("\n") if line.strip()]

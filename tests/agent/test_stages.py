@@ -540,6 +540,14 @@ def test_the_decision_rule(fields: dict[str, object], table: dict[str, object], 
     assert asked.answer == answer
 
 
+def test_a_gate_takes_the_place_of_the_verifiers_rule() -> None:
+    doubted = turn("a", candidate=Candidate("x", 0.9), verification=Verification(False, False))
+    run(Finalise, [doubted], context(settings(finalise={**BOTH, "gate": "presets/gates/best_embedded_batch.json"})))
+    doubted.close_stage("finalise", 0.0)
+    decision = doubted.records[0].decision
+    assert decision is not None and decision.ruled_out is None and decision.probability is not None
+
+
 def test_a_long_answer_is_cut_at_a_word() -> None:
     asked = turn("a", candidate=Candidate("word " * 200, 0.9))
     run(Finalise, [asked], context(settings()))

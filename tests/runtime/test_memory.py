@@ -56,6 +56,19 @@ def test_parameters_of_llama_3_2_11b_vision_by_hand() -> None:
     assert row.weights == 2 * found.parameters == 21_340_441_670
 
 
+def test_sam_keeps_the_biases_of_its_attention() -> None:
+    """Heads x positions for each position, twice, beside what any layer keeps; none of it by the tokens of a prompt."""
+    sam = {"kind": "sam", "path": str(CONFIGS / "facebook--sam-vit-base"), "batch_size": 2, "device": "cuda"}
+    models = {"segmenter": sam, "detector": {"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}}
+    settings = settings_from({"stages": ["ground", "finalise"], "ground": {"masks": True}})
+    (row,) = memory_of(
+        RunConfig("p", Profile(name="p", models=models, search=SearchModels(kind="embedded")), settings)
+    ).rows
+    assert row.architecture.parameters == 93_735_472
+    assert row.weights == 4 * row.architecture.parameters
+    assert row.activations == 2 * 4097 * (6 * 768 + 3 * 3072 + 2 * 12 * 4096) * 4
+
+
 def test_cache_of_llama_3_2_11b_vision_by_hand() -> None:
     found = architecture_of(LLAMA_11B)
     assert found.decoder is not None and found.vision is not None

@@ -225,7 +225,12 @@ def test_adapters_are_on_the_language_model_and_on_the_picture_encoder_only_when
 
 def test_the_published_values_stand_in_the_recipes() -> None:
     found = {name: load_recipe(name) for name in recipe_names()}
-    published = {"nvidia": (16, 32, 1e-5, 1), "blackpearl": (64, 128, 5e-6, 1), "core_mmrag": (8, 16, 1e-4, 3)}
+    published = {
+        "nvidia": (16, 32, 1e-5, 1),
+        "blackpearl": (64, 128, 5e-6, 1),
+        "blackpearl_script": (128, 256, 5e-5, 10),
+        "core_mmrag": (8, 16, 1e-4, 3),
+    }
     for name, (r, alpha, rate, epochs) in published.items():
         recipe = found[name]
         assert (recipe.lora.r, recipe.lora.alpha, recipe.training.learning_rate, recipe.training.epochs) == (

@@ -1,0 +1,64 @@
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.answers import ANSWER
+from agents.asking.record import FROM_EVIDENCE, RECONCILED
+from agents.methods.knowledge_conflict import says_something
+from agents.methods.modality_fusion import agree, most_trusted
+from agents.stage import Context, Stage, StageOptions
+from agents.texts.evidence_text import Modality, evidence_found, kind_of
+from agents.turn import Candidate, Evidence, Turn
+
+ALONE, WITHOUT = Ask("answer_with_evidence", ANSWER), Ask("answer_without_evidence", ANSWER)
+FUSE = Ask("answer_fusion", ANSWER)
+
+
+class ModalityAnswers(Stage):
+    """An answer from the evidence of each modality by itself, then one of all (MoqaGPT, as in semantic coherence filtering, section 3.3).
+
+    Refusals are dropped; what the others agree in is given as the most trusted one says it, and where they differ the model decides, in a
+    second batched call.
+    """
+
+    class Options(StageOptions):
+        evidence: int = Field(5, ge=0, description="chunks shown, of all modalities together")
+
+    options: Options
+    fills = ("candidate", "shown")
+    asked = (ALONE, WITHOUT, FUSE)
+    kind = "answers"
+    min_seconds, wanted_seconds = 1.0, 3.0
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``candidate``."""
+        asked: list[tuple[Turn, Modality | None, Question[Candidate | None]]] = []
+        for turn in turns:
+            turn.shown = context.evidence(turn, self.options.evidence)
+            turn.found(evidence=evidence_found(turn.shown))
+            groups: dict[Modality, list[Evidence]] = {}
+            for chunk in turn.shown:
+                groups.setdefault(kind_of(chunk), []).append(chunk)
+            for modality, chunks in groups.items():
+                asked.append((turn, modality, Question(ALONE, {**turn.values, "evidence": chunks}, (turn,))))
+            if not groups:
+                asked.append((turn, None, Question(WITHOUT, turn.values, (turn,))))
+        found: dict[int, list[tuple[Modality | None, Candidate]]] = {}
+        for (turn, kind, _), answer in zip(asked, context.put([question for *_, question in asked]), strict=True):
+            if answer.failed:
+                turn.error = turn.error or f"modality_answers: {answer.error}"
+            elif answer.value is not None:
+                found.setdefault(id(turn), []).append((kind, answer.value))
+        differing: list[tuple[Turn, list[tuple[Modality | None, Candidate]]]] = []
+        for turn in turns:
+            every = found.get(id(turn), [])
+            turn.found(answers={f"{FROM_EVIDENCE}: {kind}": it.text for kind, it in every if kind is not None})
+            plausible = [(kind, it) for kind, it in every if says_something(it.text)]
+            turn.candidate = most_trusted([it for _, it in plausible or every])
+            if not agree([it.text for _, it in plausible]):
+                differing.append((turn, plausible))
+        questions = [Question(FUSE, {**turn.values, "answers": answers}, (turn,)) for turn, answers in differing]
+        for (turn, _), answer in zip(differing, context.put(questions), strict=True):
+            turn.candidate = answer.value or turn.candidate
+            turn.found(answers={RECONCILED: answer.value.text if answer.value else None})

@@ -1,0 +1,80 @@
+"""MoqaGPT: what each modality answers by itself, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.methods.modality_fusion import agree, most_trusted
+from agents.models.base import ChatReply, ChatRequest
+from agents.settings.presets import load_settings
+from agents.stages.modality_answers import ModalityAnswers
+from agents.texts.evidence_text import PICTURE_KEY, kind_of
+from agents.turn import IDK, Candidate, Evidence, Turn
+from tests.agent.scripted import ScriptedChat, context, run, turn
+
+PICTURE = Evidence("This is Big Ben.", "kg", "Big Ben", key=PICTURE_KEY)
+ROW = Evidence("The height of Big Ben is 96 m.", "kg", "Big Ben", key="height")
+PAGE = Evidence("Big Ben is 316 feet high.", "web", "Big Ben")
+
+
+class Says:
+    """Answers by the evidence that a prompt shows; a mapping of modality to answer, ``fused`` for the second call."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers = answers
+
+    def __call__(self, request: ChatRequest) -> str | ChatReply:
+        asked = request.messages[-1].content
+        if "Answers:" in asked:
+            return self.answers["fused"]
+        shown = [kind for kind, chunk in (("image", PICTURE), ("table", ROW), ("text", PAGE)) if chunk.text in asked]
+        assert len(shown) <= 1  # each modality by itself
+        said = self.answers[shown[0] if shown else "none"]
+        return ChatReply(said, "error" if said == "broken" else "stop", (-0.1 if shown == ["table"] else -0.5,))
+
+
+def asked_of(*evidence: Evidence) -> Turn:
+    return turn("How high is it?", coherent=evidence)
+
+
+@pytest.mark.parametrize(
+    ("answers", "given", "calls"),
+    [
+        ({"image": IDK, "table": "96 m", "text": "316 feet", "fused": "96 m or 316 feet"}, "96 m or 316 feet", [3, 1]),
+        ({"image": IDK, "table": "96 m", "text": "It is 96 m"}, "96 m", [3, 0]),  # the most trusted of those that agree
+        ({"image": IDK, "table": IDK, "text": "316 feet"}, "316 feet", [3, 0]),
+        ({"image": IDK, "table": IDK, "text": IDK}, IDK, [3, 0]),
+        ({"image": "broken", "table": "96 m", "text": "316 feet", "fused": ""}, "96 m", [3, 1]),
+    ],
+)
+def test_answers_that_differ_are_fused_and_refusals_count_nothing(
+    answers: dict[str, str], given: str, calls: list[int]
+) -> None:
+    chat = ScriptedChat(Says(**answers))
+    asked = asked_of(PAGE, ROW, PICTURE)
+    run(ModalityAnswers, [asked], context(load_settings("moqagpt", "no overlay"), chat=chat))
+    assert asked.candidate is not None and asked.candidate.text == given
+    assert [size for size in chat.batches if size] == [size for size in calls if size]
+    assert ("modality_answers" in (asked.error or "")) is ("broken" in answers.values())
+
+
+def test_one_call_serves_the_batch_and_without_evidence_the_model_answers_alone() -> None:
+    chat = ScriptedChat(Says(table="96 m", text="316 feet", none="blue", fused="96 m"))
+    batch = [asked_of(PAGE, ROW), asked_of(), asked_of(ROW)]
+    run(ModalityAnswers, batch, context(load_settings("moqagpt", "no overlay"), chat=chat))
+    assert chat.batches == [4, 1]
+    assert [asked.candidate and asked.candidate.text for asked in batch] == ["96 m", "blue", "96 m"]
+    assert 'From web pages: "316 feet"\nFrom tables: "96 m"' in chat.requests[-1].messages[-1].content
+
+
+def test_the_modality_of_a_chunk() -> None:
+    named = Evidence("The name of Big Ben is Big Ben.", "kg", "Big Ben", key="name")
+    assert [kind_of(chunk) for chunk in (PICTURE, ROW, PAGE, named)] == ["image", "table", "text", "table"]
+
+
+def test_rules_of_fusion() -> None:
+    assert agree([]) and agree(["96 m"]) and agree(["96 m", "It is 96 m"])
+    assert not agree(["96 m", "It is 96 m", "97 m"])
+    low, high, unknown = Candidate("a", 0.2), Candidate("b", 0.9), Candidate("c", None)
+    assert most_trusted([unknown, low, high]) is high
+    assert most_trusted([unknown]) is unknown and most_trusted([]) is None
