@@ -129,7 +129,7 @@ class Pipeline:
             return _closed(turns, stage, 0.0, "skipped", "time", "no time left")
         way = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
         if way.reason is not None:
-            self._times.decay(stage.name)
+            self._times.decay(stage.name, len(turns))
         if way.way == "skipped":
             return _closed(turns, stage, 0.0, "skipped", "time", way.reason)
         short = way.way == "short"

@@ -1,105 +1,153 @@
-"""Seconds a turn that presets would take on one NVIDIA L40S, simulated: nothing here runs on a GPU.
+"""Seconds a turn that presets would take on one NVIDIA L40S, and what the guard does to keep them: simulated, nothing here runs on a GPU.
 
     python -m benchmarks.latency_sim --presets best qa_dragon --profile gpu_fp8
 
-The calls that each turn of the mini data set makes under a preset's settings for the GPU are recorded once
-(``benchmarks/latency/recorded_calls.py``), kept in ``--records``, and replayed in batches through a token-cost model
-(``benchmarks/latency/cost.py``; its figures and their sources are in ``l40s.toml``). Every reply is taken to run to its limit, and the
-stand-in never says what would end a turn early: the figures are upper bounds of the model.
+The real stages answer turns of the mini data set in batches of 1, 4, 8 and 16 under a preset's settings for the GPU; chat models are stood
+in for (``benchmarks/latency/stand_ins.py``). Each call takes the seconds of a token-cost model (``benchmarks/latency/cost.py``; its figures
+and their sources are in ``l40s.toml``) on a simulated clock, by which the guard plans: a batch of N has N times the limit of a turn. Every
+reply is taken to run to its limit, and the stand-in never says what would end a turn early: the figures are upper bounds of the model.
+Questions and dialogs are asked of one agent each, in the order of the organiser's evaluator; nothing is learnt beforehand.
 """
 
 from __future__ import annotations
 
-import hashlib
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from pathlib import Path
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from agents.models.pixels import to_rgb
-from agents.settings.named import name_of
-from agents.settings.profiles import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
-from agents.turn import Turn
 from apps.preflight.memory import memory_of
 from benchmarks.common import BenchmarkOptions, run, table_of
+from benchmarks.latency.call_seconds import placed_models, seconds_of, with_configs
 from benchmarks.latency.cost import Machine
-from benchmarks.latency.meter import ModelCall
-from benchmarks.latency.recorded_calls import read, record, write
-from benchmarks.latency.replayed_calls import placed_models, turn_seconds, with_configs
+from benchmarks.latency.simulated_agent import AgentCall, SimulatedAgent, SimulatedTime
 from evaluation.commands import output
-from mini_crag_mm.loader import KINDS, PreparedSet
+from evaluation.run.batches import queue_schedule
+from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 
-BATCHES = (1, 8, 16)
-MEAN_LIMIT, MAX_LIMIT, DIALOG_LIMIT = 4.0, 10.0, 30.0
-"""Seconds that presets keep, asked by themselves: all of them the challenge's 10 a turn, `best` 4 on average and its 30 a dialog."""
+
+@dataclass(frozen=True)
+class Simulated:
+    """What came of one preset with one size of batches."""
+
+    calls: tuple[AgentCall, ...]
+    cut_replies: int
+    chat_calls: int
+
+    @property
+    def times(self) -> list[float]:
+        """Seconds of each turn as the challenge counts them."""
+        return [call.seconds_per_turn for call in self.calls for _ in call.sessions]
+
+    @property
+    def dialogs(self) -> dict[str, float]:
+        """Seconds of each session."""
+        total: dict[str, float] = {}
+        for call in self.calls:
+            for session in call.sessions:
+                total[session] = total.get(session, 0.0) + call.seconds_per_turn
+        return total
+
+    def late(self, seconds_per_dialog: float) -> int:
+        """Calls and dialogs that took too long."""
+        calls = sum(call.late for call in self.calls)
+        return calls + sum(seconds > seconds_per_dialog for seconds in self.dialogs.values())
+
+    def guarded(self) -> dict[str, Counter[str]]:
+        """How often each stage that was not always run whole was run, reduced or skipped, by calls."""
+        found: dict[str, Counter[str]] = {}
+        for call in self.calls:
+            for record in call.stages:
+                found.setdefault(record.stage, Counter())[record.status] += 1
+        return {stage: counts for stage, counts in found.items() if set(counts) != {"ran"}}
+
+
+def simulate(
+    config: RunConfig, options: LatencyOptions, size: int, machine: Machine, known: dict[Hashable, Any]
+) -> Simulated:
+    """The turns of the mini set in batches of one size."""
+    models = placed_models(config)
+    embedded = RunConfig.read(profile="embedded", cache=options.cache).models()
+    mini = PreparedSet(options.split, options.cache)
+    pipeline = mini.search()
+    calls: list[AgentCall] = []
+    cut = chats = 0
+    for kind, sessions in zip(KINDS, (options.questions, options.dialogs), strict=True):
+        time = SimulatedTime(lambda call: seconds_of(call, models, machine, options.reply_share))
+        agent = SimulatedAgent(config.settings, pipeline, embedded, time, machine.overhead["turn"], known)
+        calls += [agent.call(batch) for batch in batches(list(mini.turns(sessions, (kind,))), size)]
+        cut += agent.cut_replies
+        chats += sum(call.items for call in time.take() if call.method == "chat")
+    return Simulated(tuple(calls), cut, chats)
+
+
+def batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]:
+    """The batches in which an evaluator of the organiser asks turns, given session by session."""
+    sessions: dict[str, list[AskedTurn]] = {}
+    for turn in turns:
+        sessions.setdefault(turn.session.session_id, []).append(turn)
+    of_each = list(sessions.values())
+    slots = queue_schedule([len(turns) for turns in of_each], size)
+    return [[of_each[slot.session][slot.turn] for slot in batch] for batch in slots]
 
 
 def _measure(options: LatencyOptions) -> int:
     console = output()
     machine = Machine.read()
     rows: list[tuple[str, ...]] = []
+    guarded: list[tuple[str, ...]] = []
     slow: list[str] = []
+    known: dict[Hashable, Any] = {}
     for preset in options.presets or preset_names():
         config = RunConfig.read(preset, options.profile, cache=options.cache)
-        settings, models = config.settings, placed_models(config)
-        memory = memory_of(with_configs(config))
-        records = recorded(config, options)
-        sets = (PreparedSet(options.split, options.cache).sessions(kind) for kind in KINDS)
-        dialogs = [len(session.turns) for data in sets for session in data.sessions[: options.sessions]]
-        asked = statistics.mean(sum(call.method == "chat" for call in calls) for calls in records)
-        for size in BATCHES:
-            times = turn_seconds(records, size, settings.stages, models, machine, options.reply_share)
-            p50, p95 = np.percentile(times, (50, 95))
-            first, dialog = ("", "", "", ""), ""
-            if size == BATCHES[0]:  # nothing else is asked meanwhile: the least that a dialog takes
-                longest = max(sum(part) for part in parts_of(times, dialogs))
-                first = (preset, f"{memory.needed / 1e9:.1f}", str(models["chat"].at_once), f"{asked:.2f}")
-                dialog = f"{longest:.2f}"
-                ours = preset == "best" and (statistics.mean(times) >= MEAN_LIMIT or longest >= DIALOG_LIMIT)
-                if ours or max(times) >= MAX_LIMIT:
-                    slow.append(preset)
-            numbers = (f"{value:.2f}" for value in (statistics.mean(times), p50, p95, max(times)))
-            rows.append((*first, str(size), *numbers, dialog))
+        made = {size: simulate(config, options, size, machine, known) for size in options.batches}
+        memory, at_once = memory_of(with_configs(config)).needed / 1e9, placed_models(config)["chat"].at_once
+        for size, found in made.items():
+            late = found.late(config.settings.limits.seconds_per_dialog)
+            mean = statistics.mean(found.times)
+            if late:
+                slow.append(f"{preset} in batches of {size}")
+            first = (preset, f"{memory:.1f}", str(at_once)) if size == options.batches[0] else ("", "", "")
+            numbers = (mean, float(np.percentile(found.times, 95)), max(found.times), max(found.dialogs.values()))
+            whole = sum(call.whole for call in found.calls)
+            counts = (f"{whole}/{len(found.calls)}", str(found.cut_replies), str(late))
+            rows.append(
+                (
+                    *first,
+                    str(size),
+                    f"{found.chat_calls / len(found.times):.2f}",
+                    *map("{:.2f}".format, numbers),
+                    *counts,
+                )
+            )
+        of_stages = {size: found.guarded() for size, found in made.items()}
+        for stage in config.settings.stages:
+            if any(stage in found for found in of_stages.values()):
+                ways = (of_stages[size].get(stage) for size in options.batches)
+                guarded.append((preset, stage, *(_said(counts) for counts in ways)))
     headings = (
-        *("preset", "GB", "prompts at once", "chat calls a turn", "batch"),
-        *("mean", "p50", "p95", "max", "longest dialog"),
+        *("preset", "GB", "prompts at once", "batch", "chat calls a turn"),
+        *("mean", "p95", "max", "longest dialog", "calls whole", "replies cut", "late"),
     )
     console.print(table_of(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
+    title = "calls in which the guard let a stage run / reduced it / skipped it"
+    sizes = (f"batch {size}" for size in options.batches)
+    console.print(table_of(title, ("preset", "stage", *sizes), guarded, left=2))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
     console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
     if slow:
-        limits = f"{MAX_LIMIT:.0f} s a turn (best: {MEAN_LIMIT:.0f} s on average, {DIALOG_LIMIT:.0f} s a dialog)"
-        console.print(f"over {limits}: {', '.join(slow)}", style="red")
+        console.print(f"late: {', '.join(slow)}", style="red")
     return int(bool(slow))
 
 
-def parts_of(times: Sequence[float], lengths: Sequence[int]) -> Iterator[Sequence[float]]:
-    """Seconds of the turns of each session. Raises ValueError where there are more or fewer turns than the sessions have."""
-    if len(times) != sum(lengths):
-        raise ValueError(f"{len(times)} turns were recorded, the sessions have {sum(lengths)}")
-    rest = iter(times)
-    for length in lengths:
-        yield list(islice(rest, length))
-
-
-def recorded(config: RunConfig, options: LatencyOptions) -> list[list[ModelCall]]:
-    """The records of a preset, made where there are none of its present settings."""
-    prompts = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PROMPTS.rglob("*.j2")))).hexdigest()[:8]
-    name = f"{name_of(config.preset)}-{config.digest}-{prompts}-{options.split}-{options.sessions}.jsonl"
-    path = options.records / name
-    if not path.is_file():
-        mini = PreparedSet(options.split, options.cache)
-        pipeline = mini.search()
-        turns = mini.turns(options.sessions)
-        asked = (Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in turns)
-        models = RunConfig.read(profile="embedded", cache=options.cache).models()
-        write(record(asked, config.settings, pipeline, models), path)
-    return read(path)
+def _said(counts: Counter[str] | None) -> str:
+    return "all run" if counts is None else " / ".join(str(counts[way]) for way in ("ran", "reduced", "skipped"))
 
 
 class LatencyOptions(BenchmarkOptions):
@@ -107,13 +155,14 @@ class LatencyOptions(BenchmarkOptions):
 
     presets: tuple[str, ...] = Field((), description="presets; not given: all")
     profile: str = Field("gpu", description="profile of an L40S")
-    sessions: int = Field(12, description="sessions of each data set")
+    batches: tuple[int, ...] = Field((1, 4, 8, 16), description="turns in one call")
+    questions: int = Field(32, description="sessions of the single-turn data set")
+    dialogs: int = Field(8, description="sessions of the multi-turn data set")
     reply_share: float = Field(1.0, description="share of its limit that a reply takes")
-    records: Path = Field(Path(".cache/latency"), description="folder of the recorded calls")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 where a preset is too slow, 2 where a preset cannot be recorded."""
+    """Print the tables; 1 where a preset is too slow, 2 where one cannot be simulated."""
     return run(_measure, LatencyOptions, arguments, __doc__)
 
 

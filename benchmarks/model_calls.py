@@ -29,7 +29,7 @@ from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import CallLog, Metered, ModelCall, ModelsBy
-from benchmarks.latency.recorded_calls import PicturedSearch
+from benchmarks.latency.stand_ins import PicturedSearch
 from evaluation.commands import output
 from mini_crag_mm.loader import PreparedSet
 

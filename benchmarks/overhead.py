@@ -25,7 +25,7 @@ from agents.settings.run_config import RunConfig
 from agents.texts import retrieved, wikitext
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import SIZES, ModelsBy
-from benchmarks.latency.recorded_calls import without_chat
+from benchmarks.latency.stand_ins import without_chat
 from evaluation.commands import output
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 

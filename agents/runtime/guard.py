@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,7 @@ from agents.turn import Turn
 
 VERIFICATION_SHARE = 0.15  # of a call: kept for the stages that verify answers at most
 _MAX_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
+_REDUCED_SHARE = 0.5  # of the time of a stage, where it was never seen to do less: replies are half as long
 MAX_MARGIN = 0.25  # of a call: where a dialog has little time left the margin may not eat all of it
 
 # The gains of TCP's round-trip estimator (RFC 6298, section 2), 2 deviations for its 4: a stage cut short costs quality, not the link.
@@ -42,28 +44,40 @@ class Plan:
 
 
 def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:
-    """How to run a stage for so many turns; one whose ``min_seconds`` is 0 is never skipped.
+    """How to run a stage for so many turns.
 
-    ``left`` is the seconds until the deadline of the call, ``whole_call`` those that it had at its beginning.
+    One whose ``min_seconds`` is 0 is never skipped, nor an answer or a verification while time is left. A stage is reduced where else later
+    ones could not even run reduced, and left out only where answer and verification need the time. ``left`` is the seconds until the
+    deadline of the call, ``whole_call`` those that it had at its beginning.
     """
     reserve = kept_for(later, times, turns, whole_call)
     has = left - reserve
     wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
-    if has >= wanted:
-        return Plan("whole", reserve)
-    minimum = min(times.seconds(stage.name, turns, stage.min_seconds, short=True), wanted)
+    minimum = min(reduced(stage, times, turns), wanted)
+    of_others = sum(reduced(other, times, turns) for other in later)
     kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
+    if has >= wanted and (minimum == wanted or left - of_others >= wanted):
+        return Plan("whole", reserve)
     said = f"{max(0.0, left):.2f} s left{kept}"
-    if stage.min_seconds <= 0 or has >= minimum:
+    if stage.min_seconds <= 0 or has >= minimum or (stage.kind != "ordinary" and has > 0):
         return Plan("short", reserve, f"{said}, would like {wanted:.2f} s")
     return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
+
+
+def reduced(stage: Stage, times: Estimates, turns: int) -> float:
+    """Seconds of a stage that does less; where it was never seen to, half of what it takes when it is run whole."""
+    whole = times.seconds(stage.name, turns, math.inf)
+    unseen = stage.min_seconds
+    if math.isfinite(whole) and unseen > 0:
+        unseen = max(min(unseen, whole), _REDUCED_SHARE * whole)
+    return min(times.seconds(stage.name, turns, unseen, short=True), whole)
 
 
 def kept_for(later: Sequence[Stage], times: Estimates, turns: int, whole_call: float) -> float:
     """Seconds to keep for the stages to come that answer and verify."""
 
     def minimum(kind: str) -> float:
-        return sum(times.seconds(stage.name, turns, stage.min_seconds) for stage in later if stage.kind == kind)
+        return sum(reduced(stage, times, turns) for stage in later if stage.kind == kind)
 
     return min(minimum("answers"), _MAX_FOR_ANSWERING * whole_call) + min(
         minimum("verifies"), VERIFICATION_SHARE * whole_call
@@ -74,6 +88,7 @@ def kept_for(later: Sequence[Stage], times: Estimates, turns: int, whole_call: f
 class _Time:
     mean: float
     deviation: float
+    seen: int = 1
 
     @property
     def seconds(self) -> float:
@@ -93,6 +108,7 @@ class Estimates:
         if known is None:
             sizes[turns] = _Time(seconds, seconds / 4)
             return
+        known.seen += 1
         known.deviation += _DEVIATION_GAIN * (abs(seconds - known.mean) - known.deviation)
         known.mean += _MEAN_GAIN * (seconds - known.mean)
 
@@ -107,15 +123,25 @@ class Estimates:
         sizes = self._known.get((stage, short))
         if not sizes:
             return declared
-        nearest = min(sizes, key=lambda size: (abs(size - turns), size))
+        nearest = _nearest(sizes, turns)
         return sizes[nearest].seconds * max(1.0, turns / max(1, nearest))
 
-    def decay(self, stage: str) -> None:
-        """Decay the estimates of a stage that was skipped or reduced because of them, so that it is retried in full."""
+    def decay(self, stage: str, turns: int) -> None:
+        """Decay the estimates by which a stage was skipped or reduced for so many turns, so that it is retried in full.
+
+        What was seen once may have been an accident; what was seen more often is retried ever more seldom, since that costs later stages.
+        """
         for short in (False, True):
-            for known in self._known.get((stage, short), {}).values():
-                known.mean *= _DECAY
-                known.deviation *= _DECAY
+            sizes = self._known.get((stage, short))
+            if sizes:
+                known = sizes[_nearest(sizes, turns)]
+                factor = _DECAY ** (1 / known.seen**2)
+                known.mean *= factor
+                known.deviation *= factor
+
+
+def _nearest(sizes: Iterable[int], turns: int) -> int:
+    return min(sizes, key=lambda size: (abs(size - turns), size))
 
 
 class DialogTimes:

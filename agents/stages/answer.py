@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field
 
@@ -8,6 +9,8 @@ from agents.methods.candidates import candidate_of_draft
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_text import evidence_found
 from agents.turn import Candidate, Turn
+
+_DIRECT = ("answer_with_evidence", "answer_without_evidence")
 
 
 class Answer(Stage):
@@ -27,19 +30,31 @@ class Answer(Stage):
             description="a draft that the route trusts is the answer; false: it is asked for like any other, so that its tokens have "
             "probabilities of their own",
         )
+        direct_when_short: bool = Field(
+            False,
+            description="with less time it asks for the answer alone: answer_with_evidence, answer_without_evidence",
+        )
 
     options: Options
     fills = ("candidate", "shown")
     kind = "answers"
+    when_short = "the direct prompts, where `direct_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def asks(self) -> tuple[Ask[Candidate | None], ...]:
-        """With evidence and without."""
-        return Ask(self.options.prompt, ANSWER), Ask(self.options.prompt_without_evidence, ANSWER)
+        """With evidence and without; then those with less time."""
+        names = (*self._prompts(short=False), *self._prompts(short=True))
+        return tuple(Ask(name, ANSWER) for name in dict.fromkeys(names))
+
+    def _prompts(self, *, short: bool) -> tuple[str, str]:
+        options = self.options
+        return _DIRECT if short and options.direct_when_short else (options.prompt, options.prompt_without_evidence)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
-        with_evidence, without = self.asks()
+        with_evidence, without = (Ask(name, ANSWER) for name in self._prompts(short=context.short))
+        if context.short and self.options.direct_when_short:
+            context = replace(context, shorten=None)  # nothing of these replies can be spared
         for turn in turns:
             if turn.route != "direct":
                 turn.shown = context.evidence(turn, self.options.evidence)

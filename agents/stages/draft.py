@@ -11,6 +11,7 @@ from agents.stage import Context, Stage, StageOptions
 from agents.turn import Draft, Turn
 
 _FALLBACK_DOMAIN = "other"
+_STEPS_WHEN_SHORT = 2
 
 
 class DraftStage(Stage):
@@ -22,7 +23,7 @@ class DraftStage(Stage):
 
     options: Options
     fills = ("draft",)
-    when_short = "no examples"
+    when_short = f"no examples, {_STEPS_WHEN_SHORT} steps"
     min_seconds, wanted_seconds = 2.0, 4.0
 
     def asks(self) -> tuple[Ask[Draft], ...]:
@@ -35,7 +36,7 @@ class DraftStage(Stage):
         domains = load_domains()
         shown = {
             "max_examples": 0 if context.short else self.options.examples,
-            "max_steps": self.options.max_steps,
+            "max_steps": min(self.options.max_steps, _STEPS_WHEN_SHORT) if context.short else self.options.max_steps,
         }
 
         def values(turn: Turn) -> dict[str, Any]:

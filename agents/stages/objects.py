@@ -36,7 +36,11 @@ class Objects(Stage):
     options: Options
     fills = ("target",)
     picture_notes = frozenset({"objects"})
-    min_seconds, wanted_seconds = 0.5, 1.0
+    when_short = "rules alone"
+
+    def __init__(self, options: StageOptions | None = None) -> None:
+        super().__init__(options)
+        self.wanted_seconds = 3.0 if self.options.by == "model" else 0.0  # rules take no time
 
     def asks(self) -> tuple[Ask[list[str]], ...]:
         """The model that lists objects and chooses one."""
@@ -51,7 +55,7 @@ class Objects(Stage):
             looked = [turn.look.object] if self.options.by == "look" and turn.look and turn.look.object else []
             phrases = short([*looked, *object_phrases(turn.question, self.options.max_objects)])
             turn.target = Target(phrases, phrases[0] if phrases else None, position_in(turn.question))
-        if self.options.by == "model":
+        if self.options.by == "model" and not context.short:
             self._ask(concerned, context)
         for turn in concerned:
             turn.note(objects=list(turn.target.objects), object=turn.target.phrase, position=turn.target.position)

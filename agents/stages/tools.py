@@ -30,7 +30,11 @@ class ToolRouter(Stage):
 
     options: Options
     fills = ("tools",)
-    min_seconds, wanted_seconds = 0.5, 1.0
+    when_short = "rules alone"
+
+    def __init__(self, options: StageOptions | None = None) -> None:
+        super().__init__(options)
+        self.wanted_seconds = 3.0 if self.options.by == "model" else 0.0  # rules take no time
 
     def asks(self) -> tuple[Ask[Any], ...]:
         """Of the model that decides."""
@@ -45,7 +49,7 @@ class ToolRouter(Stage):
                 turn.tools = rule_tools(turn, self.options)
             else:
                 turn.tools = Tools(image=False, text=turn.route == "verify")
-        if self.options.by == "model":
+        if self.options.by == "model" and not context.short:
             for turn, answer in context.ask_each(
                 ASK,
                 [turn for turn in turns if turn.route == "rag"],

@@ -10,6 +10,8 @@ from agents.methods.token_probabilities import token_probabilities
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn, Verification
 
+_VERDICTS = ("answer_verdict", "answer_verdict_alone")
+
 
 class Verify(Stage):
     """Dual verification (QA-Dragon, section 3.7.2): token probabilities, and a model that reads the evidence; ``finalise`` judges both."""
@@ -33,18 +35,24 @@ class Verify(Stage):
         weight_min: float = Field(0.5, description="line: weight of the minimum token probability in g_white")
         weight_mean: float = Field(0.5, description="line: weight of the mean token probability in g_white")
         white_box_threshold: float = Field(0.5, description="line: tau_white")
+        verdict_when_short: bool = Field(
+            False, description="with less time it asks for a verdict of one word: answer_verdict, answer_verdict_alone"
+        )
 
     options: Options
     fills = ("verification",)
     kind = "verifies"
+    when_short = "a verdict of one word, where `verdict_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def asks(self) -> tuple[Ask[Verdict], ...]:
-        """The model that judges, with evidence and without."""
-        return tuple(Ask(name, VERDICT) for name in dict.fromkeys(self._prompts))
+        """The model that judges, with evidence and without; then that with less time."""
+        names = (*self._prompts(short=False), *self._prompts(short=True))
+        return tuple(Ask(name, VERDICT) for name in dict.fromkeys(names))
 
-    @property
-    def _prompts(self) -> tuple[str, str]:
+    def _prompts(self, *, short: bool) -> tuple[str, str]:
+        if short and self.options.verdict_when_short:
+            return _VERDICTS
         return self.options.prompt, self.options.prompt_without_evidence or self.options.prompt
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -57,7 +65,7 @@ class Verify(Stage):
                 concerned.append((turn, candidate))
             else:
                 _keep(turn, Verification(self._white_box(candidate, None), False, "no evidence was found"))
-        with_evidence, without = (Ask(name, VERDICT) for name in self._prompts)
+        with_evidence, without = (Ask(name, VERDICT) for name in self._prompts(short=context.short))
         questions = [
             Question(
                 with_evidence if turn.shown else without,

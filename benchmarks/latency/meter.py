@@ -30,6 +30,10 @@ class CallLog:
     running: Callable[[], str] = str
     calls: list[ModelCall] = field(default_factory=list)
 
+    def add(self, call: ModelCall) -> None:
+        """Note a call."""
+        self.calls.append(call)
+
     def take(self) -> list[ModelCall]:
         """The calls since the last time."""
         taken, self.calls = self.calls, []
@@ -50,8 +54,7 @@ class Metered:
 
         def noted(items: Sequence[Any], *more: Any, **named: Any) -> Any:
             if items:
-                call = ModelCall(self._log.running(), self._role, name, len(items), **size(items, more))
-                self._log.calls.append(call)
+                self._log.add(ModelCall(self._log.running(), self._role, name, len(items), **size(items, more)))
             return value(items, *more, **named)
 
         return noted

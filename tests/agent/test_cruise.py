@@ -200,7 +200,7 @@ def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected
 def test_a_check_that_had_no_time_or_failed_lets_nothing_stand() -> None:
     settings = published()
     asked = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
-    about = context(settings, seconds=0.5, chat=ScriptedChat(lambda _: "yes"))
+    about = context(settings, seconds=0.0, chat=ScriptedChat(lambda _: "yes"))
     run_stages([asked], about, Consistency, VerificationChain, Finalise)
     assert (asked.records[0].status, asked.records[0].cause) == ("skipped", "time")
     assert asked.records[2].notes["branch"] == "unsure"

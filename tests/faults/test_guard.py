@@ -80,8 +80,18 @@ def test_estimates_follow_what_was_seen_and_doubt_themselves() -> None:
     for _ in range(60):
         known.observe("draft", 4, 1.0)
     assert known.seconds("draft", 4, 7.0) == pytest.approx(1.0, abs=0.05)
-    known.decay("draft")
-    assert known.seconds("draft", 4, 7.0) == pytest.approx(0.8, abs=0.05)
+
+
+def test_what_was_seen_once_is_doubted_sooner_than_what_was_seen_often_and_other_sizes_are_left_alone() -> None:
+    known = Estimates()
+    for turns, times in ((1, 1), (2, 3), (16, 1)):
+        for _ in range(times):
+            known.observe("draft", turns, 1.0)
+    before = {turns: known.seconds("draft", turns, 7.0) for turns in (1, 2, 16)}
+    known.decay("draft", 1)
+    known.decay("draft", 2)
+    after = {turns: known.seconds("draft", turns, 7.0) / before[turns] for turns in (1, 2, 16)}
+    assert after == {1: pytest.approx(0.8), 2: pytest.approx(0.8 ** (1 / 9)), 16: 1.0}
 
 
 def planned(known: Estimates, left: float, later: Sequence[Stage] = ()) -> Plan:
@@ -103,8 +113,33 @@ def test_a_stage_runs_whole_short_or_not_at_all() -> None:
 
 def test_a_slow_answer_leaves_the_stages_before_it_half_of_the_call() -> None:
     known = Estimates()
-    known.at_least("answer", 1, 9.5)  # it hung once
+    known.at_least("answer", 1, 12.0)  # it hung once
     assert kept_for([Timed("answer", "answers")], known, 1, 10.0) == pytest.approx(5.0)
+
+
+def test_a_stage_does_less_where_later_ones_could_not_run_at_all() -> None:
+    search, answer = Timed("web_search"), Timed("answer", "answers")
+    assert planned(Estimates(), 4.0, [search, answer]).way == "whole"
+    assert planned(Estimates(), 3.9, [search, answer]).way == "short"  # each of them needs 1 s
+    known = Estimates()
+    known.observe("ground", 1, 0.2)
+    assert planned(known, 1.5, [search, answer]).way == "whole"  # doing less would not help them
+
+
+def test_what_is_kept_for_the_answer_is_what_it_takes_when_it_does_less() -> None:
+    answer = Timed("answer", "answers")
+    known = Estimates()
+    known.observe("answer", 1, 6.0)
+    assert kept_for([answer], known, 1, 10.0) == pytest.approx(4.5)  # half of mean and 2 deviations
+    known.observe("answer", 1, 2.0, short=True)
+    assert kept_for([answer], known, 1, 10.0) == pytest.approx(3.0)
+
+
+def test_an_answer_is_tried_in_whatever_time_is_left() -> None:
+    known = Estimates()
+    known.observe("answer", 1, 6.0)
+    assert plan(Timed("answer", "answers"), [], known, 1, left=0.5, whole_call=10.0).way == "short"
+    assert plan(Timed("ground"), [], known, 1, left=0.5, whole_call=10.0).way == "skipped"
 
 
 def test_what_was_measured_counts_more_than_what_was_declared() -> None:

@@ -20,7 +20,7 @@ from apps.preflight.memory import (
     cache_bytes,
     memory_of,
 )
-from benchmarks.latency.replayed_calls import CONFIGS, with_configs
+from benchmarks.latency.call_seconds import CONFIGS, with_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 
 LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")

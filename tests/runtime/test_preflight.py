@@ -31,7 +31,7 @@ from apps.preflight.submission import (
     wanted_models,
     write,
 )
-from benchmarks.latency.replayed_calls import with_configs
+from benchmarks.latency.call_seconds import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 
 BEST = RunConfig.read("best", "gpu")

@@ -87,6 +87,14 @@ def test_a_batch_with_pictures_settings_and_log_probabilities(server: Server) ->
     assert replies[1].logprobs is None
 
 
+def test_what_a_picture_shows_reaches_the_model(server: Server) -> None:
+    shown = [(picture(1),), (picture(2),), (picture(1),), ()]
+    replies = server.chat().chat([ask("What is this?", *pictures, max_tokens=1, logprobs=True) for pictures in shown])
+    one, other, again, blind = (reply.first_token_probs for reply in replies)
+    assert one is not None and again == pytest.approx(one, abs=1e-2)
+    assert other != pytest.approx(one, abs=1e-2) and blind != pytest.approx(one, abs=1e-2)
+
+
 def test_a_schema_is_followed(server: Server) -> None:
     reply = server.chat().chat([ask("What?", max_tokens=200, schema=SCHEMA)])[0]
     assert set(json.loads(reply.text)) == {"seen", "kind"}

@@ -1,12 +1,11 @@
-"""Replays recorded calls in batches through the token-cost model."""
+"""Seconds of one batched call under a profile, by the token-cost model."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,34 +54,6 @@ def placed_models(config: RunConfig) -> dict[str, Placed]:
     return found
 
 
-def batches(
-    records: Sequence[Sequence[ModelCall]], size: int, stages: Sequence[str]
-) -> Iterator[tuple[int, list[ModelCall]]]:
-    """Turns ``size`` by ``size``: how many, and their calls put together, stage by stage."""
-    for start in range(0, len(records), size):
-        turns = records[start : start + size]
-        merged: dict[tuple[str, str, str, int], ModelCall] = {}
-        for calls in turns:
-            seen: Counter[tuple[str, str, str]] = Counter()
-            for call in calls:
-                kind = (call.stage, call.role, call.method)
-                key = (*kind, seen[kind])  # the second call of a stage to a model waits for its first
-                seen[kind] += 1
-                merged[key] = _together(merged[key], call) if key in merged else call
-        order = {name: place for place, name in enumerate(stages)}
-        yield len(turns), sorted(merged.values(), key=lambda call: order.get(call.stage, 0))
-
-
-def _together(one: ModelCall, other: ModelCall) -> ModelCall:
-    return dataclasses.replace(
-        one,
-        items=one.items + other.items,
-        characters=one.characters + other.characters,
-        pictures=one.pictures + other.pictures,
-        reply=max(one.reply, other.reply),
-    )
-
-
 def seconds_of(call: ModelCall, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0) -> float:
     """Seconds of one call; ``reply_share`` is the share of its limit that a reply takes, 1 the worst case."""
     if call.role == "search":
@@ -125,19 +96,3 @@ def _search(call: ModelCall, models: Mapping[str, Placed], machine: Machine) -> 
     tokens = 0 if call.method == "search_images" else call.items * machine.query_tokens
     work = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=call.pictures)
     return work + machine.overhead["call"] + call.items * machine.overhead["vector_query"]
-
-
-def turn_seconds(
-    records: Sequence[Sequence[ModelCall]],
-    size: int,
-    stages: Sequence[str],
-    models: Mapping[str, Placed],
-    machine: Machine,
-    reply_share: float = 1.0,
-) -> list[float]:
-    """Seconds of each turn as the challenge counts them: those of its batch, divided by the turns in it."""
-    found: list[float] = []
-    for turns, calls in batches(records, size, stages):
-        total = sum(seconds_of(call, models, machine, reply_share) for call in calls) + turns * machine.overhead["turn"]
-        found += [total / turns] * turns
-    return found

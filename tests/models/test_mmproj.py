@@ -1,0 +1,108 @@
+"""Pictures through a vision tower of llama.cpp, in this process and over its own server.
+
+The tower is random: a tiny Gemma 3 checkpoint, made here and converted by llama.cpp's own converter, as wide as SmolLM2's embeddings.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.chat import smollm2
+from agents.models.chat.llama_cpp import LlamaCppChat
+from agents.models.chat.openai_chat import OpenAIChat
+from agents.models.pretrained import packaged_path
+from training.merge import PROGRAMS
+
+CONVERTER = Path(sys.prefix) / "gguf-converter" / PROGRAMS[0]
+KEY = "a-key-of-the-test"
+WIDTH = 576  # of SmolLM2's embeddings
+
+pytestmark = pytest.mark.skipif(not CONVERTER.is_file(), reason="llama.cpp's converter is not installed (make test)")
+
+
+def tower(folder: Path, width: int) -> Path:
+    """The vision tower of a tiny random checkpoint as GGUF: 64 x 64 pixels to 4 embeddings."""
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3ImageProcessor
+
+    torch.manual_seed(0)
+    text = {"hidden_size": width, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = Gemma3Config(
+        text_config={**text, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 64},
+        vision_config={**vision, "image_size": 64, "patch_size": 16},
+        mm_tokens_per_image=4,
+        image_token_index=3,
+        boi_token_index=4,
+        eoi_token_index=5,
+    )
+    model = Gemma3ForConditionalGeneration(config)
+    torch.nn.init.normal_(model.model.multi_modal_projector.mm_input_projection_weight, std=0.05)  # made as zeros
+    model.save_pretrained(folder)
+    Gemma3ImageProcessor(size={"height": 64, "width": 64}, image_seq_length=4).save_pretrained(folder)
+    file = folder / "mmproj.gguf"
+    command = [sys.executable, str(CONVERTER), str(folder), "--outfile", str(file), "--outtype", "f32", "--mmproj"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return file
+
+
+@pytest.fixture(scope="module")
+def gguf() -> Path:
+    return packaged_path(smollm2.PACKAGE, "*.gguf", smollm2.REQUIREMENT)
+
+
+@pytest.fixture(scope="module")
+def mmproj(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tower(tmp_path_factory.mktemp("tower"), WIDTH)
+
+
+def in_process(gguf: Path, mmproj: Path) -> Iterator[ChatModel]:
+    yield LlamaCppChat(gguf, str(mmproj), context=512)
+
+
+def served(gguf: Path, mmproj: Path) -> Iterator[ChatModel]:
+    """Behind llama.cpp's own server, as profile ``server`` reaches it."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path, settings.mmproj.path = str(gguf), str(mmproj)
+    settings.n_ctx, settings.n_parallel = 512, 1
+    settings.api_keys, settings.verbosity, settings.warmup = [KEY], 0, False
+    running = xllamacpp.Server(settings)
+    yield OpenAIChat("any", f"{running.listening_address}/v1")
+
+
+def picture(seed: int) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("made", [in_process, served])
+def test_what_a_picture_shows_reaches_the_model(
+    made: Callable[[Path, Path], Iterator[ChatModel]], gguf: Path, mmproj: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    def asked(*pictures: Image.Image) -> ChatRequest:
+        return ChatRequest((ChatMessage("user", "What is this?", pictures),), max_tokens=2, logprobs=True)
+
+    for model in made(gguf, mmproj):
+        replies = model.chat([asked(picture(1)), asked(picture(2)), asked(picture(1)), asked()])
+        assert [reply.error for reply in replies] == [None] * 4
+        one, other, again, blind = (np.array(reply.logprobs) for reply in replies)
+        np.testing.assert_allclose(again, one, atol=1e-3)
+        for different in (other, blind):
+            assert abs(different - one).max() > 0.01
+
+
+def test_a_tower_of_another_model_is_told(gguf: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="has to be the vision tower of this very model"):
+        LlamaCppChat(gguf, str(tower(tmp_path, 64)), context=512)
