@@ -299,8 +299,12 @@ class Turn:
 
     @property
     def evidence_questions(self) -> tuple[str, ...]:
-        """What evidence has to answer: the hops of a multi-hop question, else the question with its entity."""
-        return self.hops or (self.grounded_question,)
+        """What evidence has to answer: the hops of a multi-hop question, else the question with its entity; and the queries of a look.
+
+        A reranker that reads the question alone cannot know what a look found out, such as the title of a book.
+        """
+        looked = self.look.queries if self.look is not None else ()
+        return (*(self.hops or (self.grounded_question,)), *looked)
 
     def best_evidence(self, limit: int) -> tuple[Evidence, ...]:
         """The chunks to answer from: those that agree with each other, else the reranked ones, else those found first."""

@@ -1,10 +1,10 @@
 """What a preset asks its models under a profile: the calls for one turn and for a batch, and the prompts as they are filled in.
 
-    python -m benchmarks.model_calls --preset best --profile gpu --batches 1,8 --prompts
+    python -m benchmarks.model_calls --preset best --profile gpu --batches 1 8
 
 Questions of the mini data set go through the stages with the preset's settings for that profile. Its models cannot be had everywhere, so
 those of ``--models`` answer in their place: the words of a prompt are the preset's, what it shows of evidence, crops and earlier replies is
-theirs. No stage is reduced for want of time.
+theirs. No stage is reduced for want of time. Without ``--prompts`` only calls are counted, and chat models are stood in for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import CallLog, Metered, ModelCall, ModelsBy
-from benchmarks.latency.stand_ins import PicturedSearch
+from benchmarks.latency.stand_ins import PicturedSearch, without_chat
 from evaluation.commands import output
 from mini_crag_mm.loader import PreparedSet
 
@@ -51,10 +52,11 @@ def _measure(options: CallsOptions) -> int:
     config = RunConfig.read(profile=options.models, cache=options.cache)
     mini = PreparedSet(options.split, options.cache)
     models, pipeline = config.models(), mini.search()
+    given = models.get if options.prompts else partial(without_chat, models)
     rows: dict[tuple[str, str, str], list[str]] = {}
     for place, size in enumerate(options.batches):
         log = CallLog()
-        metered = ModelsBy(lambda role, log=log: Metered(models.get(role), role, log))  # type: ignore[misc]
+        metered = ModelsBy(lambda role, log=log: Metered(given(role), role, log))  # type: ignore[misc]
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
         stages = Pipeline(settings, metered, search, PromptLibrary(PROMPTS, settings.limits.reply_tokens))
         asked = [
@@ -69,7 +71,7 @@ def _measure(options: CallsOptions) -> int:
         if options.prompts and place == 0:
             _show(done[0], console)
     headings = ("stage", "model", "call", *(f"batch of {size}: calls x items" for size in options.batches))
-    title = f"{options.preset} under {options.profile}, answered by the models of {options.models}"
+    title = f"{options.preset} under {options.profile}"
     console.print(table_of(title, headings, [(*key, *said) for key, said in rows.items()], left=3))
     return 0
 

@@ -18,6 +18,7 @@ from evaluation.files.responses import rewrite
 TRAIN = "train.jsonl"
 HELD_OUT = "held_out.jsonl"
 IMAGES = "images"
+PARAPHRASE = "paraphrase"
 Verdict = Literal["correct", "miss", "hallucination"]
 Row = TypeVar("Row")
 
@@ -40,7 +41,8 @@ class Example:
     """A request to a language model, what it replied and how its turn ended.
 
     Attributes:
-        prompt: Name of its template, or ``relevance`` for a question made of a chunk of evidence.
+        prompt: Name of its template, or ``relevance`` for a question made of a chunk of evidence; ``paraphrase`` where the reply is one of
+            the ground truth (``training.paraphrases``).
         form: Of the reply that it asks for (``agents/asking/readers``).
         reply: What the model said; for ``relevance`` the right reply.
         verdict: Of the turn's answer.

@@ -37,6 +37,7 @@ from evaluation.scores.scoring import is_miss
 from training.chat_examples import (
     HELD_OUT,
     IMAGES,
+    PARAPHRASE,
     TRAIN,
     Example,
     Message,
@@ -143,8 +144,8 @@ def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
 
 
 def questions(examples: Iterable[Example]) -> list[Example]:
-    """The examples whose reply is an answer."""
-    return [example for example in examples if example.form in ANSWERS]
+    """The examples whose reply is an answer of the model: each question that it was asked, without paraphrases."""
+    return [example for example in examples if example.form in ANSWERS and example.prompt != PARAPHRASE]
 
 
 def answer_in(reply: str) -> str:

@@ -102,10 +102,10 @@ def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Exampl
     return run, read_examples(options.data / TRAIN), read_examples(options.data / HELD_OUT)
 
 
-def write_about(out: Path, about: dict[str, Any]) -> None:
-    """Write what was done into the output folder, and print it."""
-    write_json(out / ABOUT, about)
-    print((out / ABOUT).read_text(encoding="utf-8"), end="")
+def write_about(out: Path, about: dict[str, Any], name: str = ABOUT) -> None:
+    """Write what was done into a file of the output folder, and print it."""
+    write_json(out / name, about)
+    print((out / name).read_text(encoding="utf-8"), end="")
 
 
 def run_command(

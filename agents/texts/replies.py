@@ -44,7 +44,7 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”")
-_MAX_ITEM_WORDS = 15  # more are a sentence of prose
+_MAX_ITEM_WORDS = 15  # more are a sentence of prose, where short items were asked for
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 _MAX_SPLIT = 6_000  # sentencex takes quadratic time on some quotes
 _END_CHARACTERS = 80
@@ -120,20 +120,18 @@ def labelled(reply: str, label: str) -> str | None:
     return value or None
 
 
-def listed(reply: str, limit: int, *, cut: bool = False) -> list[str]:
-    """The short items of a list that a model wrote, each once, at most ``limit``.
+def listed(reply: str, limit: int, *, cut: bool = False, max_words: int = _MAX_ITEM_WORDS) -> list[str]:
+    """The items of at most ``max_words`` of a list that a model wrote, each once, at most ``limit``.
 
     A list in JSON, or one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation marks), or several on a
-    line, numbered, in quotation marks or with semicolons between them. Announcements and sentences of prose are no items, nor is the last
+    line, numbered, in quotation marks or with semicolons between them. Announcements and longer sentences are no items, nor is the last
     item of a reply that was ``cut``.
     """
     text = _FENCE.sub("", reply[:_MAX_CHARACTERS])
     found = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]
     if cut and len(found) > 1:
         found = found[:-1]
-    by_words = {
-        " ".join(item.lower().split()): item for item in reversed(found) if len(item.split()) <= _MAX_ITEM_WORDS
-    }
+    by_words = {" ".join(item.lower().split()): item for item in reversed(found) if len(item.split()) <= max_words}
     return list(reversed(by_words.values()))[:limit]
 
 

@@ -24,9 +24,10 @@ from agents.stages.queries import Queries
 from agents.stages.route import RouteStage
 from agents.stages.select_entity import SelectEntity
 from agents.stages.tools import ToolRouter
+from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.verify import Verify
-from agents.turn import Draft, Look, Tools, Turn, View
-from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
+from agents.turn import Draft, Evidence, Look, Tools, Turn, View
+from tests.agent.scripted import ScriptedChat, WordOverlapReranker, context, run, run_stages, turn
 
 SAID: dict[str, Any] = {
     "shows": "A red sports car on a street, with the badge GT-R.",
@@ -181,6 +182,15 @@ def test_no_query_is_the_bare_question_while_there_is_something_to_say_about_the
     described = turn("How fast is this?", look=Look("both", "red car"), summary="A red sports car on a street.")
     assert queries(described) == ("How fast is this? (red car)", "How fast is this? A red sports car on a street.")
     assert queries(turn("How fast is this?", look=Look("both"))) == ("How fast is this?",)
+
+
+def test_evidence_is_ranked_by_the_queries_of_the_look_too() -> None:
+    page = Evidence("The Nissan GT-R reaches a top speed of 315 km/h.", "web", "Nissan GT-R")
+    other = Evidence("How fast a bird flies is hard to say.", "web", "Birds")
+    asked = turn("How fast is this?", look=LOOK, evidence=(other, page))
+    overlap = WordOverlapReranker()
+    run(TwoStageRerank, [asked], context(settings(), coarse_reranker=overlap, fine_reranker=overlap))
+    assert asked.ranked is not None and asked.ranked[0].title == "Nissan GT-R"
 
 
 def test_best_gives_no_draft_unverified() -> None:

@@ -48,3 +48,16 @@ def queries_of(limit: int) -> ReplyForm[list[str]]:
         return listed(reply.text, limit, cut=was_cut(reply))
 
     return ReplyForm(QUERIES, found, lambda said, _: bool(said))
+
+
+_MAX_PARAPHRASE_WORDS = 60  # more is no answer of one sentence
+
+
+def paraphrases_of(limit: int) -> ReplyForm[list[str]]:
+    """At most ``limit`` sentences that say the same: the items of a list, without the line in which the reply was cut off."""
+
+    def found(reply: ChatReply) -> list[str]:
+        text = reply.text.rpartition("\n")[0] if was_cut(reply) else reply.text
+        return listed(text, limit, max_words=_MAX_PARAPHRASE_WORDS)
+
+    return ReplyForm("paraphrases", found, lambda said, _: bool(said))
