@@ -32,6 +32,7 @@ from mini_crag_mm.loader import PreparedSet, read_kg
 
 STAGE = "select_entity"
 _BATCH = 16
+PHOTOS = ("other-photo", "altered-copy")  # groups of ``mini_crag_mm.organiser_format``
 _BY_RULES = ("understand.rewrite=rules",)
 
 Test = Callable[[Turn, frozenset[str]], bool]
@@ -81,6 +82,13 @@ def shares(asked: Sequence[Asked], holds: Test) -> list[str]:
     return [f"{sum(group)} of {len(group)} ({fmean(group):.0%})" if group else "-" for group in groups]
 
 
+def shares_by_photo(asked: Sequence[Asked], groups: Sequence[str], holds: Test) -> list[str]:
+    """For how many it holds, by what the thing asked about is: another photograph than the graph's, or an altered copy of it."""
+    found = [(group, holds(turn, names)) for group, (turn, names) in zip(groups, asked, strict=True)]
+    held = [[right for own, right in found if own == group] for group in PHOTOS]
+    return [f"{sum(group)} of {len(group)} ({fmean(group):.0%})" if group else "-" for group in held]
+
+
 def _measure(options: EntityChoiceOptions) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
@@ -96,10 +104,12 @@ def _measure(options: EntityChoiceOptions) -> int:
         raise ValueError(f"preset {options.preset} has no stage {STAGE}")
     parts: dict[str, Any] = {"models": first.models(), "search": SearchGateway(search), "prompts": first.prompts}
     shown = names_shown(options.split)
+    known = [each for each in mini.turns(options.sessions) if each.image and each.facts.get("entity") in shown]
+    groups = [str(each.facts.get("photo_group")) for each in known]
     asked = [
         (Turn(each.turn.query, to_rgb(each.image), each.history), shown[each.facts["entity"]])
-        for each in mini.turns(options.sessions)
-        if each.image is not None and each.facts.get("entity") in shown
+        for each in known
+        if each.image is not None
     ]
     before = first.settings.stages[: first.settings.stages.index(STAGE)]
     searched: list[Asked] = []
@@ -111,8 +121,9 @@ def _measure(options: EntityChoiceOptions) -> int:
         ("among the entities to choose from", searched, among_the_choices),
     ]
     title = f"{options.split}: {len(asked)} turns whose entity the graph holds, {options.profile}"
-    headings = ("the right entity", "all", "a place is named", "no place")
-    output().print(table_of(title, headings, [(label, *shares(turns, holds)) for label, turns, holds in rows]))
+    headings = ("the right entity", "all", "a place is named", "no place", "another photograph", "an altered copy")
+    cells = ((label, *shares(turns, holds), *shares_by_photo(turns, groups, holds)) for label, turns, holds in rows)
+    output().print(table_of(title, headings, cells))
     return 0
 
 

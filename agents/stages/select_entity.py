@@ -1,5 +1,5 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -14,6 +14,8 @@ from agents.asking.readers.fields import number_at
 from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.methods.ranking import fuse
+from agents.models.base import Detection
+from agents.models.vision.same_picture import PictureFeatures, features_of, match
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts
@@ -23,9 +25,13 @@ MAX_CHOICES = 6  # entities to choose from
 _MAX_CROPS = 1000  # that would cover an image, at most: smaller ones are no worse
 _SAME_NAME = 90  # of 100: "Nissan GT-R R35" and "Nissan GT-R"
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
+_MAX_COMPARED = 12  # pictures of the index that a photo is compared with
 # Ours, looked at on validation: the paper leaves the choice to a model.
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
 _PLACE_TOLERANCE = 0.12  # of the picture: candidates so much farther from the place than the nearest lie about as near
+
+Same = Mapping[Detection | None, frozenset[str]]
+"""By view, the names of the entities whose picture shows what the view does, as far as pictures were compared."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +66,21 @@ def smallness(turn: Turn, view: View) -> float:
     return math.log(min(_MAX_CROPS, turn.image.width * turn.image.height / max(1.0, view.region.box.area)))
 
 
-def of_all_objects(turn: Turn, choices: Sequence[Found], limit: int) -> tuple[Entity, ...]:
+def of_all_objects(turn: Turn, choices: Sequence[Found], limit: int, same: Same) -> tuple[Entity, ...]:
     """The best of the choices in each view, each entity once, best first: what a question about several objects is about.
 
-    The entity that was settled on comes first; ``limit`` are kept where the question names no number of objects.
+    The entity that was settled on comes first, then those whose picture is the same; ``limit`` are kept where the question names no
+    number of objects.
     """
     names = {choice.entity.name for choice in choices}
     best: list[list[tuple[float, Entity]]] = []
     for view in turn.views:
         named = [(hit.score, entity) for hit in view.hits for entity in hit.entities if entity.name in names]
+        named = [each for each in named if each[1].name in same.get(view.region, ())] or named
         best.append([max(named, key=lambda found: found[0])] if named else [])
     fused = fuse(best, key=lambda found: found[1].name, score=lambda found: found[0])
-    ordered = [entity for (_, entity), _ in fused]
+    sure = frozenset().union(*same.values())
+    ordered = sorted((entity for (_, entity), _ in fused), key=lambda entity: entity.name not in sure)
     if turn.entity is not None:
         chosen = turn.entity
         ordered = [chosen, *(entity for entity in ordered if entity.name != chosen.name)]
@@ -112,11 +121,20 @@ class SelectEntity(Stage):
         name_weight: float = Field(
             0.1, ge=0, description="rules: cosine that an entity gains whose name is the one that a first look says"
         )
+        rescore: bool = Field(
+            False, description="rules: pictures of the choices that the picture cache holds are compared with the photo"
+        )
+        min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 
     options: Options
     fills = ("entity", "entity_score", "entities")
-    picture_notes = frozenset({"entities", "candidates"})
+    picture_notes = frozenset({"entities", "candidates", "same_picture"})
     min_seconds, wanted_seconds = 0.5, 1.0
+    when_short = "no comparison of pictures"
+
+    def __init__(self, options: StageOptions | None = None) -> None:
+        super().__init__(options)
+        self._features = PictureFeatures()
 
     def asks(self) -> tuple[Ask[Any], ...]:
         """Of the model that chooses."""
@@ -140,18 +158,49 @@ class SelectEntity(Stage):
         named = [(turn, choices) for turn, choices in found if choices]
         if not named:
             return
+        same: dict[int, Same] = {}
         if options.by == "model":
             self._ask(named, context)
         else:
-            self._weigh(named, context)
+            if options.rescore and not context.short:
+                same = {
+                    id(turn): self._same(turn, choices, context)
+                    for turn, choices in named
+                    if context.deadline.allows(self.min_seconds)
+                }
+            self._weigh(named, context, same)
         for turn, choices in found:
+            own = same.get(id(turn), {})
             if options.several > 1 and about_several(turn.question):
-                turn.entities = of_all_objects(turn, choices, options.several)
+                turn.entities = of_all_objects(turn, choices, options.several, own)
             turn.found(entity=turn.entity_name)
             turn.note(
                 entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
+                same_picture=sorted(frozenset().union(*own.values())) if own else None,
             )
+
+    def _same(self, turn: Turn, choices: Sequence[Found], context: Context) -> Same:
+        """Which choices each view shows, by the pictures that the cache holds: none is fetched, and none read after the deadline."""
+        names = {choice.entity.name for choice in choices}
+        hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
+        named = {hit.url: own for hit in hits if (own := names.intersection(entity.name for entity in hit.entities))}
+        pictures = self._features.of(
+            list(named)[:_MAX_COMPARED], lambda urls: context.search.pictures(urls, deadline=context.deadline)
+        )
+        if turn.image is None or not pictures:
+            return {}
+        photo = features_of(turn.image)
+        matches = {url: match(photo, picture) for url, picture in pictures.items()}
+        return {
+            region: frozenset(
+                name
+                for url, found in matches.items()
+                if found.inliers(region.box if region is not None else None) >= self.options.min_inliers
+                for name in named[url]
+            )
+            for region in (view.region for view in turn.views)
+        }
 
     @staticmethod
     def _ask(found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
@@ -166,8 +215,10 @@ class SelectEntity(Stage):
             if number is not None and 1 <= number <= len(choices):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
-    def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
+    def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context, same: Mapping[int, Same]) -> None:
         """Likeness of the pictures plus likeness of the words; of a place that the question names, what was found there alone.
+
+        Where pictures show the same thing, their entities alone are weighed.
 
         Where evidence was provided all cosines are the same, and their order says more than the words do: 81 of 132 turns of validation
         are right by the order, 73 by the words.
@@ -177,7 +228,9 @@ class SelectEntity(Stage):
             if len({choice.score for choice in choices}) == 1:
                 turn.entity, turn.entity_score = choices[0].entity, choices[0].score
             else:
-                choosable.append((turn, at_place(turn, self.options.min_score) or choices))
+                own = same.get(id(turn), {})
+                sure = frozenset().union(*own.values())
+                choosable.append((turn, at_place(turn, self.options.min_score, own) or _only(sure, choices)))
         if not choosable:
             return
         texts = [describe(choice.entity) for _, choices in choosable for choice in choices]
@@ -202,7 +255,12 @@ def is_named(turn: Turn, entity: Entity) -> bool:
     return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 
 
-def at_place(turn: Turn, minimum: float) -> list[Found]:
+def _only(names: Container[str], choices: list[Found]) -> list[Found]:
+    """The choices of these names, or all where there is none of them."""
+    return [choice for choice in choices if choice.entity.name in names] or choices
+
+
+def at_place(turn: Turn, minimum: float, same: Same) -> list[Found]:
     """What the crop at the place that the question names was found to show; empty where it names none or nothing lies there.
 
     Only the best boxes count: lesser ones are often parts of objects. Of those that lie about as near to the place as the nearest one,
@@ -213,7 +271,7 @@ def at_place(turn: Turn, minimum: float) -> list[Found]:
         return []
     best_regions = turn.regions[:_PLACE_REGIONS]
     shown = [
-        (offset(view.region.box, position, *turn.image.size), found)
+        (offset(view.region.box, position, *turn.image.size), _only(same.get(view.region, ()), found))
         for view in turn.views
         if view.region is not None and view.region in best_regions and (found := found_in(view, minimum))
     ]

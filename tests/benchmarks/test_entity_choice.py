@@ -9,7 +9,16 @@ import numpy as np
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import settings_from
 from agents.turn import Target, Turn, View
-from benchmarks.entity_choice import STAGE, after, among_the_choices, chosen, first_of_a_list, names_shown, shares
+from benchmarks.entity_choice import (
+    STAGE,
+    after,
+    among_the_choices,
+    chosen,
+    first_of_a_list,
+    names_shown,
+    shares,
+    shares_by_photo,
+)
 from tests.agent.scripted import context, turn
 
 SHOWN = frozenset({"Yak"})
@@ -60,6 +69,12 @@ def test_shares_by_hand() -> None:
     asked[2][0].target = Target(position="left")
     assert shares(asked, first_of_a_list) == ["2 of 3 (67%)", "0 of 1 (0%)", "2 of 2 (100%)"]
     assert shares(asked[:2], first_of_a_list)[1] == "-"
+
+
+def test_altered_copies_are_counted_apart() -> None:
+    asked = [(searched(Yak=0.5), SHOWN), (searched(Elk=0.5), SHOWN), (searched(Yak=0.5), SHOWN)]
+    groups = ["altered-copy", "altered-copy", "not-shown"]
+    assert shares_by_photo(asked, groups, first_of_a_list) == ["-", "1 of 2 (50%)"]
 
 
 def test_a_photograph_may_show_several_entities() -> None:

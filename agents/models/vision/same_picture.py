@@ -1,0 +1,104 @@
+"""Whether two pictures show the same thing from about the same side: SIFT features (Lowe, 2004) that a similarity maps onto each other."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from agents.models.base import Box
+from agents.models.pixels import rgb_within
+
+PHOTO_SIDE = 960  # longer side in pixels at which a question's photo is compared: things in it are small
+PICTURE_SIDE = 512  # of a picture of the index, which shows one thing
+_PHOTO_FEATURES, _PICTURE_FEATURES = 4000, 1000  # the strongest
+_KEPT_PICTURES = 1000  # features of so many are kept, 130 kB each at most
+_RATIO = 0.8  # of the distances of nearest and second nearest feature, above which a feature is taken to be like many
+_MAX_ERROR = 5.0  # pixels of the picture that a feature may lie off where the similarity maps it to
+_MIN_MATCHES = 3  # two of them determine a similarity and agree with it always
+
+Floats = npt.NDArray[np.float32]
+_NO_PLACES: Floats = np.zeros((0, 2), np.float32)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Where the features of a picture lie, in pixels of that picture, shape (n, 2), and how it looks there, shape (n, 128)."""
+
+    places: Floats
+    looks: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Pairs of features that are like each other and like no other; ``here[i]`` and ``there[i]`` belong together."""
+
+    here: Floats  # places in the photo
+    there: Floats  # places in the picture that it is compared with
+
+    def inliers(self, box: Box | None = None) -> int:
+        """How many of the pairs in a box of the photo (None: in all of it) the best similarity explains; 0 for fewer than three."""
+        here, there = self.here, self.there
+        if box is not None:
+            x, y = here[:, 0], here[:, 1]
+            inside = (x >= box.left) & (x < box.right) & (y >= box.top) & (y < box.bottom)
+            here, there = here[inside], there[inside]
+        if len(here) < _MIN_MATCHES:
+            return 0
+        cv2.setRNGSeed(0)
+        _, kept = cv2.estimateAffinePartial2D(here, there, method=cv2.RANSAC, ransacReprojThreshold=_MAX_ERROR)
+        found = 0 if kept is None else int(np.count_nonzero(kept))
+        return found if found >= _MIN_MATCHES else 0
+
+
+class PictureFeatures:
+    """Features of the pictures of an index by URL, kept from call to call; may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Features] = OrderedDict()
+        self._lock = Lock()
+
+    def of(
+        self, urls: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, Image.Image]]
+    ) -> dict[str, Features]:
+        """The features of the pictures that are known or that ``read`` finds; it is asked for the unknown ones alone."""
+        distinct = list(dict.fromkeys(urls))
+        with self._lock:
+            found = {url: self._kept[url] for url in distinct if url in self._kept}
+        unknown = [url for url in distinct if url not in found]
+        pictures = read(unknown) if unknown else {}
+        found |= {url: features_of(picture, PICTURE_SIDE, _PICTURE_FEATURES) for url, picture in pictures.items()}
+        with self._lock:
+            for url, features in found.items():
+                self._kept[url] = features
+                self._kept.move_to_end(url)
+            while len(self._kept) > _KEPT_PICTURES:
+                self._kept.popitem(last=False)
+        return found
+
+
+def features_of(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_FEATURES) -> Features:
+    """The strongest features of an image scaled down to a side of at most ``side``; ValueError where it cannot be decoded."""
+    small = rgb_within(image, side)
+    keypoints, looks = cv2.SIFT.create(limit).detectAndCompute(np.asarray(small.convert("L")), None)
+    if looks is None or len(keypoints) == 0:
+        return Features(_NO_PLACES, np.zeros((0, 128), np.uint8))
+    scale = np.asarray([image.width / small.width, image.height / small.height], np.float32)
+    return Features(cv2.KeyPoint.convert(keypoints) * scale, looks.astype(np.uint8))
+
+
+def match(photo: Features, picture: Features) -> Matches:
+    """The pairs of features that pass Lowe's ratio test, each feature of the picture in the best of its pairs alone."""
+    if len(photo.looks) == 0 or len(picture.looks) < 2:
+        return Matches(_NO_PLACES, _NO_PLACES)
+    looks = photo.looks.astype(np.float32), picture.looks.astype(np.float32)
+    pairs = [pair for pair in cv2.BFMatcher(cv2.NORM_L2).knnMatch(*looks, k=2) if len(pair) == 2]
+    clear = [first for first, second in pairs if first.distance < _RATIO * second.distance]
+    best = {each.trainIdx: each.queryIdx for each in sorted(clear, key=lambda each: -each.distance)}
+    if not best:
+        return Matches(_NO_PLACES, _NO_PLACES)
+    return Matches(photo.places[list(best.values())], picture.places[list(best)])

@@ -1,0 +1,127 @@
+"""Entity selection by pictures of the index: the entity whose picture is in the photo is preferred, at the place that is asked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from agents.models.base import Box, Detection
+from agents.search.gateway import SearchGateway
+from agents.search.hits import Entity, ImageHit
+from agents.search.web_cache import cache_name
+from agents.settings.presets import settings_from
+from agents.stages.select_entity import SelectEntity
+from agents.turn import Target, Turn, View
+from tests.agent.scripted import Scripted, context, run, turn
+
+LEFT, RIGHT = (Detection(Box(x, 0, x + 480, 480), "x", 0.9) for x in (0, 480))
+
+
+class Alike:
+    """All texts are alike."""
+
+    name = "alike"
+
+    def encode(self, texts: Any) -> Any:
+        return np.ones((len(texts), 2)) / np.sqrt(2)
+
+
+def picture(number: int) -> Image.Image:
+    """A textured picture, another for each number: blocks of random grey."""
+    blocks = np.random.default_rng(number).integers(0, 256, (24, 24), dtype=np.uint8)
+    return Image.fromarray(blocks).resize((400, 400), Image.Resampling.BICUBIC).convert("RGB")
+
+
+def photo() -> Image.Image:
+    """The first picture on the left, the second on the right."""
+    made = Image.new("RGB", (960, 480), (90, 90, 90))
+    made.paste(picture(1).resize((300, 300)), (60, 60))
+    made.paste(picture(2).resize((300, 300)), (560, 60))
+    return made
+
+
+def hits(**scores: float) -> tuple[ImageHit, ...]:
+    return tuple(
+        ImageHit(place, score, f"https://i.example/{name}.png", (Entity(name),))
+        for place, (name, score) in enumerate(scores.items())
+    )
+
+
+def seen(question: str, **fields: Any) -> Turn:
+    """Other is found to be more alike than One and Two, which the photo shows."""
+    views = (
+        View(None, hits(Other=0.9, One=0.5, Two=0.4)),
+        View(LEFT, hits(Other=0.8, Two=0.6, One=0.5)),
+        View(RIGHT, hits(Other=0.7, One=0.6, Two=0.5)),
+    )
+    made = turn(question, views=views, regions=(LEFT, RIGHT), **fields)
+    made.image = photo()
+    return made
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> Path:
+    for name, number in {"One": 1, "Two": 2, "Other": 3}.items():
+        picture(number).save(tmp_path / cache_name(f"https://i.example/{name}.png"))
+    return tmp_path
+
+
+def parts(folder: Path, **options: Any) -> Scripted:
+    made = context(settings_from({"stages": ["finalise"], "select_entity": options}), text_encoder=Alike())
+    object.__setattr__(made, "search", SearchGateway(SimpleNamespace(picture_folder=folder)))
+    return made
+
+
+def chosen(asked: Turn, made: Scripted) -> Any:
+    run(SelectEntity, [asked], made)
+    return asked.entity_name
+
+
+def test_the_entity_whose_picture_is_in_the_photo_is_preferred(cached: Path) -> None:
+    assert chosen(seen("What is this?"), parts(cached)) == "Other"
+    assert chosen(seen("What is this?"), parts(cached, rescore=True)) == "One"
+    assert chosen(seen("What is this?"), parts(cached, rescore=True, min_inliers=5000)) == "Other"
+
+
+@pytest.mark.parametrize(("place", "name"), [("left", "One"), ("right", "Two")])
+def test_at_a_place_only_what_lies_there_counts(cached: Path, place: Any, name: str) -> None:
+    asked = seen("What is this?", target=Target(position=place))
+    assert chosen(asked, parts(cached, rescore=True)) == name
+
+
+def test_of_several_those_that_are_shown_come_first(cached: Path) -> None:
+    asked = seen("Which of these two is older?")
+    run(SelectEntity, [asked], parts(cached, rescore=True))
+    assert {entity.name for entity in asked.entities} == {"One", "Two"}
+
+
+def test_without_pictures_nothing_changes(tmp_path: Path) -> None:
+    assert chosen(seen("What is this?"), parts(tmp_path, rescore=True)) == "Other"
+
+
+def test_pictures_are_asked_for_once_without_fetching_and_not_when_time_is_short(
+    cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[list[str], bool]] = []
+    real = SearchGateway.pictures
+
+    def counted(self: SearchGateway, urls: Any, fetch: bool = False, **more: Any) -> Any:
+        asked.append((list(urls), fetch))
+        return real(self, urls, fetch, **more)
+
+    monkeypatch.setattr(SearchGateway, "pictures", counted)
+    made = parts(cached, rescore=True)
+    stage = SelectEntity(made.settings.options(SelectEntity))
+    many = seen("What is this?")
+    many.views = (View(None, hits(**{f"E{n}": 0.5 for n in range(40)})),)
+    stage.run([seen("What is this?"), seen("What is that?"), many], made)
+    assert [(len(urls), fetch) for urls, fetch in asked] == [(3, False), (6, False)]  # of the choices alone
+    asked.clear()
+    object.__setattr__(made, "short", True)
+    stage.run([seen("What is this?")], made)
+    assert asked == []

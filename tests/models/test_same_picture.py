@@ -1,0 +1,89 @@
+"""Geometric verification: a picture is told again when it is scaled, turned and darkened, at its place, and no other is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance, ImageFilter
+
+from agents.models.base import Box
+from agents.models.vision import same_picture
+from agents.models.vision.same_picture import Features, PictureFeatures, features_of, match
+from mini_crag_mm.loader import SET
+
+
+def photo(name: str) -> Image.Image:
+    with Image.open(SET.photos / name) as opened:
+        return opened.convert("RGB")
+
+
+NAMES = [path.name for path in sorted(SET.photos.glob("*.webp"))]
+
+
+def textured() -> list[Image.Image]:
+    pictures = [picture for name in NAMES[:20] if min((picture := photo(name)).size) >= 300]
+    assert len(pictures) >= 3
+    return pictures[:3]
+
+
+def scene(thing: Image.Image) -> Image.Image:
+    """The thing, smaller, turned and darker, in the right half of a photo."""
+    noise = np.random.default_rng(1).integers(0, 256, (720, 960, 3), dtype=np.uint8)
+    ground = Image.fromarray(noise).filter(ImageFilter.GaussianBlur(3))
+    small = ImageEnhance.Brightness(thing.resize((300, 300 * thing.height // thing.width))).enhance(0.7)
+    ground.paste(small.rotate(12, resample=Image.Resampling.BICUBIC), (600, 150))
+    return ground
+
+
+def test_a_scaled_turned_and_darker_copy_is_the_same_and_others_are_not() -> None:
+    first, *others = textured()
+    seen = features_of(scene(first))
+    assert match(seen, features_of(first)).inliers() >= 20
+    assert all(match(seen, features_of(other)).inliers() < 10 for other in others)
+
+
+def test_what_is_the_same_lies_in_its_own_box() -> None:
+    first = textured()[0]
+    found = match(features_of(scene(first)), features_of(first))
+    assert found.inliers(Box(600, 100, 960, 720)) >= 20
+    assert found.inliers(Box(0, 0, 580, 720)) < 10
+
+
+def test_places_are_in_pixels_of_the_image_itself() -> None:
+    first = textured()[0]
+    large = scene(first).resize((1920, 1440))
+    found = match(features_of(large), features_of(first))
+    assert found.inliers(Box(1200, 200, 1920, 1440)) >= 20
+
+
+def test_the_same_call_counts_the_same() -> None:
+    first = textured()[0]
+    found = match(features_of(scene(first)), features_of(first))
+    assert len({found.inliers() for _ in range(3)}) == 1
+
+
+@pytest.mark.parametrize("size", [(1, 1), (64, 48), (2000, 3)])
+def test_a_picture_without_features_is_like_none(size: tuple[int, int]) -> None:
+    plain, other = features_of(Image.new("RGB", size)), features_of(textured()[0])
+    assert match(plain, other).inliers() == match(other, plain).inliers() == match(plain, plain).inliers() == 0
+
+
+def test_pictures_are_read_once_and_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_picture, "_KEPT_PICTURES", 2)
+    asked: list[str] = []
+
+    def read(urls: Sequence[str]) -> Mapping[str, Image.Image]:
+        asked.extend(urls)
+        return {url: Image.new("RGB", (32, 32)) for url in urls if url != "missing"}
+
+    kept = PictureFeatures()
+    assert set(kept.of(["a", "b", "a", "missing"], read)) == {"a", "b"}
+    assert isinstance(kept.of(["a", "b"], read)["a"], Features)
+    assert asked == ["a", "b", "missing"]
+    kept.of(["c"], read)
+    kept.of(["b"], read)
+    assert asked[3:] == ["c"]  # of the three "a" was used the longest ago
+    kept.of(["a"], read)
+    assert asked[4:] == ["a"]
