@@ -169,7 +169,7 @@ class Runs:
         preset, without = config.preset, self.asked[0]
 
         def answer(query: str, history: object) -> str:
-            if query == "What is number 0?" and "rerank" not in without:
+            if query == "What is number 0?" and "two_stage_rerank" not in without:
                 return "number 0"
             return "I don't know" if preset == "direct_rag" else "number 7"
 
@@ -200,7 +200,7 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     arguments += ["--set", "limits.batch_size=2"]
     assert ablate.main(arguments) == 0
     every = "limits.batch_size=2"
-    assert runs.built == [((), (every,)), (("rerank",), (every,)), ((), (every, "queries.fuse_entity=false"))]
+    assert runs.built == [((), (every,)), (("two_stage_rerank",), (every,)), ((), (every, "queries.fuse_entity=false"))]
     table = pd.read_csv(runs.folder / "out" / "ablation.csv").set_index(["task", "label"])
     assert table.loc[("single-turn", "best"), "accuracy"] == 1.0
     assert table.loc[("single-turn", "best w/o reranking"), "truthfulness"] == -1.0
@@ -332,7 +332,7 @@ def variant_runs_options(*arguments: str) -> variant_runs.ComparisonOptions:
 def test_a_comparison_by_a_releases_rules_counts_as_the_release_does(runs: Runs) -> None:
     """Dialogs are answered right, wrong, wrong, so that nothing is stopped; without its reranker wrong, wrong, wrong."""
     arguments = runs.arguments(
-        "--presets", "best", "--also", "plain=best,-rerank", "--tasks", "multi", "--rules", "starter-kit"
+        "--presets", "best", "--also", "plain=best,-two_stage_rerank", "--tasks", "multi", "--rules", "starter-kit"
     )
     assert compare.main(arguments) == 0
     table = pd.read_csv(runs.folder / "out" / "comparison.csv").set_index("label")

@@ -88,7 +88,10 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
         **{"entity": hostile, "entities": [hostile], "lines": [hostile], "evidence": [chunk], "documents": [chunk]},
         **{"document": chunk, "chunk": chunk, "entries": [entry], "entry": entry, "domain": {"hint": "", "examples": []}},
         **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "max_steps": 1, "max_examples": 0, "limit": 2},
+        "answers": [("image", Candidate(hostile, None))],
     }  # fmt: skip
+    if path.stem == "paraphrase":
+        values["answer"] = hostile
     if path.stem in ("query_splitting", "query_enhancement", "search_queries"):  # they show a name to searches alone
         values["entity"] = None
     prompt = PromptLibrary(PROMPTS)[path.stem].render(**values)
