@@ -64,7 +64,8 @@ def test_sam_keeps_the_biases_of_its_attention() -> None:
     (row,) = memory_of(
         RunConfig("p", Profile(name="p", models=models, search=SearchModels(kind="embedded")), settings)
     ).rows
-    assert row.architecture.parameters == 93_735_472
+    # transformers 5 counts the positional embedding that prompt encoder and decoder share (2 x 128) a second time
+    assert row.architecture.parameters in (93_735_472, 93_735_472 + 256)
     assert row.weights == 4 * row.architecture.parameters
     assert row.activations == 2 * 4097 * (6 * 768 + 3 * 3072 + 2 * 12 * 4096) * 4
 
