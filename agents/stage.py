@@ -104,6 +104,8 @@ class Stage(ABC):
     min_seconds: float = 0.0
     # With less it does less. Both count until its own times are known (``agents.runtime.guard.Estimates``)
     wanted_seconds: float = 0.0
+    # Wanted in place of these where the options have it ask a model; rules take no time
+    seconds_to_ask: ClassVar[float | None] = None
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
     # What it may ask chat models, where its options do not change that (``asks``)
     asked: ClassVar[tuple[Ask[Any], ...]] = ()
@@ -120,6 +122,8 @@ class Stage(ABC):
 
     def __init__(self, options: StageOptions | None = None) -> None:
         self.options = options if options is not None else self.Options()
+        if self.seconds_to_ask is not None and self.asks():
+            self.wanted_seconds = self.seconds_to_ask
 
     @abstractmethod
     def run(self, turns: Sequence[Turn], context: Context) -> None:

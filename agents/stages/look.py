@@ -30,11 +30,8 @@ class LookFirst(Stage):
     options: Options
     fills = ("look", "summary", "draft")
     when_short = "rules alone"
+    seconds_to_ask = 4.0
     picture_notes = frozenset({"shows", "object", "name", "reason", "queries"})
-
-    def __init__(self, options: StageOptions | None = None) -> None:
-        super().__init__(options)
-        self.wanted_seconds = 4.0 if self.options.by == "model" else 0.0  # rules take no time
 
     def asks(self) -> tuple[Ask[Looked], ...]:
         """The model that looks."""
@@ -55,7 +52,7 @@ class LookFirst(Stage):
             return {**turn.values, "limit": self.options.max_queries}
 
         for turn, answer in context.ask_each(ask, turns, values):
-            said, rules = answer.value, by_rules(turn)
+            said, rules = answer.value, turn.look or Look(None)
             turn.look = replace(
                 said.look, needs=said.look.needs or rules.needs, object=said.look.object or rules.object
             )

@@ -37,10 +37,7 @@ class Objects(Stage):
     fills = ("target",)
     picture_notes = frozenset({"objects"})
     when_short = "rules alone"
-
-    def __init__(self, options: StageOptions | None = None) -> None:
-        super().__init__(options)
-        self.wanted_seconds = 3.0 if self.options.by == "model" else 0.0  # rules take no time
+    seconds_to_ask = 3.0
 
     def asks(self) -> tuple[Ask[list[str]], ...]:
         """The model that lists objects and chooses one."""
