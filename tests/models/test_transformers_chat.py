@@ -15,7 +15,7 @@ from PIL import Image
 
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.grouped_attention import use_grouped_attention
-from agents.models.chat.int8_linear import Int8Linear, weight_levels
+from agents.models.chat.int8_linear import Int8Linear, _rounded, weight_levels
 from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
@@ -304,6 +304,15 @@ def test_the_8_bit_layer_multiplies_what_it_rounded() -> None:
     exact = linear(inputs) - linear.bias
     error = (got - linear.bias - exact).norm(dim=-1) / exact.norm(dim=-1)
     assert float(error.max()) < 0.04  # each token has a scale of its own: small ones are not lost beside large ones
+
+
+def test_a_matrix_of_many_rows_is_rounded_row_by_row() -> None:
+    weight = torch.randn(2 * 64 + 3, 16, dtype=torch.bfloat16) * torch.logspace(-3, 3, 2 * 64 + 3).unsqueeze(1)
+    weight[5] = 0
+    rounded, scale = _rounded(weight)
+    torch.testing.assert_close(rounded.float() * scale.unsqueeze(1), weight.float(), rtol=0, atol=float(scale.max()) * 0.51)
+    assert rounded[5].eq(0).all()
+    assert rounded.abs().amax(dim=1)[torch.arange(len(scale)) != 5].eq(weight_levels()).all()
 
 
 def test_grouped_attention_says_what_the_model_says_with_its_own(llama: Path, chat: TransformersChat) -> None:

@@ -7,6 +7,8 @@ section 3.1, vector-wise quantisation, without its outlier decomposition). The p
 
 import ctypes
 import warnings
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import nn
@@ -17,6 +19,7 @@ _LEVELS = 127  # symmetric 8-bit integers
 _LEVELS_WITHOUT_VNNI = 63  # 2 * 255 * 63 is within 16 bits
 _ZERO = 128  # unsigned activations are multiplied with signed weights: zero lies here
 _MIN_SCALE = 1e-12
+_ROWS = 64  # of a matrix, rounded at a time
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES = 2**31 - 1
 
@@ -26,14 +29,9 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        weight = linear.weight.detach().float()
-        scale = (weight.abs().amax(dim=1) / weight_levels()).clamp_min(_MIN_SCALE)
-        rounded = (weight / scale.unsqueeze(1)).round().to(torch.int8)
-        with warnings.catch_warnings():
-            # Deprecated, without a successor for FBGEMM.
-            warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
-            shared_zero = torch.zeros(len(scale), dtype=torch.int64)
-            packable = torch._make_per_channel_quantized_tensor(rounded, scale.double(), shared_zero, 0)
+        rounded, scale = _rounded(linear.weight.detach())
+        shared_zero = torch.zeros(len(scale), dtype=torch.int64)
+        packable = torch._make_per_channel_quantized_tensor(rounded, scale.double(), shared_zero, 0)
         # FBGEMM: for few rows, as in decoding, twice as fast as oneDNN.
         torch.backends.quantized.engine = "fbgemm"
         self._packed = torch.ops.quantized.linear_prepack(packable, None)
@@ -57,20 +55,40 @@ def weight_levels() -> int:
 
 
 def quantise(model: nn.Module) -> None:
-    """Replace every ``Linear`` of a model, the output layer too; the rest computes in float32; ModelError outside the CPU."""
+    """Replace every ``Linear`` of a model, the output layer too; the rest computes in float32; ModelError outside the CPU.
+
+    FBGEMM packs a matrix on one core: a thread for each core takes the matrices in turn.
+    """
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise ModelError('int8 = true works on device = "cpu" alone')
-    _keep_large_blocks()
-    _replace(model)
+    places = [
+        (owner, name)
+        for owner in model.modules()
+        for name, child in owner.named_children()
+        if isinstance(child, nn.Linear)
+    ]
+
+    def replace(place: tuple[nn.Module, str]) -> None:
+        owner, name = place
+        setattr(owner, name, Int8Linear(getattr(owner, name)))
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        # Deprecated, without a successor for FBGEMM.
+        warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
+        deque(pool.map(replace, places), maxlen=0)
     model.float()
+    _keep_large_blocks()
 
 
-def _replace(module: nn.Module) -> None:
-    for name, child in module.named_children():
-        if isinstance(child, nn.Linear):
-            setattr(module, name, Int8Linear(child))
-        else:
-            _replace(child)
+def _rounded(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights in 8 bit, and the scale of each row; so many rows at a time as stay near the processor."""
+    rounded = torch.empty(weight.shape, dtype=torch.int8)
+    scale = torch.empty(len(weight))
+    for rows, whole, own in zip(weight.split(_ROWS), rounded.split(_ROWS), scale.split(_ROWS), strict=True):
+        exact = rows.float()
+        own.copy_((exact.abs().amax(dim=1) / weight_levels()).clamp_min_(_MIN_SCALE))
+        whole.copy_((exact / own.unsqueeze(1)).round_())
+    return rounded, scale
 
 
 def _keep_large_blocks() -> None:
