@@ -7,8 +7,8 @@ VENV ?= .venv
 CACHE ?= .cache
 #: PRESET=cruise  the method of `make demo`, a file in presets/
 PRESET ?= best
-#: PROFILE=server  the models of `make demo`, a file in profiles/
-PROFILE ?= embedded
+#: PROFILE=server  the models of `make demo`, a file in profiles/; embedded_batch where the processor has AVX-512 VNNI, else embedded
+PROFILE ?= $(shell grep -qs avx512_vnni /proc/cpuinfo && echo embedded_batch || echo embedded)
 #: SPLIT=validation  the split that `make demo` takes its questions from
 SPLIT ?= public_test
 #: CONVERSATIONS=8,4  first sessions asked, single-turn and multi-turn; one number for both; -1 for all
@@ -64,7 +64,7 @@ install: $(INSTALLED) ## Create the virtual environment and install what running
 
 demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM, print the scores, write a report
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
-	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
+	$(if $(filter embedded embedded_batch,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
 	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT)
 
@@ -86,7 +86,7 @@ $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
-	$(if $(filter embedded,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
+	$(if $(filter embedded embedded_batch,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m apps.web \
 		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE)
 

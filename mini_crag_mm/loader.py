@@ -43,6 +43,7 @@ class SetPaths:
         self.layout = self.scenes / "layout.json"  # positions of objects and texts in them
         self.wiki_pages = root / "pages" / "wiki.jsonl"  # taken from Wikipedia summaries
         self.own_pages = root / "pages" / "own.jsonl"  # written for the set
+        self.embeddings = root / "embeddings.npz"  # of what the indices of both splits hold
         self.attribution = root / "ATTRIBUTION.md"  # sources, authors and licences
 
     def kg(self, split: Split) -> Path:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 from tqdm import tqdm
@@ -27,6 +27,9 @@ from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.loader import SET, WebPage, index_image, read_kg, read_pages, write_lines
 from mini_crag_mm.organiser_format import STAMP, build_datasets
 from mini_crag_mm.wikipedia import background_pages
+
+if TYPE_CHECKING:
+    from agents.search.index_sources import ChunkRow, ImageRow
 
 
 def sampled(pages: Iterable[WebPage], limit: int) -> list[WebPage]:
@@ -56,27 +59,44 @@ def entry_pictures(split: Split, cache: Path) -> None:
             write_whole(target, (SET.root / row["image"]).read_bytes())
 
 
+def sources_of(split: Split, cache: Path, background: int) -> tuple[Sequence[ImageRow], Sequence[ChunkRow]]:
+    """What the indices of a split hold, written below the cache: the pictures, and the chunks of its own and of other pages."""
+    from agents.search.index_sources import read_images
+    from agents.search.index_sources import read_pages as read_page_files
+
+    kg = kg_images(split, cache)
+    files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split))]
+    if background:
+        others = cache / "pages" / f"background{background}.jsonl"
+        files.append(write_lines(others, sampled(background_pages(), background)))
+    return read_images(kg, kg.parent), read_page_files(files)
+
+
+def contents_of(split: Split, cache: Path, background: int) -> tuple[list[bytes], list[bytes]]:
+    """The keys in the embedding cache of a split's pictures, and those of its chunks."""
+    from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
+    from agents.search.index_builder import image_key, text_key
+
+    images, chunks = sources_of(split, cache, background)
+    viewer, reader = ImageIndexEncoder.load(EFFICIENTNET), TextIndexEncoder.load(MINILM)
+    return [image_key(viewer, row) for row in images], [text_key(reader, row) for row in chunks]
+
+
 def build_indices(split: Split, cache: Path, *, background: int, progress: bool) -> None:
     """The image and the web index of a split, in the organiser's on-disk format."""
     from agents.search.build_index import IMAGE_ID, WEB_ID
     from agents.search.embedding_cache import EmbeddingCache
     from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
     from agents.search.index_builder import IndexBuilder
-    from agents.search.index_sources import read_images
-    from agents.search.index_sources import read_pages as read_page_files
+    from mini_crag_mm import embeddings as shipped
 
     tag = split.replace("_", "-")
-    kg = kg_images(split, cache)
-    files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split))]
-    if background:
-        others = cache / "pages" / f"background{background}.jsonl"
-        files.append(write_lines(others, sampled(background_pages(), background)))
+    photographs, chunks = sources_of(split, cache, background)
     with EmbeddingCache(cache / "embeddings") as embeddings:
+        shipped.add_to(embeddings)
         builder = IndexBuilder(cache / "hub", embeddings, progress=progress)
-        photographs, encoder = read_images(kg, kg.parent), ImageIndexEncoder.load(EFFICIENTNET)
-        images = builder.images(photographs, encoder, IMAGE_ID.format(tag=tag))
-        pages, reader = read_page_files(files), TextIndexEncoder.load(MINILM)
-        web = builder.chunks(pages, reader, WEB_ID.format(tag=tag))
+        images = builder.images(photographs, ImageIndexEncoder.load(EFFICIENTNET), IMAGE_ID.format(tag=tag))
+        web = builder.chunks(chunks, TextIndexEncoder.load(MINILM), WEB_ID.format(tag=tag))
     tqdm.write(f"{split}: {images.manifest.count} pictures and {web.manifest.count} page chunks are indexed")
 
 
@@ -92,13 +112,17 @@ def fingerprint(datasets: Path) -> str:
     return digest.hexdigest()
 
 
+BACKGROUND = 2000
+"""Other Wikipedia summaries that are indexed beside the set's own pages."""
+
+
 class PrepareOptions(Options):
     """Build what the mini CRAG-MM needs, once."""
 
     split: Literal["validation", "public_test", "all"] = Field("public_test", description="splits to index")
     cache: Path = Field(DEFAULT_CACHE, description="where everything is kept")
     background: Annotated[int, Flag(metavar="N")] = Field(
-        2000,
+        BACKGROUND,
         description="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)",
     )
     no_progress: bool = Field(False, description="no progress bars")

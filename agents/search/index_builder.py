@@ -124,8 +124,7 @@ class IndexBuilder:
         stored: list[_Row] = []
         files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
         for position, row in enumerate(rows):
-            digest = hashlib.sha256(row.path.read_bytes()).digest()
-            key = cache_key(encoder.fingerprint, b"image:" + digest)
+            key = image_key(encoder, row)
             files.setdefault(key, []).append(row.path)
             stored.append(_Row(str(position), _image_metadata(row), key))
         missing = sorted(self.cache.missing(files), key=lambda key: files[key])
@@ -140,9 +139,8 @@ class IndexBuilder:
         stored: list[_Row] = []
         texts: dict[bytes, str] = {}
         for row in rows:
-            text = row.embedded_text
-            key = cache_key(encoder.fingerprint, b"text:" + text.encode("utf-8", errors="surrogatepass"))
-            texts[key] = text
+            key = text_key(encoder, row)
+            texts[key] = row.embedded_text
             metadata = {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
             stored.append(_Row(row.id, metadata, key))
         missing = sorted(self.cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
@@ -196,6 +194,16 @@ class IndexBuilder:
                     bar.update(len(batch))
             if collection.count() != manifest.count:
                 raise SearchError(f"{manifest.collection} holds {collection.count()} rows instead of {manifest.count}")
+
+
+def image_key(encoder: Encoder, row: ImageRow) -> bytes:
+    """The key of an image's vector in the embedding cache; OSError where its file cannot be read."""
+    return cache_key(encoder.fingerprint, b"image:" + hashlib.sha256(row.path.read_bytes()).digest())
+
+
+def text_key(encoder: Encoder, row: ChunkRow) -> bytes:
+    """The key of a chunk's vector in the embedding cache."""
+    return cache_key(encoder.fingerprint, b"text:" + row.embedded_text.encode("utf-8", errors="surrogatepass"))
 
 
 def _embed_batch(encoder: Encoder, batch: _Contents) -> tuple[dict[bytes, FloatArray], dict[bytes, str]]:

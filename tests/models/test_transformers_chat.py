@@ -310,7 +310,8 @@ def test_a_matrix_of_many_rows_is_rounded_row_by_row() -> None:
     weight = torch.randn(2 * 64 + 3, 16, dtype=torch.bfloat16) * torch.logspace(-3, 3, 2 * 64 + 3).unsqueeze(1)
     weight[5] = 0
     rounded, scale = _rounded(weight)
-    torch.testing.assert_close(rounded.float() * scale.unsqueeze(1), weight.float(), rtol=0, atol=float(scale.max()) * 0.51)
+    error = (rounded.float() - weight.float() / scale.unsqueeze(1)).abs()
+    assert float(error.max()) <= 0.5001
     assert rounded[5].eq(0).all()
     assert rounded.abs().amax(dim=1)[torch.arange(len(scale)) != 5].eq(weight_levels()).all()
 

@@ -84,10 +84,11 @@ def _rounded(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights in 8 bit, and the scale of each row; so many rows at a time as stay near the processor."""
     rounded = torch.empty(weight.shape, dtype=torch.int8)
     scale = torch.empty(len(weight))
-    for rows, whole, own in zip(weight.split(_ROWS), rounded.split(_ROWS), scale.split(_ROWS), strict=True):
-        exact = rows.float()
-        own.copy_((exact.abs().amax(dim=1) / weight_levels()).clamp_min_(_MIN_SCALE))
-        whole.copy_((exact / own.unsqueeze(1)).round_())
+    for start in range(0, len(weight), _ROWS):
+        rows = slice(start, start + _ROWS)
+        exact = weight[rows].float()
+        scale[rows] = (exact.abs().amax(dim=1) / weight_levels()).clamp_min(_MIN_SCALE)
+        rounded[rows] = (exact / scale[rows].unsqueeze(1)).round()
     return rounded, scale
 
 
