@@ -94,10 +94,13 @@ def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemp
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     try:
-        if AutoConfig.from_pretrained(source).model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        kind = AutoConfig.from_pretrained(source).model_type
+        if kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
             processor = AutoProcessor.from_pretrained(source, **processor_options)
             return ChatTemplate(processor.tokenizer, processor)
-        return ChatTemplate(AutoTokenizer.from_pretrained(source), None)
+        # transformers 4.57.3 to 4.57.6 warns of a fault of Mistral's tokenizers whatever the local checkpoint is.
+        quiet = {} if "mistral" in kind else {"fix_mistral_regex": False}
+        return ChatTemplate(AutoTokenizer.from_pretrained(source, **quiet), None)
     except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
 
