@@ -26,7 +26,12 @@ _QUANTITY = re.compile(
     rf"(?P<sign>{_MONEY}\s?)?(?P<low>{_NUMBER})(?:\s?(?:-|–|—|to|and)\s?(?:{_MONEY}\s?)?(?P<high>{_NUMBER}))?"
     r"\s?(?P<unit>[A-Za-z°%/²³¢]+(?:\s(?:per|an?)\s[A-Za-z]+)?)?"
 )
-_UNIT_WORDS = {"kilo": "kg", "kilos": "kg", "calorie": "kcal", "calories": "kcal"}  # as they are meant in everyday words
+_UNIT_WORDS = {
+    "kilo": "kg",
+    "kilos": "kg",
+    "calorie": "kcal",
+    "calories": "kcal",
+}  # as they are meant in everyday words
 _COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
 _CENTS = frozenset({"cent", "cents", "¢", "eurocent", "eurocents", "pence"})
 _WHOLE_MONEY = frozenset({"dollar", "dollars", "usd", "cad", "euro", "euros", "eur"})
@@ -72,7 +77,7 @@ def quantity(text: str, bound: Bound = "middle") -> Quantity:
     Raises:
         ComputationError: The answer holds no number.
     """
-    found = _QUANTITY.search(_in_figures(_COUNTRY.sub("", text.replace("\u00a0", " "))))
+    found = _QUANTITY.search(in_figures(_COUNTRY.sub("", text.replace("\u00a0", " "))))
     if found is None:
         raise ComputationError(f"no number in {text!r}")
     low = _number(found["low"])
@@ -84,7 +89,7 @@ def quantity(text: str, bound: Bound = "middle") -> Quantity:
     return Quantity(value, _UNIT_WORDS.get(unit, unit), (found["sign"] or "").strip())
 
 
-def _in_figures(text: str) -> str:
+def in_figures(text: str) -> str:
     """A text with its number words as figures, where it holds no figure: "three weeks"."""
     if any(letter.isdigit() for letter in text):
         return text

@@ -110,7 +110,9 @@ def moved(day: Day, count: float, span: Span) -> Day:
         raise ValueError(f"{count} {span}s are out of the calendar")
     if day.span == "year" and span == "year" and day.year:
         year = day.year + round(count)
-        return Day(year + 1 if day.year < 0 <= year else year - 1 if year <= 0 < day.year else year)  # there was no year 0
+        return Day(
+            year + 1 if day.year < 0 <= year else year - 1 if year <= 0 < day.year else year
+        )  # there was no year 0
     if day.span == "year" or (day.span == "month" and span in ("day", "week")):
         raise ValueError(f"{day} is not known to the {span}")
     if day.year < 0:
@@ -135,7 +137,7 @@ def between(first: Day, second: Day, span: Span) -> int:
     if not low.year or not high.year:
         raise ValueError("a date without its year")
     known = ("year", "month", "day")
-    finest = min((known.index(day.span) for day in (low, high)))
+    finest = min(known.index(day.span) for day in (low, high))
     if finest < known.index("day" if span == "week" else span):
         raise ValueError(f"{low} and {high} are not both known to the {span}")
     if known[finest] == "year" or low.year < 0:
@@ -146,4 +148,5 @@ def between(first: Day, second: Day, span: Span) -> int:
     if span in ("day", "week"):
         return (end - start).days // (7 if span == "week" else 1)
     gap = relativedelta(end, start)
-    return gap.years if span == "year" else gap.years * 12 + gap.months
+    years, months = int(gap.years), int(gap.months)
+    return years if span == "year" else years * 12 + months

@@ -12,8 +12,13 @@ from agents.methods.step_plans import calculation
 from agents.models.base import TextLine
 
 _FIGURE = re.compile(r"\W*(?:\d[\d.,:/x]*)\W*(?:each|(?:per|a|an|/)\s*\w+|[A-Za-z]{1,3})?\W*", re.IGNORECASE)
-_PRICE = re.compile(r"(?P<price>[$€£]\s?\d+(?:[.,]\d+)?|\d+[.,]\d\d)\s*(?:EUR|USD)?\W*(?:(?:per|/|a|an)\s*(?P<per>\w+)|each)?", re.IGNORECASE)
+_PRICE = re.compile(
+    r"(?P<sign>[$€£])?\s?(?P<amount>\d+(?:[.,]\d\d)?)(?!\d)\s*(?P<currency>€|EUR|USD)?\b\W*(?:(?:per|/|an?)\s*(?P<per>[a-z]+)|each)?",
+    re.IGNORECASE,
+)
+_SIGNS = {"eur": "€", "usd": "$", "€": "€"}
 _NUMBER = re.compile(r"[-+]?[$€£]?\s?\d+(?:[.,]\d+)?")
+_QUOTED = re.compile(r"\"([^\"]{1,200})\"|“([^”]{1,200})”")
 _LETTERS = re.compile(r"[A-Za-z0]{3,}")
 _ALIKE = 85  # per cent of a word's letters, so that BR0CC0LI is broccoli and onion no union
 
@@ -40,8 +45,16 @@ def with_labels(lines: Sequence[TextLine]) -> list[str]:
             alone.append((place, line.text))
         else:
             taken.setdefault(id(owner), []).append(line.text)
-    said = [(place, " ".join([line.text, *taken.get(id(line), [])])) for place, line in enumerate(lines) if line in labels]
+    said = [
+        (place, " ".join([line.text, *taken.get(id(line), [])])) for place, line in enumerate(lines) if line in labels
+    ]
     return [text for _, text in sorted([*said, *alone])]
+
+
+def in_a_sentence(said: str) -> list[str]:
+    """Lines of text in a photo as a model tells of them: what stands between quotation marks, else the parts of its sentence."""
+    quoted = [text for pair in _QUOTED.findall(said) for text in pair if text.strip()]
+    return quoted or [part for each in re.split(r"[;\n]|,\s|\band\b", said) if (part := each.strip(" ."))]
 
 
 def _label_of(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
@@ -53,7 +66,9 @@ def _label_of(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
         return overlap > 0.5 * height and label.box.right <= box.left + height
 
     def above(label: TextLine) -> bool:
-        return label.box.bottom <= box.top + 0.5 * height and min(box.right, label.box.right) > max(box.left, label.box.left)
+        return label.box.bottom <= box.top + 0.5 * height and min(box.right, label.box.right) > max(
+            box.left, label.box.left
+        )
 
     row = [label for label in labels if beside(label)]
     if row:
@@ -63,9 +78,15 @@ def _label_of(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
 
 
 def prices(lines: Sequence[str]) -> list[Price]:
-    """The prices among the lines of a photo, each with its label."""
-    found = [(line, price) for line in lines if (price := _PRICE.search(line)) is not None]
-    return [Price(line[: price.start()].strip(), price["price"], price["per"]) for line, price in found]
+    """The prices among the lines of a photo, each with its label; figures without a currency are none."""
+    found = []
+    for line in lines:
+        for price in _PRICE.finditer(line):
+            sign = price["sign"] or _SIGNS.get((price["currency"] or "").lower())
+            if sign is not None:
+                amount = price["amount"].replace(",", ".")
+                found.append(Price(line[: price.start()].strip(), f"{sign}{amount}", price["per"]))
+    return found
 
 
 def names(label: str, word: str) -> bool:

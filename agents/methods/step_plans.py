@@ -47,6 +47,7 @@ _CONDITIONS = {
 _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
 _CHOICE = re.compile(r"\W*(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b", re.IGNORECASE)
@@ -235,7 +236,7 @@ def calculation(text: str) -> str | None:
     return plain if re.search(r"\d\s*\)*\s*[-+*/]\s*[(-]*\s*[\d.]", plain) else None
 
 
-def usable(plan: Plan, question: str, things: Sequence[str]) -> Plan | None:
+def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
     """The plan made whole, or None where it is no better than one prompt.
 
     Refused are plans of a single step, those that ask the same twice, point ("this", "the left one") or name nothing, and those that
@@ -243,7 +244,10 @@ def usable(plan: Plan, question: str, things: Sequence[str]) -> Plan | None:
 
     Args:
         things: Names of what the photo shows.
+        lines: Text in the photo. A plan that asks nothing computes with its figures and those of the question alone.
     """
+    if plan.steps and not plan.asks and lines:
+        return plan if _figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
     if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, things) for ask in plan.asks):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
@@ -255,6 +259,12 @@ def usable(plan: Plan, question: str, things: Sequence[str]) -> Plan | None:
     whole = _of_all(_compared(plan, question), question, things)
     whole = Plan(whole.steps[:MAX_STEPS])
     return whole if len(whole.steps) > 1 and len(whole.levels()) <= MAX_LEVELS else None
+
+
+def _figures(plan: Plan) -> set[str]:
+    """The figures that a plan computes with, without references."""
+    operands = (operand for step in plan.steps if isinstance(step, ComputeStep) for operand in step.operands)
+    return {figure for operand in operands if reference(operand) is None for figure in _FIGURE.findall(operand)}
 
 
 def bare_name(thing: str) -> str:

@@ -80,7 +80,11 @@ def _in_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | N
     if moved is not None:
         first, last, about = moved
         first, last = (
-            (first, first) if _EARLIEST.search(question) else (last, last) if _LATEST.search(question) else (first, last)
+            (first, first)
+            if _EARLIEST.search(question)
+            else (last, last)
+            if _LATEST.search(question)
+            else (first, last)
         )
         said = str(first) if first == last else f"{first} to {last}"
         return f"about {said}" if about and first == last else said
@@ -88,12 +92,14 @@ def _in_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | N
         return None
     asked = next((span for span in _SPANS if re.search(rf"\b{span}s?\b", question, re.IGNORECASE)), None)
     try:
-        days = [day_of(fact) for fact in facts]
-        if not _OF_TIME.search(question) and not any(day.month for day in days):
+        first, second = map(day_of, facts)
+        if not _OF_TIME.search(question) and not (first.month or second.month):
             return None  # two numbers that look like years
         if asked is not None:
-            return _so_many(between(*days, asked), asked)
-        lengths = [(between(*days, span), span) for span in _SPANS if span == "year" or all(day.day for day in days)]
+            return _so_many(between(first, second, asked), asked)
+        lengths = [
+            (between(first, second, span), span) for span in _SPANS if span == "year" or first.day and second.day
+        ]
     except ValueError as error:
         raise ComputationError(str(error)) from error
     return _so_many(*next((each for each in lengths if each[0]), lengths[-1]))
