@@ -30,7 +30,9 @@ DATE = (
 
 _DATE = re.compile(DATE, re.IGNORECASE)
 _MONTH = re.compile(rf"\b({MONTH})\b", re.IGNORECASE)
-_YEAR = re.compile(r"\b(?P<year>1\d{3}|20\d{2})\b|\b(?P<early>\d{1,4})\s?(?P<era>BC|BCE|AD|CE)\b")
+_YEAR = re.compile(
+    r"\b(?P<year>1\d{3}|20\d{2})\b|\b(?P<early>\d{1,4})\s?(?P<era>BC|BCE|AD|CE)\b|\b(?:AD|A\.D\.)\s?(?P<after>\d{1,4})\b"
+)
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
 _DAY = re.compile(rf"\b({DAY})\b", re.IGNORECASE)
 _NOTHING_COUNTED = re.compile(
@@ -72,7 +74,7 @@ def day_of(text: str) -> Day:
         raise ValueError(f"no date in {text!r}")
     number = 0
     if year is not None:
-        number = int(year["year"] or year["early"])
+        number = int(year["year"] or year["early"] or year["after"])
         number = -number if year["era"] in ("BC", "BCE") else number
     if found is None:
         return Day(number)
@@ -97,7 +99,7 @@ def is_date(text: str) -> bool:
     if figure is None or (found is not None and found.start() <= figure.start()):
         return found is not None
     year = _YEAR.search(text)
-    return year is not None and year.start() == figure.start() and bool(_NOTHING_COUNTED.match(text[year.end() :]))
+    return year is not None and year.start() <= figure.start() and bool(_NOTHING_COUNTED.match(text[year.end() :]))
 
 
 def moved(day: Day, count: float, span: Span) -> Day:

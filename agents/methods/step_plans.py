@@ -248,7 +248,7 @@ def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str
     """
     if plan.steps and not plan.asks and lines:
         return plan if _figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
-    if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, things) for ask in plan.asks):
+    if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, (*things, *lines)) for ask in plan.asks):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
         return None
@@ -273,7 +273,7 @@ def bare_name(thing: str) -> str:
 
 
 def _names(ask: AskStep, things: Sequence[str]) -> bool:
-    """Whether a step says what it is about: a thing of the photo, an earlier answer, or a name of its own."""
+    """Whether a step says what it is about: a thing of the photo or of its text, an earlier answer, or a name of its own."""
     words = {word for thing in things for word in thing.lower().split() if len(word) > _SHORT_WORD}
     asked = ask.question.lower().replace("?", " ").split()
     return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question) or not things)

@@ -97,9 +97,8 @@ def _in_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | N
             return None  # two numbers that look like years
         if asked is not None:
             return _so_many(between(first, second, asked), asked)
-        lengths = [
-            (between(first, second, span), span) for span in _SPANS if span == "year" or first.day and second.day
-        ]
+        spans: tuple[Span, ...] = ("year", "month", "day") if first.day and second.day else ("year",)
+        lengths = [(between(first, second, span), span) for span in spans]
     except ValueError as error:
         raise ComputationError(str(error)) from error
     return _so_many(*next((each for each in lengths if each[0]), lengths[-1]))
