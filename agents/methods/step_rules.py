@@ -52,6 +52,11 @@ _COMES_TO = re.compile(
 _PAYS = re.compile(
     r"\b(?:prices?|costs?|pay|how much (?:is|are|for|do|does|would)|total|altogether|come to)\b", re.IGNORECASE
 )
+_FURTHER = re.compile(
+    r"\b(?:enough|change|how many|more|less|cheaper|than|discount|per|each|every|if|when|with|left|save|percent|now|today)\b",
+    re.IGNORECASE,
+)
+_MAX_WORDS = 14  # of a question that asks for prices and nothing else
 _WORD = re.compile(r"[\w-]+")
 _LETTERS_OF_A_NAME = 3
 _WORDS_BEFORE = 3  # "two kilos of the green apples": a number stands at most so many words before what it counts
@@ -142,6 +147,8 @@ def printed(question: str, lines: Sequence[str]) -> Plan | None:
 def _shopping(question: str, found: Sequence[Price]) -> Plan | None:
     """So many of each thing that the question names, at the prices of the photo."""
     words = _WORD.findall(question)
+    if len(words) > _MAX_WORDS or _FURTHER.search(question):
+        return None
     bought: list[tuple[str, Price]] = []
     for price in found:
         at = [place for place, word in enumerate(words) if len(word) > _LETTERS_OF_A_NAME and names(price.label, word)]
