@@ -219,8 +219,8 @@ class Steps(Stage):
             for place, step in enumerate(plan.steps)
             if isinstance(step, AskStep) and texts[place]
         ]
-        seen = [chunk for chunks in run.evidence.values() for chunk in chunks[:2]]
-        turn.shown = (*facts, *each_once([*run.printed.evidence, *seen]))
+        seen = [chunk for chunks in run.evidence.values() for chunk in chunks[:2] if chunk.source != "photo"]
+        turn.shown = (*facts, *run.printed.evidence, *each_once(seen))
         turn.found(
             signals={"steps.taken": Signal(float(len(plan.steps)))},
             queries=tuple(step.about(texts) for step in plan.asks),

@@ -12,12 +12,14 @@ from agents.stages.steps import Steps
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat, ScriptedOcr, WordOverlapReranker, context, run, turn
 
-SETTINGS = settings_from({"stages": ["steps"], "steps": {"photo_text": "ocr", "evidence": 1}})
+SETTINGS = settings_from({"stages": ["steps"], "steps": {"photo_text": "ocr", "evidence": 2}})
 
 
 def first_length(request: ChatRequest) -> ChatReply:
-    """The first length in metres of the evidence in a prompt."""
-    found = re.search(r"(\d+) (?:metres|metrów)", request.messages[-1].content)
+    """The first length in metres that a prompt's evidence gives of the thing it asks about."""
+    evidence, _, question = request.messages[-1].content.rpartition("Question:")
+    about = " ".join(text for title, text in re.findall(r'] "([^"]*)": (.*)', evidence) if title in question)
+    found = re.search(r"(\d+) (?:metres|metrów)", about)
     return ChatReply(f"{found.group(1)} metres" if found else IDK, "stop", (-0.1,))
 
 
@@ -29,12 +31,9 @@ def test_things_are_counted_by_what_their_pages_say(pipeline: Any) -> None:
     chat = ScriptedChat(first_length)
     tall = asked("How many of these two are over 500 metres high?", "Red Tower", "Żółty Most")
     none = asked("How many of these two are over 900 metres high?", "Red Tower", "Żółty Most")
-    unknown = asked("How many of these two are over 900 metres high?", "Red Tower", "A page with nothing but a name")
-    run(
-        Steps,
-        [tall, none, unknown],
-        context(SETTINGS, pipeline, chat=chat, fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr([])),
-    )
+    unknown = asked("How many of these two are over 900 metres high?", "Red Tower", "Green Hill")
+    world = context(SETTINGS, pipeline, chat=chat, fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr([]))
+    run(Steps, [tall, none, unknown], world)
     assert tall.candidate.text == "1 of the 2: Żółty Most"
     assert none.candidate.text == "0 of the 2"
     assert unknown.candidate.text == IDK  # a fact that nobody knows is not counted as one that does not hold
@@ -42,22 +41,20 @@ def test_things_are_counted_by_what_their_pages_say(pipeline: Any) -> None:
     assert {chunk.url for chunk in tall.shown} >= {"https://x.example/tower", "https://x.example/bridge"}
 
 
-def test_a_price_in_the_photo_and_a_fact_of_a_page_are_computed_with(pipeline: Any) -> None:
-    plan = "1. ask: How tall is the Red Tower in metres?\n2. compute: product 2 [1]"
-
+def test_text_in_the_photo_is_evidence_beside_the_pages(pipeline: Any) -> None:
     def say(request: ChatRequest) -> ChatReply:
         shown = request.messages[-1].content
         if "The photo shows" in shown:
-            assert 'Text in the photo: "TOWER TICKET $2"' in shown
-            return ChatReply(plan, "stop")
+            assert 'Text in the photo: "METRES PER STEP 2"' in shown
+            return ChatReply("1. ask: How tall is the Red Tower in metres?\n2. compute: ratio [1] 2", "stop")
+        assert '"METRES PER STEP 2"' in shown
         return first_length(request)
 
-    lines = [TextLine("TOWER TICKET", Box(0, 0, 90, 20), 0.8), TextLine("$2", Box(100, 0, 120, 20), 0.8)]
-    question = "At two coins a metre of this tower, by how much is that more with the prices on this sign?"
-    paid = asked(question, "Red Tower")
+    lines = [TextLine("METRES PER STEP", Box(0, 0, 90, 20), 0.8), TextLine("2", Box(100, 0, 120, 20), 0.8)]
+    climbed = asked("With the numbers on this sign, how many steps does this tower have?", "Red Tower")
     world = context(
         SETTINGS, pipeline, chat=ScriptedChat(say), fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr(lines)
     )
-    run(Steps, [paid], world)
-    assert paid.candidate.text == "600 metres"
-    assert paid.shown[1].source == "photo" and paid.shown[1].text == "TOWER TICKET $2"
+    run(Steps, [climbed], world)
+    assert climbed.candidate.text == "150"
+    assert [chunk.source for chunk in climbed.shown][:2] == ["step", "photo"]
