@@ -107,6 +107,11 @@ _DATED = re.compile(
     r"(?:\s+[\w-]+)?)\s+(?P<outcome>[^?]+)\?*\W*$",
     re.IGNORECASE,
 )
+_TERMS = {
+    "incubation": re.compile(r"\bhatch", re.IGNORECASE),
+    "gestation": re.compile(r"\b(?:born|birth|calve|foal)\b", re.IGNORECASE),
+}
+"""How long something takes has a name where it is known of many kinds; an attribute or a page gives it by that name."""
 
 
 def takes_steps(question: str) -> bool:
@@ -287,5 +292,8 @@ def dated(question: str, things: Sequence[str]) -> Plan | None:
     subject, verb, outcome = found["subject"], found["verb"].lower(), found["outcome"].strip()
     outcome = re.sub("^be ", "are " if subject.lower() == "they" else "is ", outcome)
     until = f"{subject} {verb} {outcome}" if verb in ("is", "are", "can", "could") else f"{subject} {outcome}"
-    asked = f"{bare_name(things[0])}: how long does it take from when {found['start'].strip()} until {until}?"
+    thing = bare_name(things[0])
+    term = next((term for term, words in _TERMS.items() if words.search(outcome)), None)
+    asked = f"{thing}: how long does it take from when {found['start'].strip()} until {until}?"
+    asked = asked if term is None else f"How long is the {term} of {thing}?"
     return Plan((AskStep(asked), ComputeStep("sum", (found["date"].rstrip("."), "[1]"))))

@@ -89,7 +89,7 @@ class Steps(Stage):
     fills = ("candidate", "shown")
     asked = (PLANNING, ASKING)
     kind = "answers"
-    when_short = "nothing: the next stage answers in one prompt"
+    when_short = "what is printed is computed, all else answered in one prompt"
     min_seconds, wanted_seconds = 4.0, 6.0
     picture_notes = frozenset({"text"})
 
@@ -99,8 +99,6 @@ class Steps(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
-        if context.short:
-            return
         for turn in turns:
             turn.found(signals={"steps.taken": Signal(0.0)})
         runs = self._planned(turns, context)
@@ -112,10 +110,10 @@ class Steps(Stage):
     def _planned(self, turns: Sequence[Turn], context: Context) -> list[Run]:
         runs, unsure = [], []
         for turn, printed in zip(turns, self._printed(turns, context), strict=True):
-            searched = turn.route != "direct" and turn.tools.text
+            searched = turn.route != "direct" and turn.tools.text and not context.short
             names = [entity.name for entity in turn.shown_entities()]
             plan = rule_plan(turn.question, names, printed.lines)
-            if plan is None and turn.hops:
+            if plan is None and turn.hops and searched:
                 plan = Plan(tuple(map(AskStep, turn.hops[:1])))
             elif plan is not None and (searched or not plan.asks):
                 turn.note(plan=str(plan), used=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 from collections.abc import Callable
 from typing import Any, get_args
@@ -283,8 +284,14 @@ def test_a_question_with_a_date_asks_how_long_it_takes() -> None:
     plan = rule_plan("If she starts sitting on her eggs on the 1st of March, on which date should they hatch?", ["hen"])
     assert plan is not None and parse_plan(str(plan)) == plan
     assert plan.steps == (
-        AskStep("hen: how long does it take from when she starts sitting on her eggs until they hatch?"),
+        AskStep("How long is the incubation of hen?"),
         ComputeStep("sum", ("1st of March", "[1]")),
+    )
+    other = rule_plan("If I plant this on May 3, when will it be ripe?", ["fig (fruit)"])
+    assert other is not None
+    assert other.steps == (
+        AskStep("fig: how long does it take from when I plant this until it is ripe?"),
+        ComputeStep("sum", ("May 3", "[1]")),
     )
     assert parse_plan("1. ask: How long is a hen on eggs?\n2. compute: sum 3 October 2020 [1]").steps[
         -1
@@ -397,7 +404,12 @@ def test_a_plan_without_questions_computes_with_figures_that_are_there() -> None
 
 
 def read_photo(
-    question: str, lines: list[TextLine], say: Callable[[ChatRequest], str | ChatReply] = lambda _: IDK, **fields: Any
+    question: str,
+    lines: list[TextLine],
+    say: Callable[[ChatRequest], str | ChatReply] = lambda _: IDK,
+    *,
+    short: bool = False,
+    **fields: Any,
 ) -> tuple[Any, ScriptedChat]:
     chat = ScriptedChat(say)
     asked = turn(question, **fields)
@@ -405,7 +417,7 @@ def read_photo(
         settings_from({"stages": ["steps"], "steps": {"photo_text": "ocr"}}), ScriptedPipeline({}, {}),
         chat=chat, text_reader=ScriptedOcr(lines), fine_reranker=WordOverlapReranker(),
     )  # fmt: skip
-    run(Steps, [asked], parts)
+    run(Steps, [asked], dataclasses.replace(parts, short=short))
     asked.close_stage("steps", 0.0)
     return asked, chat
 
@@ -419,6 +431,14 @@ def test_a_calculation_in_the_photo_is_worked_out_without_a_model_or_a_search() 
     assert chat.batches == []
     assert [(chunk.source, chunk.text) for chunk in asked.shown] == [("photo", "12 x 15 + 20 = ?")]
     assert asked.records[0].notes["plan"] == "1. compute: value 12 x 15 + 20 = ?"
+
+
+def test_with_little_time_what_is_printed_is_computed_still() -> None:
+    lines = [line("TURKEY", 0, 0), line("$4.50 PER KG", 0, 40)]
+    asked, chat = read_photo("What does a kilo of turkey cost here?", lines, short=True)
+    assert asked.candidate.text == "$4.50" and chat.batches == []
+    searched, chat = read_photo("Which of these two is heavier?", lines, short=True)
+    assert searched.candidate is None and chat.batches == []
 
 
 def test_orders_in_the_photo_are_neither_shown_nor_computed() -> None:
