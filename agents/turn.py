@@ -20,7 +20,7 @@ IDK = "I don't know"  # the abstention of the challenge: it scores 0, a wrong an
 EGOCENTRIC = (960, 1280)
 """Pixels of the photos of smart glasses as the research release passes them; task 2's winner (NVIDIA) tells them by it."""
 
-Source = Literal["kg", "web", "step"]
+Source = Literal["kg", "web", "step", "photo"]
 
 Position = Literal["left", "right", "top", "bottom", "middle"]  # a place that a question names
 
@@ -68,7 +68,7 @@ class Evidence:
     """One chunk that may answer the question."""
 
     text: str  # the chunk as the models read it, free of markup
-    source: Source  # the image knowledge graph, a web page, or an earlier step that a model answered
+    source: Source  # the image knowledge graph, a web page, an earlier step that a model answered, or text in the photo
     title: str  # entity or page name
     url: str = ""  # of the page or of the entity's picture
     retrieval: float = 0.0  # cosine of the search that found it, 0 to 1

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import pint
+from text_to_num import text2num
 
-from agents.methods.step_plans import Operation
+from agents.methods.dates import Day, Span, day_of, is_date, moved
+from agents.methods.step_plans import Condition, Operation, calculation
 
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""
@@ -20,32 +24,22 @@ _NUMBER = r"\d{1,3}(?:[,\u202f ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
 _MONEY = r"[$€£¥]"
 _QUANTITY = re.compile(
     rf"(?P<sign>{_MONEY}\s?)?(?P<low>{_NUMBER})(?:\s?(?:-|–|—|to|and)\s?(?:{_MONEY}\s?)?(?P<high>{_NUMBER}))?"
-    r"\s?(?P<unit>[A-Za-z°%/²³]+(?:\s(?:per|an?)\s[A-Za-z]+)?)?"
+    r"\s?(?P<unit>[A-Za-z°%/²³¢]+(?:\s(?:per|an?)\s[A-Za-z]+)?)?"
 )
-_YEAR = re.compile(r"\b(?P<year>1\d{3}|20\d{2})\b|\b(?P<early>\d{1,4})\s?(?P<era>BC|BCE|AD|CE)\b")
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ),
-        1,
-    )
-    for name in (names, names[:3])
-}
-_MONTH = re.compile(rf"\b({'|'.join(_MONTHS)})\b", re.IGNORECASE)
-_DAY = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\b(?!\d)")
+_UNIT_WORDS = {
+    "kilo": "kg",
+    "kilos": "kg",
+    "calorie": "kcal",
+    "calories": "kcal",
+}  # as they are meant in everyday words
+_COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
+_CENTS = frozenset({"cent", "cents", "¢", "eurocent", "eurocents", "pence"})
+_WHOLE_MONEY = frozenset({"dollar", "dollars", "usd", "cad", "euro", "euros", "eur"})
+_NUMBER_WORD = re.compile(r"[a-z]+(?:-[a-z]+)?", re.IGNORECASE)
+_SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)
+_RANGE = re.compile(r"(\d)\s?(?:days|weeks|months|years)\s?(?:to|-|–)\s?(?=\d)", re.IGNORECASE)  # "28 days to 35 days"
+_ABOUT = re.compile(r"\b(?:about|around|approximately|roughly|average|circa|usually)\b|~", re.IGNORECASE)
+_YES = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 class ComputationError(ValueError):
@@ -83,7 +77,7 @@ def quantity(text: str, bound: Bound = "middle") -> Quantity:
     Raises:
         ComputationError: The answer holds no number.
     """
-    found = next((each for each in _QUANTITY.finditer(text.replace("\u00a0", " "))), None)
+    found = _QUANTITY.search(in_figures(_COUNTRY.sub("", text.replace("\u00a0", " "))))
     if found is None:
         raise ComputationError(f"no number in {text!r}")
     low = _number(found["low"])
@@ -92,29 +86,162 @@ def quantity(text: str, bound: Bound = "middle") -> Quantity:
     unit = (found["unit"] or "").strip()
     if unit.lower() in ("to", "and", "or", "in", "at", "by", "from", "of", "years old"):
         unit = ""
-    return Quantity(value, unit, (found["sign"] or "").strip())
+    return Quantity(value, _UNIT_WORDS.get(unit, unit), (found["sign"] or "").strip())
+
+
+def in_figures(text: str) -> str:
+    """A text with its number words as figures, where it holds no figure: "three weeks"."""
+    if any(letter.isdigit() for letter in text):
+        return text
+    return _NUMBER_WORD.sub(lambda found: _figure(found.group()), text)
+
+
+def _figure(word: str) -> str:
+    if word.lower() == "one":  # seldom a number: "one of the oldest"
+        return word
+    try:
+        return str(text2num(word.lower(), "en"))
+    except ValueError:
+        return word
 
 
 def _number(text: str) -> float:
     return float(re.sub(r"[,\u202f ]", "", text))
 
 
-def date_of(text: str) -> tuple[int, int, int]:
-    """Year, month and day of a date, 0 for what it does not say; years before Christ are negative.
+def calculated(printed: str) -> Quantity:
+    """What a printed calculation comes to: "12 x 15 + 20" is 200.
 
     Raises:
-        ComputationError: There is no year.
+        ComputationError: It is none, or it divides by zero.
     """
-    found = _YEAR.search(text)
+    signs = calculation(printed)
+    try:
+        return Quantity(_value_of(ast.parse(signs or "", mode="eval").body))
+    except (SyntaxError, ZeroDivisionError, OverflowError) as error:
+        raise ComputationError(f"no calculation: {printed!r}") from error
+
+
+_SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def _value_of(node: ast.expr) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return float(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value_of(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
+        return _SIGNS[type(node.op)](_value_of(node.left), _value_of(node.right))
+    raise SyntaxError("neither a number nor one of + - * /")
+
+
+def duration_of(text: str) -> tuple[float, float, Span]:
+    """Least and greatest length of a duration in words ("28 to 35 days"), and its unit.
+
+    Raises:
+        ComputationError: It is none.
+    """
+    plain = _RANGE.sub(r"\1 to ", text)
+    low, high = quantity(plain, "low"), quantity(plain, "high")
+    found = _SPAN.fullmatch(low.unit)
     if found is None:
+        raise ComputationError(f"no time in days, weeks, months or years: {text!r}")
+    span: Span = found["span"].lower()  # type: ignore[assignment]
+    return low.value, high.value, span
+
+
+def date_arithmetic(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day, bool] | None:
+    """The first and the last date that a date and durations sum up to (or, as a difference, that long before it), and whether about.
+
+    None where the facts are not one date and durations.
+
+    Raises:
+        ComputationError: The date is not known to the day, month or year that it is moved by.
+    """
+    dates = [fact for fact in facts if is_date(fact)]
+    durations = [fact for fact in facts if not is_date(fact)]
+    if operation not in ("sum", "difference") or len(dates) != 1 or not durations:
+        return None
+    try:
+        spans = [duration_of(fact) for fact in durations]
+    except ComputationError:
+        return None
+    sign = 1 if operation == "sum" else -1
+    try:
+        ends = [day_of(dates[0])] * 2
+        for low, high, span in spans:
+            ends = [moved(end, sign * count, span) for end, count in zip(ends, (low, high), strict=True)]
+    except ValueError as error:
+        raise ComputationError(str(error)) from error
+    first, last = ends if sign == 1 else ends[::-1]
+    return first, last, any(map(_ABOUT.search, facts))
+
+
+def counted(condition: Condition, facts: Sequence[str]) -> list[int]:
+    """Places of the facts that fulfil a condition.
+
+    Raises:
+        ComputationError: A fact does not say whether it does: it holds no date, number, yes or no, or one of another kind.
+    """
+    holds = {"before": _in_time, "after": _in_time, "since": _in_time, "until": _in_time, "is": _in_words}
+    test = holds.get(condition.test, _in_number)
+    return [place for place, fact in enumerate(facts) if test(condition, fact)]
+
+
+def _in_time(condition: Condition, fact: str) -> bool:
+    fine, coarse = _dated(condition.limit), _dated(fact)
+    known = min(_known(fine), _known(coarse))
+    limit, said = (_parts(fine)[:known], _parts(coarse)[:known])
+    if limit == said and _known(coarse) < _known(fine):
+        raise ComputationError(f"{fact!r} does not say whether it is {condition}")
+    return {"before": said < limit, "after": said > limit, "since": said >= limit, "until": said <= limit}[
+        condition.test
+    ]
+
+
+def _dated(text: str) -> Day:
+    try:
+        day = day_of(text)
+    except ValueError as error:
+        raise ComputationError(str(error)) from error
+    if not day.year:
         raise ComputationError(f"no year in {text!r}")
-    year = int(found["year"] or found["early"])
-    if found["era"] in ("BC", "BCE"):
-        year = -year
-    rest = text[: found.start()] + text[found.end() :]
-    month = _MONTH.search(rest)
-    day = _DAY.search(rest) if month else None
-    return year, _MONTHS[month.group(1).lower()] if month else 0, int(day.group(1)) if day else 0
+    return day
+
+
+def _parts(day: Day) -> tuple[int, int, int]:
+    return day.year, day.month, day.day
+
+
+def _known(day: Day) -> int:
+    """How many of year, month and day a date says."""
+    return {"year": 1, "month": 2, "day": 3}[day.span]
+
+
+def _in_number(condition: Condition, fact: str) -> bool:
+    limit = quantity(condition.limit)
+    said = _in(quantity(fact), limit)
+    return {
+        "more than": said > limit.value,
+        "less than": said < limit.value,
+        "at least": said >= limit.value,
+        "at most": said <= limit.value,
+    }[condition.test]
+
+
+def _in_words(condition: Condition, fact: str) -> bool:
+    wanted = condition.limit.casefold()
+    if wanted in ("yes", "no"):
+        found = _YES.match(fact)
+        if found is None:
+            raise ComputationError(f"neither yes nor no: {fact!r}")
+        return found.group(1).casefold() == wanted
+    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", fact.casefold()) is not None
 
 
 def arithmetic(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
@@ -127,10 +254,12 @@ def arithmetic(operation: Operation, facts: Sequence[str], bound: Bound = "middl
     first = quantities[0]
     money = next((each.money for each in quantities if each.money), "")
     if operation in ("sum", "difference"):
-        values = [first.value, *(_in(each, first) for each in quantities[1:])]
+        base = next((each for each in quantities if each.money or each.unit.lower() in _WHOLE_MONEY), first)
+        base = base if all(map(_is_money, quantities)) else first  # dollars where some are cents
+        values = [_in(each, base) for each in quantities]
         if operation == "sum":
-            return Quantity(math.fsum(values), first.unit, money)
-        return Quantity(abs(values[0] - math.fsum(values[1:])), first.unit, money)
+            return Quantity(math.fsum(values), base.unit, money)
+        return Quantity(abs(values[0] - math.fsum(values[1:])), base.unit, money)
     values = [each.value for each in quantities]
     if operation == "product":
         return Quantity(math.prod(values), next((each.unit for each in quantities if each.unit), ""), money)
@@ -142,6 +271,8 @@ def arithmetic(operation: Operation, facts: Sequence[str], bound: Bound = "middl
 
 def _in(one: Quantity, other: Quantity) -> float:
     """The value of a quantity in the unit of another; words that are no units count as they are."""
+    if _is_money(one) and _is_money(other):  # 25 cents and $0.25
+        return one.value * _worth(one) / _worth(other)
     if not one.unit or not other.unit or one.unit == other.unit:
         return one.value
     units = _units()
@@ -153,6 +284,14 @@ def _in(one: Quantity, other: Quantity) -> float:
         return one.value
 
 
+def _is_money(one: Quantity) -> bool:
+    return bool(one.money) or one.unit.lower() in _CENTS | _WHOLE_MONEY
+
+
+def _worth(one: Quantity) -> float:
+    return 0.01 if one.unit.lower() in _CENTS else 1.0
+
+
 def ordered(operation: Operation, facts: Sequence[str]) -> list[int]:
     """Places of the facts, the one that is larger, smaller, earlier or later than all others first.
 
@@ -161,7 +300,7 @@ def ordered(operation: Operation, facts: Sequence[str]) -> list[int]:
     """
     keys: list[tuple[float, ...]]
     if operation in ("earlier", "later"):
-        keys = [tuple(map(float, date_of(fact))) for fact in facts]
+        keys = [_parts(_dated(fact)) for fact in facts]
     else:
         quantities = [quantity(fact) for fact in facts]
         keys = [(_in(each, quantities[0]),) for each in quantities]

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from agents.methods.dates import DATE, day_of
 from agents.methods.question_kinds import asks_yes_or_no, named_number
 
-Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later"]
+Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]
+Test = Literal["before", "after", "since", "until", "more than", "less than", "at least", "at most", "is"]
+"""What a count asks of a fact: of dates the first four, of quantities the next four, of words the last."""
 
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
 MAX_STEPS = 5
@@ -23,10 +26,32 @@ _LINE = re.compile(
     r"^\W{0,4}\d{0,2}[.)]?\s*\**(?P<kind>ask|compute)\**\s*:\s*(?P<rest>\S.*)$", re.IGNORECASE | re.MULTILINE
 )
 _REFERENCE = re.compile(r"\[(\d)\]")
-_OPERAND = re.compile(r"\[\d\]|[$€£]?\d+(?:[.,]\d+)*")
+_NUMBER = r"[$€£]?\d+(?:[.,]\d+)*"
+_OPERAND = re.compile(rf"\[\d\]|{DATE}|\d+(?:\.\d+)?\s(?:day|week|month|year)s?\b|{_NUMBER}", re.IGNORECASE)
+_COUNTED = re.compile(r"(?P<facts>(?:\[\d\][\s,;]*(?:and\s+)?)+)(?P<condition>\S.*)")
+_TESTS: dict[Test, str] = {
+    "before": "before|earlier than|prior to",
+    "after": "after|later than",
+    "since": "since|from",
+    "until": "until|by",
+    "at least": "at least|no less than|not less than|>=|≥",
+    "at most": "at most|no more than|not more than|up to|<=|≤",
+    "more than": "more than|over|above|greater than|exceeding|>",
+    "less than": "less than|fewer than|under|below|<",
+    "is": "is|are|equal to|==?",
+}
+_CONDITIONS = {
+    test: re.compile(rf"(?:(?:is|are|was|were)\s+)?(?:{words})(?:\s+|(?<=\W))(?P<limit>\S.*)", re.IGNORECASE)
+    for test, words in _TESTS.items()
+}
+_MAX_LIMIT = 40  # characters of what facts are held against
+_EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
+_SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
 _CHOICE = re.compile(r"\W*(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b", re.IGNORECASE)
+_HOW_MANY_OF = re.compile(r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b", re.IGNORECASE)
 _COMPARISONS: dict[Operation, re.Pattern[str]] = {
     "earlier": re.compile(r"\b(?:first|earlier|earliest|older|oldest)\b", re.IGNORECASE),
     "later": re.compile(r"\b(?:last|later|latest|newer|newest|younger|youngest)\b", re.IGNORECASE),
@@ -61,11 +86,24 @@ class AskStep:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What a fact is held against: ``before 1990``, ``more than 10 cents``, ``is yes``."""
+
+    test: Test
+    limit: str  # a date, a quantity or words, as the plan writes it
+
+    def __str__(self) -> str:
+        """As it stands in a plan."""
+        return f"{self.test} {self.limit}"
+
+
+@dataclass(frozen=True)
 class ComputeStep:
-    """An operation on answers to earlier steps and on numbers of the question."""
+    """An operation on answers to earlier steps, and on numbers and dates of the question or of the text in the photo."""
 
     operation: Operation
-    operands: tuple[str, ...]  # ``[n]``, or a number as the plan writes it
+    operands: tuple[str, ...]  # ``[n]``, or a number or date as the plan writes it; of ``value`` a printed calculation
+    condition: Condition | None = None  # of ``count``
 
     @property
     def needs(self) -> tuple[int, ...]:
@@ -79,7 +117,7 @@ def reference(operand: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def _all_steps(count: int) -> tuple[str, ...]:
+def all_steps(count: int) -> tuple[str, ...]:
     """References to so many steps, as operands."""
     return tuple(f"[{number}]" for number in range(1, count + 1))
 
@@ -123,7 +161,8 @@ class Plan:
 def _written(step: Step) -> str:
     if isinstance(step, AskStep):
         return f"ask: {step.question}"
-    return f"compute: {step.operation} {' '.join(step.operands)}"
+    written = f"compute: {step.operation} {' '.join(step.operands)}"
+    return written if step.condition is None else f"{written} {step.condition}"
 
 
 def parse_plan(text: str) -> Plan:
@@ -146,13 +185,58 @@ def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
         return AskStep(rest)
     operation, _, operands = rest.partition(" ")
     name = operation.lower().strip(":,")
+    if name == "value":
+        return ComputeStep("value", (operands.strip(),)) if calculation(operands) else None
+    if name == "count":
+        return _count(operands.strip())
     parts = tuple(_OPERAND.findall(operands))
-    if name not in OPERATIONS or len(set(parts)) < 2:  # with one operand there is nothing to compute
+    alike = len(set(parts)) < 2 and any(reference(part) for part in parts)
+    if name not in OPERATIONS or len(parts) < 2 or alike:  # with one operand there is nothing to compute
         return None
     return ComputeStep(name, parts)  # type: ignore[arg-type]
 
 
-def usable(plan: Plan, question: str, things: Sequence[str]) -> Plan | None:
+def _count(written: str) -> ComputeStep | None:
+    """A count as a plan writes it; None where it counts fewer than two facts, or its condition is none."""
+    found = _COUNTED.fullmatch(written)
+    condition = condition_of(found["condition"]) if found is not None else None
+    if found is None or condition is None:
+        return None
+    facts = tuple(dict.fromkeys(re.findall(r"\[\d\]", found["facts"])))
+    return ComputeStep("count", facts, condition) if len(facts) > 1 else None
+
+
+def condition_of(text: str) -> Condition | None:
+    """The condition that words say; None where they say none, or hold a date or a number against something else."""
+    for test, pattern in _CONDITIONS.items():
+        if (found := pattern.fullmatch(text.strip(" .;,\n"))) is None:
+            continue
+        limit = found["limit"].strip(" \"'")
+        if not limit or len(limit) > _MAX_LIMIT or "[" in limit:
+            return None
+        return Condition(test, limit) if _fits(test, limit) else None
+    return None
+
+
+def _fits(test: Test, limit: str) -> bool:
+    """Whether facts can be held against a limit."""
+    if test in ("before", "after", "since", "until"):
+        try:
+            return day_of(limit).year != 0
+        except ValueError:
+            return False
+    return test == "is" or re.search(r"\d", limit) is not None
+
+
+def calculation(text: str) -> str | None:
+    """A calculation as it is printed ("12 x 15 + 20 = ?"), in the signs of a programming language; None where the text is none."""
+    plain = " ".join(text.partition("=")[0].translate(_SIGNS).split())
+    if _EXPRESSION.fullmatch(plain) is None or "**" in plain.replace(" ", "") or "//" in plain.replace(" ", ""):
+        return None
+    return plain if re.search(r"\d\s*\)*\s*[-+*/]\s*[(-]*\s*[\d.]", plain) else None
+
+
+def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
     """The plan made whole, or None where it is no better than one prompt.
 
     Refused are plans of a single step, those that ask the same twice, point ("this", "the left one") or name nothing, and those that
@@ -160,17 +244,27 @@ def usable(plan: Plan, question: str, things: Sequence[str]) -> Plan | None:
 
     Args:
         things: Names of what the photo shows.
+        lines: Text in the photo. A plan that asks nothing computes with its figures and those of the question alone.
     """
-    if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, things) for ask in plan.asks):
+    if plan.steps and not plan.asks and lines:
+        return plan if _figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
+    if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, (*things, *lines)) for ask in plan.asks):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
         return None
-    computes = any(isinstance(step, ComputeStep) for step in plan.steps)
-    if computes and any(asks_yes_or_no(ask.question) for ask in plan.asks):
+    computed = [step for step in plan.steps if isinstance(step, ComputeStep)]
+    by_words = any(step.condition is not None and step.condition.test == "is" for step in computed)
+    if computed and not by_words and any(asks_yes_or_no(ask.question) for ask in plan.asks):
         return None
     whole = _of_all(_compared(plan, question), question, things)
     whole = Plan(whole.steps[:MAX_STEPS])
     return whole if len(whole.steps) > 1 and len(whole.levels()) <= MAX_LEVELS else None
+
+
+def _figures(plan: Plan) -> set[str]:
+    """The figures that a plan computes with, without references."""
+    operands = (operand for step in plan.steps if isinstance(step, ComputeStep) for operand in step.operands)
+    return {figure for operand in operands if reference(operand) is None for figure in _FIGURE.findall(operand)}
 
 
 def bare_name(thing: str) -> str:
@@ -179,7 +273,7 @@ def bare_name(thing: str) -> str:
 
 
 def _names(ask: AskStep, things: Sequence[str]) -> bool:
-    """Whether a step says what it is about: a thing of the photo, an earlier answer, or a name of its own."""
+    """Whether a step says what it is about: a thing of the photo or of its text, an earlier answer, or a name of its own."""
     words = {word for thing in things for word in thing.lower().split() if len(word) > _SHORT_WORD}
     asked = ask.question.lower().replace("?", " ").split()
     return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question) or not things)
@@ -194,13 +288,18 @@ def _compared(plan: Plan, question: str) -> Plan:
     if isinstance(last, ComputeStep):
         return Plan((*plan.steps[:-1], replace(last, operation=wanted))) if last.operation == "difference" else plan
     if len(plan.asks) > 1 and plan.independent:
-        return Plan((*plan.steps, ComputeStep(wanted, _all_steps(len(plan.steps)))))
+        return Plan((*plan.steps, ComputeStep(wanted, all_steps(len(plan.steps)))))
     return plan
+
+
+def counts_things(question: str) -> bool:
+    """Whether a question asks how many of several things fulfil a condition."""
+    return _HOW_MANY_OF.match(question) is not None
 
 
 def comparison(question: str) -> Operation | None:
     """What a question compares several things by, by its words; None where it compares nothing."""
-    if _CHOICE.match(question) is None:
+    if _CHOICE.match(question) is None or counts_things(question):
         return None
     return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
 
@@ -224,4 +323,4 @@ def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
     at = pattern.question.lower().index(thing.lower())
     before, after = pattern.question[:at], pattern.question[at + len(thing) :]
     asks = [*plan.asks, *(AskStep(f"{before}{other}{after}") for other in missing)]
-    return Plan((*asks, ComputeStep(last.operation, _all_steps(len(asks)))))
+    return Plan((*asks, replace(last, operands=all_steps(len(asks)))))

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pydantic import Field
 
@@ -10,25 +10,38 @@ from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import BRIEF_ANSWER
 from agents.asking.readers.plans import PLAN
 from agents.asking.record import Signal
-from agents.methods.bridging import goes_through
-from agents.methods.computation import Bound, ComputationError, Quantity, arithmetic, ordered
-from agents.methods.question_kinds import about_several, asks_yes_or_no
+from agents.methods.computation import ComputationError
+from agents.methods.printed_text import in_a_sentence, with_labels
 from agents.methods.ranking import ToScore, scores_of
-from agents.methods.step_plans import MAX_STEPS, AskStep, ComputeStep, Plan, bare_name, reference, usable
+from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, bare_name, usable
+from agents.methods.step_results import conclusion
+from agents.methods.step_rules import rule_plan, speaks_of_print, takes_steps
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, entities_of, page_chunks
 from agents.texts.evidence_text import best_first, evidence_found, within_tokens
+from agents.texts.injection import neutral
 from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses
-from agents.turn import IDK, Candidate, Evidence, Turn
+from agents.turn import IDK, Candidate, Evidence, Turn, with_image
 
 PLANNING = Ask("step_plan", PLAN)
 ASKING = Ask("step_answer", BRIEF_ANSWER)
 
-_BOUNDED = re.compile(r"\b(?:at most|up to|maximum|at the very least|at least)\b", re.IGNORECASE)
-_BY_HOW_MUCH = re.compile(r"\bby how (?:much|many)\b", re.IGNORECASE)
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
-_WHOLE = re.compile(r"\bhow many\b", re.IGNORECASE)
+_PRINTED = "Text in the photo"  # title of it as evidence
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Text in a photo: its lines, figures behind their labels, and the OCR's confidence in the least sure of them, 0 to 1."""
+
+    lines: tuple[str, ...] = ()
+    sure: float | None = None  # None where a model told of them
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """As a chunk; none where there is no text."""
+        return (Evidence("\n".join(self.lines), "photo", _PRINTED),) if self.lines else ()
 
 
 @dataclass
@@ -37,6 +50,7 @@ class Run:
 
     turn: Turn
     plan: Plan
+    printed: Printed = Printed()
     answers: dict[int, Answer[Candidate | None]] = field(default_factory=dict)
     evidence: dict[int, tuple[Evidence, ...]] = field(default_factory=dict)
     led: bool = False  # whether an answer stands only in an order found in the evidence
@@ -58,46 +72,89 @@ class Run:
 class Steps(Stage):
     """A question of several steps is planned and answered step by step: facts are asked, sums and comparisons are computed by code.
 
-    The model writes the plan in typed steps, rules write it where the thing that a question goes through stands among the attributes. Steps
-    that do not need each other are searched for and asked together, for all turns of the batch.
+    The model writes the plan in typed steps; rules write it where the thing that a question goes through stands among the attributes, for
+    counts with a condition, for a date and a duration, and for what is computed from text in the photo. Steps that do not need each
+    other are searched for and asked together, for all turns of the batch.
     """
 
     class Options(ChunkOptions, StageOptions):
         k: int = Field(8, ge=1, description="pages searched for a step")
         evidence: int = Field(6, ge=1, description="chunks shown to a step")
+        photo_text: Literal["ocr", "look"] = Field(
+            "look", description="who reads text in the photo: the OCR of the profile, or the model that looks first"
+        )
         several: int = Field(4, ge=1, description="things of the photo named to the model that plans")
 
     options: Options
     fills = ("candidate", "shown")
     asked = (PLANNING, ASKING)
-    model_roles = ("fine_reranker",)
     kind = "answers"
-    when_short = "nothing: the next stage answers in one prompt"
+    when_short = "what is printed is computed, all else answered in one prompt"
     min_seconds, wanted_seconds = 4.0, 6.0
+    picture_notes = frozenset({"text"})
+
+    def roles(self) -> tuple[str, ...]:
+        """The reranker of a step's evidence, and the OCR where that reads."""
+        return ("fine_reranker", "text_reader") if self.options.photo_text == "ocr" else ("fine_reranker",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
-        if context.short:
-            return
         for turn in turns:
             turn.found(signals={"steps.taken": Signal(0.0)})
-        runs = self._planned([turn for turn in turns if turn.route != "direct" and turn.tools.text], context)
+        runs = self._planned(turns, context)
         for depth in range(max((len(run.plan.levels()) for run in runs), default=0)):
             self._level([run for run in runs if depth < len(run.plan.levels()) and not run.stuck], depth, context)
         for run in runs:
             self._conclude(run)
 
     def _planned(self, turns: Sequence[Turn], context: Context) -> list[Run]:
-        runs = [Run(turn, Plan(tuple(map(AskStep, turn.hops[:1])))) for turn in turns if turn.hops]
-        unsure = [turn for turn in turns if not turn.hops and takes_steps(turn.question)]
-        values = [{"question": turn.question, "things": things_of(turn, self.options.several)} for turn in unsure]
-        questions = [Question(PLANNING, shown, (turn,)) for turn, shown in zip(unsure, values, strict=True)]
-        for turn, answer in zip(unsure, context.put(questions), strict=True):
-            plan = usable(answer.value, turn.question, [entity.name for entity in turn.shown_entities()])
+        runs, unsure = [], []
+        for turn, printed in zip(turns, self._printed(turns, context), strict=True):
+            searched = turn.route != "direct" and turn.tools.text and not context.short
+            names = [entity.name for entity in turn.shown_entities()]
+            plan = rule_plan(turn.question, names, printed.lines)
+            if plan is None and turn.hops and searched:
+                plan = Plan(tuple(map(AskStep, turn.hops[:1])))
+            elif plan is not None and (searched or not plan.asks):
+                turn.note(plan=str(plan), used=True)
+            if plan is not None and (searched or not plan.asks):
+                runs.append(Run(turn, plan, printed))
+            elif plan is None and searched and takes_steps(turn.question):
+                unsure.append((turn, printed))
+        questions = [
+            Question(
+                PLANNING,
+                {"question": turn.question, "things": things_of(turn, self.options.several), "text": printed.lines},
+                (turn,),
+            )
+            for turn, printed in unsure
+        ]
+        for (turn, printed), answer in zip(unsure, context.put(questions), strict=True):
+            names = [entity.name for entity in turn.shown_entities()]
+            plan = usable(answer.value, turn.question, names, printed.lines)
             turn.note(plan=str(plan or answer.value), used=plan is not None)
             if plan is not None:
-                runs.append(Run(turn, plan))
+                runs.append(Run(turn, plan, printed))
         return runs
+
+    def _printed(self, turns: Sequence[Turn], context: Context) -> list[Printed]:
+        """Text in the photo of each turn whose question may be about it: read in one call, or as the first look tells of it."""
+        asked = [(turn, image) for turn, image in with_image(turns) if speaks_of_print(turn.question)]
+        found: dict[int, Printed] = {}
+        if self.options.photo_text == "ocr":
+            read = context.models.text_reader.read([image for _, image in asked]) if asked else []
+            for (turn, _), lines in zip(asked, read, strict=True):
+                found[id(turn)] = Printed(tuple(with_labels(lines)), min((line.score for line in lines), default=None))
+        else:
+            found = {id(turn): Printed(tuple(in_a_sentence(turn.summary))) for turn, _ in asked if turn.summary}
+        for turn, _ in asked:
+            printed = found.get(id(turn), Printed())
+            if context.guarded:  # in one piece: an order may go over several lines
+                plain = neutral("\n".join(printed.lines), citations=False)
+                printed = Printed(tuple(line for line in plain.split("\n") if line.strip()), printed.sure)
+            found[id(turn)] = printed
+            turn.note(text=list(printed.lines) or None)
+        return [found.get(id(turn), Printed()) for turn in turns]
 
     def _level(self, runs: Sequence[Run], depth: int, context: Context) -> None:
         """Search for and ask the steps of one level, of all turns at once."""
@@ -125,9 +182,11 @@ class Steps(Stage):
         questions = []
         for (run, place, query), own in zip(asked, pairs, strict=True):
             best = best_first(pair.chunk.scored(float(next(scores))) for pair in own)
-            shown = within_tokens(tuple(best[: self.options.evidence]), context.limits.evidence_tokens)
+            read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
+            image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
+            told = run.printed.evidence if image is None else ()
+            shown = within_tokens((*told, *best[: self.options.evidence]), context.limits.evidence_tokens)
             run.evidence[place] = shown
-            image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs else None
             questions.append(Question(ASKING, {"question": query, "evidence": shown, "image": image}, (run.turn,)))
         for (run, place, query), answer in zip(asked, context.put(questions), strict=True):
             run.answers[place] = answer
@@ -142,7 +201,7 @@ class Steps(Stage):
         said = [answer.value for answer in run.answers.values() if answer.value is not None]
         if not run.stuck and len(run.answers) < len(plan.asks):
             return  # there was no time for all of them: the next stage answers in one prompt
-        weakest = min(said, key=lambda one: one.confidence or 0.0, default=Candidate(IDK, None))
+        weakest = min(said, key=lambda one: one.confidence or 0.0, default=Candidate(IDK, run.printed.sure))
         doubts = [one.idk for one in said if one.idk is not None]
         text = IDK
         if not run.stuck:
@@ -150,24 +209,22 @@ class Steps(Stage):
                 text = conclusion(turn.question, plan, texts, things)
             except ComputationError as error:
                 turn.note(computation=str(error))
+                if not plan.asks:
+                    return  # what was read is no sum; the next stage may see more in it
         turn.candidate = Candidate(text, weakest.confidence, weakest.logprobs, max(doubts, default=None))
         facts = [
             Evidence(f"{step.about(texts)} {texts[place]}", "step", f"step {place + 1}")
             for place, step in enumerate(plan.steps)
             if isinstance(step, AskStep) and texts[place]
         ]
-        turn.shown = (*facts, *each_once([chunk for chunks in run.evidence.values() for chunk in chunks[:2]]))
+        seen = [chunk for chunks in run.evidence.values() for chunk in chunks[:2] if chunk.source != "photo"]
+        turn.shown = (*facts, *run.printed.evidence, *each_once(seen))
         turn.found(
             signals={"steps.taken": Signal(float(len(plan.steps)))},
             queries=tuple(step.about(texts) for step in plan.asks),
             evidence=evidence_found(turn.shown),
             answers={f"step {place + 1}": texts[place] for place in range(len(texts)) if texts[place]},
         )
-
-
-def takes_steps(question: str) -> bool:
-    """Whether the words of a question say that one fact of one thing cannot answer it."""
-    return about_several(question) or goes_through(question) or bool(_BOUNDED.search(question))
 
 
 def things_of(turn: Turn, limit: int) -> list[str]:
@@ -191,44 +248,3 @@ def things_of(turn: Turn, limit: int) -> list[str]:
     words = {2: ("left", "right"), 3: ("left", "middle", "right")}.get(len(order), ())
     place = dict(zip(order, words, strict=True)) if words and len(order) == len(entities) else {}
     return [f"{each.name} ({place[each.name]})" if each.name in place else each.name for each in entities]
-
-
-def conclusion(question: str, plan: Plan, texts: Sequence[str], things: Sequence[str]) -> str:
-    """The answer in words, from the answers of the steps; ComputationError where they cannot be computed with."""
-    last = plan.steps[-1]
-    if isinstance(last, AskStep):
-        return texts[len(plan.steps) - 1]
-    values: dict[int, str] = dict(enumerate(texts))
-    for place, step in enumerate(plan.steps):
-        if isinstance(step, ComputeStep):
-            values[place] = _computed(question, plan, step, values, things)
-    return values[len(plan.steps) - 1]
-
-
-def _computed(question: str, plan: Plan, step: ComputeStep, values: dict[int, str], things: Sequence[str]) -> str:
-    facts = [each if (number := reference(each)) is None else values[number - 1] for each in step.operands]
-    if step.operation in ("sum", "difference", "product", "ratio"):
-        found = arithmetic(step.operation, facts, _bound(question))
-        if step.operation == "ratio" and _WHOLE.search(question):
-            found = Quantity(float(-(-found.value // 1)))  # as many as are needed are whole
-        return str(found)
-    best, *rest = ordered(step.operation, facts)
-    name = _thing(plan, step.operands[best], things)
-    said = f"{'Yes' if best == 0 else 'No'}: {name}" if asks_yes_or_no(question) else name
-    if _BY_HOW_MUCH.search(question):
-        said += f", by {arithmetic('difference', [facts[best], facts[rest[0]]])}"
-    return said
-
-
-def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
-    """What a fact is about: the thing of the photo that its step names, else the step's own words."""
-    if (number := reference(operand)) is None:
-        return operand
-    step = plan.steps[number - 1]
-    asked = step.question if isinstance(step, AskStep) else operand
-    named = (name for name in map(bare_name, things) if name.lower() in asked.lower())
-    return max(named, key=len, default=asked.rstrip("?"))
-
-
-def _bound(question: str) -> Bound:
-    return "high" if _BOUNDED.search(question) else "middle"

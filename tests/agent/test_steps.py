@@ -12,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.asking.prompts import PromptLibrary
-from agents.methods.computation import ComputationError, Quantity, arithmetic, date_of, ordered, quantity
+from agents.methods.computation import ComputationError, Quantity, arithmetic, ordered, quantity
+from agents.methods.dates import Day, day_of
 from agents.methods.step_plans import MAX_LEVELS, MAX_STEPS, AskStep, ComputeStep, Plan, comparison, parse_plan, usable
+from agents.methods.step_results import conclusion
+from agents.methods.step_rules import takes_steps
 from agents.models.base import ChatReply, ChatRequest
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.settings.profiles import PROMPTS
-from agents.stages.steps import Steps, conclusion, takes_steps
+from agents.stages.steps import Steps
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
 
@@ -166,7 +169,7 @@ def test_the_order_of_quantities_and_dates() -> None:
     assert ordered("smaller", ["1 kg", "900 g", "2 kg"]) == [1, 0, 2]
     assert ordered("earlier", ["28 October 1886", "1889", "October 1, 1886"]) == [2, 0, 1]
     assert ordered("later", ["300 BC", "1889"]) == [1, 0]
-    assert date_of("completed on 12 October 1931") == (1931, 10, 12)
+    assert day_of("completed on 12 October 1931") == Day(1931, 10, 12)
     for facts in (["tall", "5 m"], ["5 m", "5 m"]):
         with pytest.raises(ComputationError):
             ordered("larger", facts)

@@ -1,6 +1,7 @@
 """Reads printed text with RapidOCR: PP-OCRv4 run by onnxruntime, weights inside the package."""
 
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -9,43 +10,42 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import Box, ModelError, TextLine
-from agents.models.pixels import to_rgb
+from agents.models.pixels import pixels_digest, to_rgb
 
 REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
 MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
 MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
+KEPT = 256  # pictures whose lines are kept: several stages and models ask for those of one photo
 SAME_ROW = 0.5  # two lines are in one row if they overlap by at least this share of the lower one's height
 
 
 class RapidOcrReader:
-    """An ``OcrReader``; the engine is loaded at the first call."""
+    """An ``OcrReader``; the engine is loaded at the first call, and a picture is read once."""
 
     name = "rapidocr-ppocrv4"
 
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, list[TextLine]] = OrderedDict()
+
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """The lines of each image, top to bottom and left to right; none for a broken image; ModelError without rapidocr-onnxruntime."""
-        return [in_reading_order(self._read(image)) for image in images]
+        return [list(self._lines(image)) for image in images]
 
-    def _read(self, image: Image.Image) -> list[TextLine]:
-        engine = self._engine
+    def _lines(self, image: Image.Image) -> list[TextLine]:
+        engine = self._engine  # without it nothing is said of any image, a broken one neither
         try:
             rgb = to_rgb(image)
+            key = pixels_digest(rgb)
         except ValueError as error:
             logging.getLogger(__name__).warning("Unreadable image: %s", error)
             return []
-        if min(rgb.size) < SMALLEST_SIDE:
-            return []
-        scale = max(1.0, max(rgb.size) / MAX_SIDE)
-        if scale > 1.0:
-            size = (max(SMALLEST_SIDE, round(rgb.width / scale)), max(SMALLEST_SIDE, round(rgb.height / scale)))
-            small = rgb.resize(size, Image.Resampling.LANCZOS)
-        else:
-            small = rgb
-        # The engine wants BGR, as OpenCV does.
-        found, _ = engine(np.asarray(small)[:, :, ::-1])
-        ratio = (rgb.width / small.width, rgb.height / small.height)
-        return [_line(entry, ratio) for entry in found or () if str(entry[1]).strip()]
+        lines = self._kept.get(key)
+        if lines is None:
+            lines = self._kept[key] = in_reading_order(_read(engine, rgb))
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return lines
 
     @cached_property
     def _engine(self) -> Any:
@@ -57,6 +57,21 @@ class RapidOcrReader:
         for name in ("RapidOCR", "OrtInferSession"):
             logging.getLogger(name).setLevel(logging.ERROR)
         return RapidOCR(text_score=MIN_CONFIDENCE, intra_op_num_threads=1, inter_op_num_threads=1)
+
+
+def _read(engine: Any, rgb: Image.Image) -> list[TextLine]:
+    if min(rgb.size) < SMALLEST_SIDE:
+        return []
+    scale = max(1.0, max(rgb.size) / MAX_SIDE)
+    if scale > 1.0:
+        size = (max(SMALLEST_SIDE, round(rgb.width / scale)), max(SMALLEST_SIDE, round(rgb.height / scale)))
+        small = rgb.resize(size, Image.Resampling.LANCZOS)
+    else:
+        small = rgb
+    # The engine wants BGR, as OpenCV does.
+    found, _ = engine(np.asarray(small)[:, :, ::-1])
+    ratio = (rgb.width / small.width, rgb.height / small.height)
+    return [_line(entry, ratio) for entry in found or () if str(entry[1]).strip()]
 
 
 def in_reading_order(lines: Sequence[TextLine]) -> list[TextLine]:

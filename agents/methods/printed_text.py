@@ -1,0 +1,111 @@
+"""What stands printed in a photo, for code: each figure with the label that it belongs to, prices, calculations and columns of numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rapidfuzz.fuzz import ratio
+
+from agents.methods.step_plans import calculation
+from agents.models.base import TextLine
+
+_FIGURE = re.compile(r"\W*(?:\d[\d.,:/x]*)\W*(?:each|(?:per|a|an|/)\s*\w+|[A-Za-z]{1,3})?\W*", re.IGNORECASE)
+_PRICE = re.compile(
+    r"(?P<sign>[$€£])?\s?(?P<amount>\d+(?:[.,]\d\d)?)(?!\d)\s*(?P<currency>€|EUR|USD)?\b\W*(?:(?:per|/|an?)\s*(?P<per>[a-z]+)|each)?",
+    re.IGNORECASE,
+)
+_SIGNS = {"eur": "€", "usd": "$", "€": "€"}
+_NUMBER = re.compile(r"[-+]?[$€£]?\s?\d+(?:[.,]\d+)?")
+_QUOTED = re.compile(r"\"([^\"]{1,200})\"|“([^”]{1,200})”")
+_LETTERS = re.compile(r"[A-Za-z0]{3,}")
+_ALIKE = 85  # per cent of a word's letters, so that BR0CC0LI is broccoli and onion no union
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a thing costs by the text of a photo."""
+
+    label: str
+    amount: str  # with its sign, as it is printed
+    per: str | None  # the unit that it is the price of: "KG"; None for a piece
+
+
+def with_labels(lines: Sequence[TextLine]) -> list[str]:
+    """The lines of a photo, each bare figure behind the label that it belongs to: left of it in its row, else the nearest above it."""
+    labels = [line for line in lines if _FIGURE.fullmatch(line.text) is None]
+    taken: dict[int, list[str]] = {}
+    alone: list[tuple[int, str]] = []
+    for place, line in enumerate(lines):
+        if _FIGURE.fullmatch(line.text) is None:
+            continue
+        owner = _label_of(line, labels)
+        if owner is None:
+            alone.append((place, line.text))
+        else:
+            taken.setdefault(id(owner), []).append(line.text)
+    said = [
+        (place, " ".join([line.text, *taken.get(id(line), [])])) for place, line in enumerate(lines) if line in labels
+    ]
+    return [text for _, text in sorted([*said, *alone])]
+
+
+def in_a_sentence(said: str) -> list[str]:
+    """Lines of text in a photo as a model tells of them: what stands between quotation marks, else the parts of its sentence."""
+    quoted = [text for pair in _QUOTED.findall(said) for text in pair if text.strip()]
+    return quoted or [part for each in re.split(r"[;\n]|,\s|\band\b", said) if (part := each.strip(" ."))]
+
+
+def _label_of(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
+    box = figure.box
+    height = box.bottom - box.top
+
+    def beside(label: TextLine) -> bool:
+        overlap = min(box.bottom, label.box.bottom) - max(box.top, label.box.top)
+        return overlap > 0.5 * height and label.box.right <= box.left + height
+
+    def above(label: TextLine) -> bool:
+        return label.box.bottom <= box.top + 0.5 * height and min(box.right, label.box.right) > max(
+            box.left, label.box.left
+        )
+
+    row = [label for label in labels if beside(label)]
+    if row:
+        return max(row, key=lambda label: label.box.right)
+    column = [label for label in labels if above(label)]
+    return max(column, key=lambda label: label.box.bottom, default=None)
+
+
+def prices(lines: Sequence[str]) -> list[Price]:
+    """The prices among the lines of a photo, each with its label; figures without a currency are none."""
+    found = []
+    for line in lines:
+        for price in _PRICE.finditer(line):
+            sign = price["sign"] or _SIGNS.get((price["currency"] or "").lower())
+            if sign is not None:
+                amount = price["amount"].replace(",", ".")
+                found.append(Price(line[: price.start()].strip(), f"{sign}{amount}", price["per"]))
+    return found
+
+
+def names(label: str, word: str) -> bool:
+    """Whether a word of a question is one of a label, read with an error of a letter or two, in singular or plural."""
+    plain = word.lower()
+    return any(
+        ratio(each.lower().replace("0", "o"), form) >= _ALIKE
+        for each in _LETTERS.findall(label)
+        for form in {plain, plain.removesuffix("s"), plain.removesuffix("es")}
+    )
+
+
+def printed_calculation(lines: Sequence[str]) -> str | None:
+    """The one calculation of a photo, as it is printed; None where there is none, or several."""
+    found = [line for line in lines if calculation(line)]
+    return found[0] if len(found) == 1 else None
+
+
+def column_of_numbers(lines: Sequence[str]) -> list[str]:
+    """The numbers of a photo whose text is nothing but numbers; [] for any other."""
+    bare = [line.strip() for line in lines]
+    return bare if len(bare) > 1 and all(_NUMBER.fullmatch(line) for line in bare) else []

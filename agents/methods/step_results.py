@@ -1,0 +1,129 @@
+"""What the steps of a plan come to, in the words that answer the question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agents.methods.computation import (
+    Bound,
+    ComputationError,
+    Quantity,
+    arithmetic,
+    calculated,
+    counted,
+    date_arithmetic,
+    ordered,
+)
+from agents.methods.dates import Span, between, day_of, is_date
+from agents.methods.question_kinds import asks_yes_or_no
+from agents.methods.step_plans import AskStep, ComputeStep, Plan, bare_name, reference
+
+BOUNDED = re.compile(r"\b(?:at most|up to|maximum|at the very least|at least)\b", re.IGNORECASE)
+_BY_HOW_MUCH = re.compile(r"\bby how (?:much|many)\b", re.IGNORECASE)
+_WHOLE = re.compile(r"\bhow many\b", re.IGNORECASE)
+_ALL = re.compile(r"\b(?:all|both|each|every)\b", re.IGNORECASE)
+_WHICH = re.compile(r"\W*(?:and )?which\b", re.IGNORECASE)
+_EARLIEST = re.compile(r"\b(?:earliest|soonest|at least)\b", re.IGNORECASE)
+_LATEST = re.compile(r"\b(?:latest|at most)\b", re.IGNORECASE)
+_OF_TIME = re.compile(
+    r"\b(?:old|older|age|long|longer|late|later|early|earlier|young|younger|before|after|ago|since|between|time|years?|months?|weeks?|days?)\b",
+    re.IGNORECASE,
+)
+_SPANS: tuple[Span, ...] = ("year", "month", "week", "day")
+
+
+def conclusion(question: str, plan: Plan, texts: Sequence[str], things: Sequence[str]) -> str:
+    """The answer in words, from the answers of the steps; ComputationError where they cannot be computed with."""
+    last = plan.steps[-1]
+    if isinstance(last, AskStep):
+        return texts[len(plan.steps) - 1]
+    values: dict[int, str] = dict(enumerate(texts))
+    for place, step in enumerate(plan.steps):
+        if isinstance(step, ComputeStep):
+            values[place] = _computed(question, plan, step, values, things)
+    return values[len(plan.steps) - 1]
+
+
+def _computed(question: str, plan: Plan, step: ComputeStep, values: dict[int, str], things: Sequence[str]) -> str:
+    facts = [each if (number := reference(each)) is None else values[number - 1] for each in step.operands]
+    if step.operation == "value":
+        return f"{step.operands[0].partition('=')[0].strip()} = {calculated(step.operands[0])}"
+    if step.condition is not None:
+        kept = [_thing(plan, step.operands[place], things) for place in counted(step.condition, facts)]
+        return _counted(question, kept, len(facts))
+    if step.operation in ("sum", "difference", "product", "ratio"):
+        return _in_dates(question, step, facts) or _in_numbers(question, step, facts)
+    best, *rest = ordered(step.operation, facts)
+    name = _thing(plan, step.operands[best], things)
+    said = f"{'Yes' if best == 0 else 'No'}: {name}" if asks_yes_or_no(question) else name
+    if _BY_HOW_MUCH.search(question):
+        said += f", by {arithmetic('difference', [facts[best], facts[rest[0]]])}"
+    return said
+
+
+def _counted(question: str, names: Sequence[str], of: int) -> str:
+    """How many, and which; yes or no, or which alone, where that is asked."""
+    named = " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    if _WHICH.match(question):
+        return named or f"None of the {of}"
+    said = f"{len(names)} of the {of}{f': {named}' if names else ''}"
+    if not asks_yes_or_no(question):
+        return said
+    holds = len(names) == of if _ALL.search(question) else bool(names)
+    return f"{'Yes' if holds else 'No'}: {said}"
+
+
+def _in_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | None:
+    """A date and a duration, or the time between two dates; None where the facts are numbers."""
+    moved = date_arithmetic(step.operation, facts)
+    if moved is not None:
+        first, last, about = moved
+        first, last = (
+            (first, first)
+            if _EARLIEST.search(question)
+            else (last, last)
+            if _LATEST.search(question)
+            else (first, last)
+        )
+        said = str(first) if first == last else f"{first} to {last}"
+        return f"about {said}" if about and first == last else said
+    if step.operation != "difference" or len(facts) != 2 or not all(map(is_date, facts)):
+        return None
+    asked = next((span for span in _SPANS if re.search(rf"\b{span}s?\b", question, re.IGNORECASE)), None)
+    try:
+        first, second = map(day_of, facts)
+        if not _OF_TIME.search(question) and not (first.month or second.month):
+            return None  # two numbers that look like years
+        if asked is not None:
+            return _so_many(between(first, second, asked), asked)
+        spans: tuple[Span, ...] = ("year", "month", "day") if first.day and second.day else ("year",)
+        lengths = [(between(first, second, span), span) for span in spans]
+    except ValueError as error:
+        raise ComputationError(str(error)) from error
+    return _so_many(*next((each for each in lengths if each[0]), lengths[-1]))
+
+
+def _so_many(count: int, span: Span) -> str:
+    return f"{count:,} {span}{'' if count == 1 else 's'}"
+
+
+def _in_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
+    found = arithmetic(step.operation, facts, _bound(question))
+    if step.operation == "ratio" and _WHOLE.search(question):
+        found = Quantity(float(-(-found.value // 1)))  # as many as are needed are whole
+    return str(found)
+
+
+def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
+    """What a fact is about: the thing of the photo that its step names, else the step's own words."""
+    if (number := reference(operand)) is None:
+        return operand
+    step = plan.steps[number - 1]
+    asked = step.question if isinstance(step, AskStep) else operand
+    named = (name for name in map(bare_name, things) if name.lower() in asked.lower())
+    return max(named, key=len, default=asked.rstrip("?"))
+
+
+def _bound(question: str) -> Bound:
+    return "high" if BOUNDED.search(question) else "middle"

@@ -1,0 +1,299 @@
+"""Plans that the words of a question say by themselves, so that no model has to write them, and which questions take a plan at all.
+
+Counts with a condition over all that the photo shows, a date and a duration, and what is computed from text in the photo.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from text_to_num import text2num
+
+from agents.methods.bridging import goes_through
+from agents.methods.computation import ComputationError, in_figures, quantity
+from agents.methods.dates import DATE, MONTH
+from agents.methods.printed_text import Price, column_of_numbers, names, prices, printed_calculation
+from agents.methods.question_kinds import about_several, named_number, question_kind
+from agents.methods.step_plans import (
+    AskStep,
+    ComputeStep,
+    Condition,
+    Plan,
+    all_steps,
+    bare_name,
+    condition_of,
+)
+from agents.methods.step_results import BOUNDED
+
+MAX_COUNTED = 6  # things that a rule asks about
+
+_OF_DATES = re.compile(
+    rf"\b(?:{MONTH}\s+\d|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{MONTH}\b)[^?]*\b(?:when|(?:which|what) (?:date|day))\b"
+    rf"|\b(?:when|(?:which|what) (?:date|day))\b[^?]*\b(?:{MONTH}\s+\d|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{MONTH}\b)"
+    r"|\bhow old (?:was|were) [^?]*\b(?:when|at the time|in \d{4})\b"
+    r"|\bhow (?:many (?:years|months|weeks|days)|long|much) (?:after|before|between|later|earlier|older|younger|apart|lie|lay|"
+    r"passed|went by|are there between|were there between)\b|\bby how (?:much|many)\b",
+    re.IGNORECASE,
+)
+_FROM_PRINT = re.compile(
+    r"\b(?:with|from|by|using|at) (?:the|these|those) (?:numbers?|figures?|prices?)\b", re.IGNORECASE
+)
+_PRINTED = re.compile(
+    r"\b(?:prices?|costs?|pay|paid|how much (?:is|are|for|does|do)|receipt|menu|labels?|signs?|tickets?|bill|tag|change|enough for|"
+    r"numbers?|sum|come to|add up|altogether|total)\b",
+    re.IGNORECASE,
+)
+_COMES_TO = re.compile(
+    r"\b(?:what|how much) (?:does|is|do|would) (?:this|that|it|these|the sum)\b|\b(?:solve|calculate|result|solution|answer)\b"
+    r"|\bwork (?:this|it|that) out\b|\bcomes? to\b|\badd (?:up|these|those|them)\b",
+    re.IGNORECASE,
+)
+_PAYS = re.compile(
+    r"\b(?:prices?|costs?|pay|how much (?:is|are|for|do|does|would)|total|altogether|come to)\b", re.IGNORECASE
+)
+_FURTHER = re.compile(
+    r"\b(?:enough|change|how many|more|less|cheaper|than|discount|per|each|every|if|when|with|left|save|percent|now|today)\b",
+    re.IGNORECASE,
+)
+_MAX_WORDS = 14  # of a question that asks for prices and nothing else
+_WORD = re.compile(r"[\w-]+")
+_LETTERS_OF_A_NAME = 3
+_WORDS_BEFORE = 3  # "two kilos of the green apples": a number stands at most so many words before what it counts
+_MASS = re.compile(r"(?:kilo(?:gram)?s?|kgs?|grams?|g|pounds?|lbs?|ounces?|oz|litres?|liters?|l)$", re.IGNORECASE)
+
+_HOW_MANY = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b(?: (?:two|three|four|five|six))?"
+_USUAL_VERBS = "are|were|is|was|have|has|had|can|could|did|do|would|weigh|cost|measure|contain|lay|live|need|hold|carry|produce|use"
+_COUNTS = (
+    re.compile(rf"{_HOW_MANY}(?: [\w-]+){{0,3}}? (?P<verb>{_USUAL_VERBS})\b(?P<rest>.*?)\W*$", re.IGNORECASE),
+    re.compile(rf"{_HOW_MANY} (?P<verb>[a-z]+)\b(?P<rest>.*?)\W*$", re.IGNORECASE),
+)
+_TEST_WORDS = (
+    r"before|earlier than|prior to|after|later than|since|more than|over|above|less than|fewer than|under|below|at least|at most|up to|"
+    r"no more than|no less than"
+)
+_TESTED = re.compile(rf"^(?P<before>.*?)\s*\b(?P<condition>(?:{_TEST_WORDS})\s+\S.*)$", re.IGNORECASE)
+_COMPARED = re.compile(
+    r"^(?P<before>.*?)\s*\b(?P<adjective>heavier|taller|longer|older|wider|higher|deeper|bigger|larger|faster|lighter|shorter|"
+    r"smaller|younger|cheaper) than (?P<limit>\S.*)$",
+    re.IGNORECASE,
+)
+_ADJECTIVES = {
+    "heavier": ("heavy", "more than"),
+    "lighter": ("heavy", "less than"),
+    "taller": ("tall", "more than"),
+    "shorter": ("tall", "less than"),
+    "longer": ("long", "more than"),
+    "wider": ("wide", "more than"),
+    "higher": ("high", "more than"),
+    "deeper": ("deep", "more than"),
+    "bigger": ("big", "more than"),
+    "larger": ("large", "more than"),
+    "smaller": ("large", "less than"),
+    "older": ("old", "more than"),
+    "younger": ("old", "less than"),
+    "faster": ("fast", "more than"),
+    "cheaper": ("expensive", "less than"),
+}
+_LIMIT = re.compile(r"(?P<limit>[$€£]?\d[\d.,]*(?:\s?%|\s(?P<unit>[A-Za-z]+))?)(?P<after>.*)$")
+_ADJECTIVE = re.compile(r"\s*(?P<adjective>tall|high|long|wide|deep|old|heavy|big|large|fast)\b", re.IGNORECASE)
+_MADE_IN_NUMBERS = re.compile(r"\b(?:sold|made|built|produced|manufactured|killed|left|alive|born)\b", re.IGNORECASE)
+_STATE = re.compile(r"\s*(?:already |still )?(?P<place>on|in|at|part of|under|among)\b", re.IGNORECASE)
+
+_DATED = re.compile(
+    rf"^\W*(?:(?:if|when|once|suppose|assuming|say|provided)\s+)?(?P<start>.+?),?\s+(?:on|from|by|since)?\s*(?:the\s+)?(?P<date>{DATE}),?\s+"
+    r"(?:(?:and|then)\s+)?(?:(?:on|by|around)\s+)?(?:when|(?:which|what)\s+(?:date|day))\s+"
+    r"(?P<verb>is|are|will|should|would|do|does|can|could|may|shall)\s+(?P<subject>it|they|she|he|i|we|you|(?:the|this|these|its|their)"
+    r"(?:\s+[\w-]+)?)\s+(?P<outcome>[^?]+)\?*\W*$",
+    re.IGNORECASE,
+)
+_TERMS = {
+    "incubation": re.compile(r"\bhatch", re.IGNORECASE),
+    "gestation": re.compile(r"\b(?:born|birth|calve|foal)\b", re.IGNORECASE),
+}
+"""How long something takes has a name where it is known of many kinds; an attribute or a page gives it by that name."""
+
+
+def takes_steps(question: str) -> bool:
+    """Whether the words of a question say that one fact of one thing cannot answer it."""
+    patterns = (BOUNDED, _OF_DATES, _FROM_PRINT)
+    return about_several(question) or goes_through(question) or any(each.search(question) for each in patterns)
+
+
+def speaks_of_print(question: str) -> bool:
+    """Whether what stands printed in the photo may be part of the answer: prices, labels, numbers, a calculation."""
+    kind = question_kind(question)
+    return kind.text or kind.calculation or _PRINTED.search(question) is not None
+
+
+def rule_plan(question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
+    """The plan that a question's words say; None where they say none.
+
+    Args:
+        things: Names of what the photo shows, the surest first.
+        lines: Text in the photo, figures behind their labels.
+    """
+    return printed(question, lines) or counting(question, things) or dated(question, things)
+
+
+def printed(question: str, lines: Sequence[str]) -> Plan | None:
+    """What is computed from the photo's text alone: its calculation, the sum of its numbers, or what things cost by its prices."""
+    if not lines:
+        return None
+    sum_ = printed_calculation(lines)
+    if sum_ is not None and _COMES_TO.search(question):
+        return Plan((ComputeStep("value", (sum_,)),))
+    numbers = column_of_numbers(lines)
+    if numbers and re.search(r"\b(?:sum|add|total)\b", question, re.IGNORECASE):
+        return Plan((ComputeStep("sum", tuple(numbers)),))
+    return _shopping(question, prices(lines)) if _PAYS.search(question) else None
+
+
+def _shopping(question: str, found: Sequence[Price]) -> Plan | None:
+    """So many of each thing that the question names, at the prices of the photo."""
+    words = _WORD.findall(question)
+    if len(words) > _MAX_WORDS or _FURTHER.search(question):
+        return None
+    bought: list[tuple[str, Price]] = []
+    for price in found:
+        at = [place for place, word in enumerate(words) if len(word) > _LETTERS_OF_A_NAME and names(price.label, word)]
+        if not at:
+            continue
+        count = _count_before(words[: at[0]], price.per)
+        if count is None or len([each for each in found if each.label == price.label]) > 1:
+            return None
+        bought.append((count, price))
+    if not bought:
+        return None
+    steps: list[ComputeStep] = []
+    terms: list[str] = []
+    for count, price in bought:
+        if count == "1" and len(bought) > 1:
+            terms.append(price.amount)
+            continue
+        steps.append(ComputeStep("product", (count, price.amount)))
+        terms.append(f"[{len(steps)}]")
+    return Plan((*steps, ComputeStep("sum", tuple(terms)))) if len(bought) > 1 else Plan(tuple(steps))
+
+
+def _count_before(words: Sequence[str], per: str | None) -> str | None:
+    """How many of a thing are asked for, by the words before its name; None where the price is not that of such an amount."""
+    said, unit = "1", None
+    for word in reversed(words[-_WORDS_BEFORE:]):
+        if _MASS.match(word):
+            unit = word
+            continue
+        number = _number(word)
+        if number is not None:
+            said = number
+            break
+    if unit is None:
+        return said if per is None or said == "1" else None
+    if per is None:
+        return None
+    try:
+        return said if quantity(f"1 {unit.lower()}").unit == quantity(f"1 {per.lower()}").unit else None
+    except ComputationError:
+        return None
+
+
+def _number(word: str) -> str | None:
+    if re.fullmatch(r"\d+(?:\.\d+)?", word):
+        return word
+    try:
+        return "1" if word.lower() in ("a", "an") else str(text2num(word.lower(), "en"))
+    except ValueError:
+        return None
+
+
+def counting(question: str, things: Sequence[str]) -> Plan | None:
+    """How many of the things shown fulfil a condition: the same is asked of each of them, and counted."""
+    found = next((each for pattern in _COUNTS if (each := pattern.match(question))), None)
+    number = named_number(question)
+    if found is None or not 2 <= (number or len(things)) <= min(len(things), MAX_COUNTED):
+        return None  # of a single kind ("how many of these live ...") or of things that were not found
+    if number is None and _MADE_IN_NUMBERS.search(question):
+        return None
+    asked = _asked(found["verb"].lower(), found["rest"].strip())
+    if asked is None:
+        return None
+    about, condition = asked
+    shown = [bare_name(thing) for thing in things[: number or MAX_COUNTED]]
+    if len(set(shown)) < len(shown):
+        return None
+    return Plan((*(AskStep(about(thing)) for thing in shown), ComputeStep("count", all_steps(len(shown)), condition)))
+
+
+def _asked(verb: str, rest: str) -> tuple[Callable[[str], str], Condition] | None:
+    """What to ask of each thing, by its name, and what to hold the answers against."""
+    compared = _COMPARED.match(rest)
+    if compared is not None and verb in ("are", "were", "is", "was") and not compared["before"]:
+        adjective, test = _ADJECTIVES[compared["adjective"].lower()]
+        condition = condition_of(in_figures(f"{test} {compared['limit']}"))
+        return (lambda thing: f"How {adjective} is {thing}?", condition) if condition is not None else None
+    tested = _TESTED.match(rest)
+    if tested is None:
+        return None
+    before = tested["before"].strip()
+    whole = condition_of(in_figures(tested["condition"]))
+    if whole is None:
+        return None
+    if whole.test in ("before", "after", "since", "until"):
+        return (lambda thing: _year_of(thing, verb, before)), whole
+    limit = _LIMIT.search(whole.limit)
+    if limit is None:
+        return None
+    condition = Condition(whole.test, limit["limit"].strip())
+    question = _how_much(verb, before, limit["unit"], limit["after"].strip(" ?."))
+    return (lambda thing: question.format(thing=thing), condition) if question is not None else None
+
+
+def _year_of(thing: str, verb: str, rest: str) -> str:
+    """When something came to be so of a thing."""
+    singular = {"are": "is", "were": "was", "have": "has", "had": "had"}.get(verb, verb)
+    state = _STATE.match(rest)
+    if singular in ("is", "was") and state is not None:
+        return f"Since which year has {thing} been {rest[state.start('place') :]}?"
+    if singular in ("is", "was"):
+        return f"In which year was {thing} {rest}?"
+    if verb == "did":
+        return f"In which year did {thing} {rest}?"
+    return f"In which year was it that {thing} {f'{singular} {rest}'.strip()}?"
+
+
+def _how_much(verb: str, before: str, unit: str | None, after: str) -> str | None:
+    """A question for a quantity, with ``{thing}`` in the place of the name; None where the words are none of these forms."""
+    if "{" in before + after or "}" in before + after:
+        return None
+    if verb in ("are", "were", "is", "was"):
+        adjective = _ADJECTIVE.match(after)
+        if adjective is not None and not before:
+            return f"How {adjective['adjective'].lower()} is {{thing}}?"
+        return "How much is {thing} worth?" if before == "worth" else None
+    if verb in ("weigh", "cost", "measure") and not before:
+        return f"How much does {{thing}} {verb}?"
+    if verb in ("can", "could", "would") and unit is not None and before:
+        return f"How many {unit} can {{thing}} {before}{f' {after}' if after else ''}?"
+    if (
+        verb in ("have", "has", "had", "contain", "lay", "live", "need", "hold", "carry", "produce", "use")
+        and not before
+        and unit
+    ):
+        base = "have" if verb in ("has", "had") else verb
+        return f"How many {unit} does {{thing}} {base}{f' {after}' if after else ''}?"
+    return None
+
+
+def dated(question: str, things: Sequence[str]) -> Plan | None:
+    """When something is that begins on a date, of the one thing shown: how long it takes is asked, and added to the date."""
+    found = _DATED.match(question)
+    if found is None or len(things) != 1:
+        return None
+    subject, verb, outcome = found["subject"], found["verb"].lower(), found["outcome"].strip()
+    outcome = re.sub("^be ", "are " if subject.lower() == "they" else "is ", outcome)
+    until = f"{subject} {verb} {outcome}" if verb in ("is", "are", "can", "could") else f"{subject} {outcome}"
+    thing = bare_name(things[0])
+    term = next((term for term, words in _TERMS.items() if words.search(outcome)), None)
+    asked = f"{thing}: how long does it take from when {found['start'].strip()} until {until}?"
+    asked = asked if term is None else f"How long is the {term} of {thing}?"
+    return Plan((AskStep(asked), ComputeStep("sum", (found["date"].rstrip("."), "[1]"))))

@@ -1,0 +1,60 @@
+"""A question in steps from its words to its answer, over the index that the real builder makes: only the language model is scripted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agents.models.base import Box, ChatReply, ChatRequest, TextLine
+from agents.search.hits import Entity
+from agents.settings.presets import settings_from
+from agents.stages.steps import Steps
+from agents.turn import IDK
+from tests.agent.scripted import ScriptedChat, ScriptedOcr, WordOverlapReranker, context, run, turn
+
+SETTINGS = settings_from({"stages": ["steps"], "steps": {"photo_text": "ocr", "evidence": 2}})
+
+
+def first_length(request: ChatRequest) -> ChatReply:
+    """The first length in metres that a prompt's evidence gives of the thing it asks about."""
+    evidence, _, question = request.messages[-1].content.rpartition("Question:")
+    about = " ".join(text for title, text in re.findall(r'] "([^"]*)": (.*)', evidence) if title in question)
+    found = re.search(r"(\d+) (?:metres|metrów)", about)
+    return ChatReply(f"{found.group(1)} metres" if found else IDK, "stop", (-0.1,))
+
+
+def asked(question: str, *names: str) -> Any:
+    return turn(question, entities=tuple(Entity(name, {}) for name in names))
+
+
+def test_things_are_counted_by_what_their_pages_say(pipeline: Any) -> None:
+    chat = ScriptedChat(first_length)
+    tall = asked("How many of these two are over 500 metres high?", "Red Tower", "Żółty Most")
+    none = asked("How many of these two are over 900 metres high?", "Red Tower", "Żółty Most")
+    unknown = asked("How many of these two are over 900 metres high?", "Red Tower", "Green Hill")
+    world = context(SETTINGS, pipeline, chat=chat, fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr([]))
+    run(Steps, [tall, none, unknown], world)
+    assert tall.candidate.text == "1 of the 2: Żółty Most"
+    assert none.candidate.text == "0 of the 2"
+    assert unknown.candidate.text == IDK  # a fact that nobody knows is not counted as one that does not hold
+    assert chat.batches == [6]  # planned by rule, and asked together
+    assert {chunk.url for chunk in tall.shown} >= {"https://x.example/tower", "https://x.example/bridge"}
+
+
+def test_text_in_the_photo_is_evidence_beside_the_pages(pipeline: Any) -> None:
+    def say(request: ChatRequest) -> ChatReply:
+        shown = request.messages[-1].content
+        if "The photo shows" in shown:
+            assert 'Text in the photo: "METRES PER STEP 2"' in shown
+            return ChatReply("1. ask: How tall is the Red Tower in metres?\n2. compute: ratio [1] 2", "stop")
+        assert '"METRES PER STEP 2"' in shown
+        return first_length(request)
+
+    lines = [TextLine("METRES PER STEP", Box(0, 0, 90, 20), 0.8), TextLine("2", Box(100, 0, 120, 20), 0.8)]
+    climbed = asked("With the numbers on this sign, how many steps does this tower have?", "Red Tower")
+    world = context(
+        SETTINGS, pipeline, chat=ScriptedChat(say), fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr(lines)
+    )
+    run(Steps, [climbed], world)
+    assert climbed.candidate.text == "150"
+    assert [chunk.source for chunk in climbed.shown][:2] == ["step", "photo"]
