@@ -14,6 +14,7 @@ from agents.models.base import (
     EntityFinder,
     ModelError,
     MultimodalReranker,
+    OcrReader,
     PictureTextMatcher,
     Reranker,
     Segmenter,
@@ -89,5 +90,6 @@ class ModelSet:
     entity_finder = _Role[EntityFinder]()
     detector = _Role[Detector]()
     segmenter = _Role[Segmenter]()
+    ocr = _Role[OcrReader]()  # reads what is written in a photo, for a chat model that does not see
     matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
     domain_classifier = _Role[DomainClassifier]()

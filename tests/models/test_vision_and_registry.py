@@ -72,6 +72,13 @@ def test_ocr_finds_nothing_where_nothing_is_and_says_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_photo_is_read_once(ocr: RapidOcrReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    photo = Image.new("RGB", (64, 32), (7, 90, 200))
+    first = ocr.read([photo, photo.copy()])
+    monkeypatch.setattr(ocr, "_read", lambda rgb: pytest.fail("read again"))
+    assert ocr.read([photo.copy()]) == first[:1]
+
+
 def test_an_unreadable_image_costs_its_own_lines_alone(ocr: RapidOcrReader, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     broken, fine = ocr.read([Image.new("RGB", (0, 4)), sign("MUSEUM")])

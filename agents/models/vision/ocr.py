@@ -1,20 +1,23 @@
 """Reads printed text with RapidOCR: PP-OCRv4 run by onnxruntime, weights inside the package."""
 
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from agents.models.base import Box, ModelError, TextLine
-from agents.models.pixels import to_rgb
+from agents.models.pixels import pixels_digest, to_rgb
 
 REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
 MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
 MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
+KEPT = 256  # photos whose lines are kept: queries and the words for a model that does not see are of the same photo
 SAME_ROW = 0.5  # two lines are in one row if they overlap by at least this share of the lower one's height
 
 
@@ -23,17 +26,34 @@ class RapidOcrReader:
 
     name = "rapidocr-ppocrv4"
 
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, list[TextLine]] = OrderedDict()
+        self._lock = Lock()
+
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """The lines of each image, top to bottom and left to right; none for a broken image; ModelError without rapidocr-onnxruntime."""
-        return [in_reading_order(self._read(image)) for image in images]
+        return [list(self._once(image)) for image in images]
 
-    def _read(self, image: Image.Image) -> list[TextLine]:
-        engine = self._engine
+    def _once(self, image: Image.Image) -> list[TextLine]:
         try:
             rgb = to_rgb(image)
         except ValueError as error:
             logging.getLogger(__name__).warning("Unreadable image: %s", error)
             return []
+        key = pixels_digest(rgb)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        lines = in_reading_order(self._read(rgb))
+        with self._lock:
+            self._kept[key] = lines
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return lines
+
+    def _read(self, rgb: Image.Image) -> list[TextLine]:
+        engine = self._engine
         if min(rgb.size) < SMALLEST_SIDE:
             return []
         scale = max(1.0, max(rgb.size) / MAX_SIDE)
