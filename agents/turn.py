@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from agents.asking.record import Cause, Exchange, Signal, StageRecord, Status, finding
+from agents.asking.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, finding
 from agents.base_agent import Message
 from agents.models.base import Detection
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -208,6 +208,7 @@ class Turn:
     image_hits: tuple[ImageHit, ...] = ()  # fused over the views
     entity: Entity | None = None  # the entity the question is taken to be about
     entity_score: float = 0.0  # cosine of the hit that named the entity
+    nearest: PictureFound | None = None  # what is most alike where nothing was recognised
     entities: tuple[Entity, ...] = ()  # those recognised, best first, where the question is about several objects
     hops: tuple[str, ...] = ()  # a multi-hop question with the thing it goes through named
     queries: tuple[str, ...] = ()

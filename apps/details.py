@@ -65,7 +65,8 @@ def _found(outcome: Outcome) -> str:
     if not (outcome.entity or outcome.alike or outcome.question or outcome.crops):
         return ""
     understood = f"<p>Understood as: {escape(outcome.question)}</p>" if outcome.question else ""
-    entity = f"<p><b>{escape(outcome.entity)}</b></p>" if outcome.entity else "<p>Nothing was recognised.</p>"
+    unrecognised = outcome.unrecognised or "Nothing was recognised."
+    entity = f"<p><b>{escape(outcome.entity)}</b></p>" if outcome.entity else f"<p>{escape(unrecognised)}</p>"
     alike = ", ".join(f"{escape(name)} {score:.2f}" for name, score in outcome.alike)
     searched = (f"{number} {crop.phrase}".strip() for number, crop in enumerate(outcome.crops, 1))
     rest = [

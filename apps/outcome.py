@@ -49,6 +49,7 @@ class Outcome:
     answer: str  # as the agent gave it
     question: str = ""  # as the agent understood it, where that is not what was asked
     entity: str | None = None  # what the photo is taken to show
+    nearest: tuple[str, float] | None = None  # what is most alike where nothing was recognised, name and cosine
     # Pictures of the knowledge graph that image search found, name and cosine, best first, each name once
     alike: tuple[tuple[str, float], ...] = ()
     crops: tuple[Crop, ...] = ()  # parts of the photo that were searched with
@@ -63,6 +64,11 @@ class Outcome:
     def abstained(self) -> bool:
         """Whether the agent says that it does not know."""
         return self.answer.strip().lower().startswith(_ABSTAINED)
+
+    @property
+    def unrecognised(self) -> str | None:
+        """In words what is most alike where nothing was recognised."""
+        return None if self.nearest is None else "Not recognised; nearest: {} (cosine {:.2f})".format(*self.nearest)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a JSON document."""
@@ -80,6 +86,7 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
         answer=answer,
         question="" if record.question == record.query else record.question,
         entity=record.entity,
+        nearest=(record.nearest.name, record.nearest.score) if record.nearest is not None else None,
         alike=tuple(found.items())[:MAX_SOURCES],
         crops=tuple(
             Crop(round(box.left), round(box.top), round(box.right), round(box.bottom), box.label)

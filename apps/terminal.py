@@ -101,6 +101,8 @@ def _found(outcome: Outcome) -> RenderableType | None:
         rows.add_row("understood as", Text(outcome.question))
     if outcome.entity:
         rows.add_row("entity", Text(outcome.entity, style="bold"))
+    elif outcome.unrecognised:
+        rows.add_row("entity", Text(outcome.unrecognised))
     if outcome.alike:
         rows.add_row("alike", Text(", ".join(f"{name} {score:.2f}" for name, score in outcome.alike)))
     for number, crop in enumerate(outcome.crops, 1):

@@ -4,8 +4,9 @@
 
 Asked are the turns whose entity the graph holds, in dialogs after the true answers to earlier turns; questions are made to stand alone by
 rules. All stages before ``select_entity`` run once, with the settings of ``--set``; each ``--select`` is one more way to choose, with
-these settings of the stage. Beside them is printed what any choice could reach: an entity that is first in some list of hits, and one
-that is among those to choose from.
+these settings of the stage, KEY=VALUE or several of them with commas between. Beside them is printed what any choice could reach: an
+entity that is first in some list of hits, and one that is among those to choose from. The last column has the turns whose entity the
+graph does not hold, and for how many of them nothing is recognised.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from mini_crag_mm.loader import PreparedSet, read_kg
 STAGE = "select_entity"
 _BATCH = 16
 PHOTOS = ("other-photo", "altered-copy")  # groups of ``mini_crag_mm.organiser_format``
+OUTSIDE = "not-in-graph"  # likewise
 _BY_RULES = ("understand.rewrite=rules",)
 
 Test = Callable[[Turn, frozenset[str]], bool]
@@ -47,6 +49,11 @@ def chosen(turn: Turn, names: frozenset[str]) -> bool:
     return not names.isdisjoint(entity.name for entity in (turn.entity, *turn.entities) if entity is not None)
 
 
+def nothing(turn: Turn) -> bool:
+    """Whether nothing in the photo is recognised."""
+    return not turn.shown_entities()
+
+
 def first_of_a_list(turn: Turn, names: frozenset[str]) -> bool:
     """Whether the best hit of the whole picture or of some crop is shown."""
     best = (view.hits[0].entities for view in turn.views if view.hits)
@@ -57,7 +64,7 @@ def among_the_choices(turn: Turn, names: frozenset[str]) -> bool:
     """Whether it is among the best of all lists, which ``select_entity`` chooses from where the question names no place."""
     from agents.stages.select_entity import MAX_CHOICES, candidates
 
-    return any(found.entity.name in names for found in candidates(turn, 0.0)[:MAX_CHOICES])
+    return any(found.entity.name in names for found in candidates(turn)[:MAX_CHOICES])
 
 
 def names_shown(split: Split) -> dict[str, frozenset[str]]:
@@ -78,21 +85,24 @@ def shares(asked: Sequence[Asked], holds: Test) -> list[str]:
     """For how many it holds: of all turns, of those that name a place of the picture, of those that name none."""
     found = [(turn.target.position is not None, holds(turn, names)) for turn, names in asked]
     at_places, elsewhere = ([right for named, right in found if named is placed] for placed in (True, False))
-    groups = ([*at_places, *elsewhere], at_places, elsewhere)
-    return [f"{sum(group)} of {len(group)} ({fmean(group):.0%})" if group else "-" for group in groups]
+    return [share(group) for group in ([*at_places, *elsewhere], at_places, elsewhere)]
 
 
 def shares_by_photo(asked: Sequence[Asked], groups: Sequence[str], holds: Test) -> list[str]:
     """For how many it holds, by what the thing asked about is: another photograph than the graph's, or an altered copy of it."""
     found = [(group, holds(turn, names)) for group, (turn, names) in zip(groups, asked, strict=True)]
-    held = [[right for own, right in found if own == group] for group in PHOTOS]
-    return [f"{sum(group)} of {len(group)} ({fmean(group):.0%})" if group else "-" for group in held]
+    return [share([right for own, right in found if own == group]) for group in PHOTOS]
+
+
+def share(held: Sequence[bool]) -> str:
+    """How many of them hold; a dash of none."""
+    return f"{sum(held)} of {len(held)} ({fmean(held):.0%})" if held else "-"
 
 
 def _measure(options: EntityChoiceOptions) -> int:
     mini = PreparedSet(options.split, options.cache)
     search = mini.search(options.profile)
-    ways = {options.preset: (), **{change: (f"{STAGE}.{change}",) for change in options.select}}
+    ways = {options.preset: (), **{each: [f"{STAGE}.{key}" for key in each.split(",")] for each in options.select}}
     launches = {
         label: RunConfig.read(
             options.preset, options.profile, overrides=[*_BY_RULES, *options.set, *changes], cache=options.cache
@@ -104,11 +114,13 @@ def _measure(options: EntityChoiceOptions) -> int:
         raise ValueError(f"preset {options.preset} has no stage {STAGE}")
     parts: dict[str, Any] = {"models": first.models(), "search": SearchGateway(search), "prompts": first.prompts}
     shown = names_shown(options.split)
-    known = [each for each in mini.turns(options.sessions) if each.image and each.facts.get("entity") in shown]
+    turns = [each for each in mini.turns(options.sessions) if each.image is not None]
+    known = [each for each in turns if each.facts.get("entity") in shown]
+    outside = [each for each in turns if each.facts.get("photo_group") == OUTSIDE]
     groups = [str(each.facts.get("photo_group")) for each in known]
     asked = [
-        (Turn(each.turn.query, to_rgb(each.image), each.history), shown[each.facts["entity"]])
-        for each in known
+        (Turn(each.turn.query, to_rgb(each.image), each.history), shown.get(each.facts["entity"], frozenset()))
+        for each in (*known, *outside)
         if each.image is not None
     ]
     before = first.settings.stages[: first.settings.stages.index(STAGE)]
@@ -120,9 +132,14 @@ def _measure(options: EntityChoiceOptions) -> int:
         ("first in some list of hits", searched, first_of_a_list),
         ("among the entities to choose from", searched, among_the_choices),
     ]
-    title = f"{options.split}: {len(asked)} turns whose entity the graph holds, {options.profile}"
-    headings = ("the right entity", "all", "a place is named", "no place", "another photograph", "an altered copy")
-    cells = ((label, *shares(turns, holds), *shares_by_photo(turns, groups, holds)) for label, turns, holds in rows)
+    title = f"{options.split}: {len(known)} turns whose entity the graph holds, {options.profile}"
+    photos = ("another photograph", "an altered copy")
+    headings = ("the right entity", "all", "a place is named", "no place", *photos, "not held: nothing recognised")
+    cells = []
+    for label, made, holds in rows:
+        held, others = made[: len(known)], made[len(known) :]
+        rejected = share([nothing(turn) for turn, _ in others] if holds is chosen else [])
+        cells.append((label, *shares(held, holds), *shares_by_photo(held, groups, holds), rejected))
     output().print(table_of(title, headings, cells))
     return 0
 
@@ -132,7 +149,7 @@ class EntityChoiceOptions(ProfileOptions):
 
     preset: str = Field("best", description="preset whose stages are run")
     select: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
-        (), description=f"a setting of {STAGE} to compare with; may be repeated"
+        (), description=f"settings of {STAGE} to compare with, commas between; may be repeated"
     )
     set: Annotated[tuple[str, ...], Flag(metavar="STAGE.KEY=VALUE", repeated=True)] = Field(
         (), description="a setting of the preset; may be repeated"

@@ -172,6 +172,7 @@ class StageRecord:
         seconds: Wall time of the stage for the whole batch.
         cause: Why it is not ``ran``; ``reason`` says more, in words that may quote an error.
         entity: Name of what the photo is taken to show.
+        nearest: What is most like it, where the stage takes the photo to show none of what was found.
         pictures: What image search found, best first.
         answers: Possible answers by what they rest on (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
         checks: What verifiers say of the answer, by name.
@@ -186,6 +187,7 @@ class StageRecord:
     cause: Cause | None = None
     reason: str | None = None
     entity: Annotated[str | None, DESCRIBES_PICTURE] = None
+    nearest: Annotated[PictureFound | None, DESCRIBES_PICTURE] = None
     pictures: Annotated[tuple[PictureFound, ...], DESCRIBES_PICTURE] = ()
     boxes: Annotated[tuple[BoxFound, ...], DESCRIBES_PICTURE] = ()
     queries: tuple[str, ...] = ()
@@ -216,7 +218,7 @@ QUOTING_FIELDS = _marked(Exchange, QUOTES_PROMPT)
 
 _LISTED: Mapping[str, Any] = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
 _NAMED: Mapping[str, Any] = {"answers": str, "checks": bool | int | float | str, "signals": Signal}
-_SINGLE: Mapping[str, Any] = {"entity": str, "decision": Decision}
+_SINGLE: Mapping[str, Any] = {"entity": str, "nearest": PictureFound, "decision": Decision}
 
 FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
 """Fields of ``StageRecord`` that a stage fills (``Turn.found``)."""
@@ -286,8 +288,13 @@ class TurnRecord:
 
     @property
     def entity(self) -> str | None:
-        """What the photo is taken to show, by the last stage that settled it."""
-        return next((stage.entity for stage in reversed(self.stages) if stage.entity), None)
+        """What the photo is taken to show, by the last stage that settled it; None where that one recognised nothing."""
+        return next((stage.entity for stage in reversed(self.stages) if stage.entity or stage.nearest), None)
+
+    @property
+    def nearest(self) -> PictureFound | None:
+        """What was most alike where nothing was recognised."""
+        return next((stage.nearest for stage in reversed(self.stages) if stage.entity or stage.nearest), None)
 
     @property
     def pictures(self) -> tuple[PictureFound, ...]:

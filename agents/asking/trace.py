@@ -133,6 +133,7 @@ class TraceWriter:
             record,
             reason=self._reason(record.reason),
             entity=None,
+            nearest=None,
             pictures=tuple(replace(each, name="", url="") for each in record.pictures),
             boxes=tuple(replace(each, label="") for each in record.boxes),
             queries=(),

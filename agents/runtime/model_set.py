@@ -90,6 +90,6 @@ class ModelSet:
     entity_finder = _Role[EntityFinder]()
     detector = _Role[Detector]()
     segmenter = _Role[Segmenter]()
-    text_reader = _Role[OcrReader]()  # text in the photo
+    text_reader = _Role[OcrReader]()  # what is written in the photo
     matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
     domain_classifier = _Role[DomainClassifier]()

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -9,21 +10,32 @@ from agents.asking.readers.looks import Looked, look_of
 from agents.asking.record import DRAFT
 from agents.methods.object_phrases import object_phrases
 from agents.methods.question_kinds import question_kind
+from agents.models.base import TextLine
 from agents.stage import Context, Stage, StageOptions
+from agents.texts.injection import neutral
 from agents.turn import Look, Turn, with_image
+
+_SURELY_READ = 0.9  # confidence of the OCR: what it is less sure of is mostly a pattern taken for letters
+_WORD = re.compile(r"\b[^\W\d_]{3,}(?:['’&-][^\W\d_]+)*\b")  # neither numbers, such as prices, nor single letters
+_MAX_WORDS = 8  # a title and its author
 
 
 class LookFirst(Stage):
     """What a question needs, its object, the name of that, a draft of the answer and queries for the web, from picture and question.
 
-    The model that sees, in one batched call before anything is searched, or the words of the question. Routing, tools, detector and
-    queries read what it says. A draft before any evidence is QA-Dragon's (section 3.1.2), queries with the picture are of task 2's winner.
+    The model that sees, in one batched call before anything is searched, or the words of the question and those that are written in the
+    photo. Routing, tools, detector and queries read what it says. A draft before any evidence is QA-Dragon's (section 3.1.2), queries
+    with the picture are of task 2's winner.
     """
 
     class Options(StageOptions):
         by: Literal["model", "rules"] = Field(
             "model",
             description="who looks; rules for a chat model that does not see: they say neither name nor draft nor queries",
+        )
+        read: bool = Field(
+            False,
+            description="rules: the question with the words that are written in the photo, by OCR, is one more query",
         )
         max_queries: int = Field(4, ge=2, description="queries that the model writes")
 
@@ -37,15 +49,29 @@ class LookFirst(Stage):
         """The model that looks."""
         return (Ask("look", look_of(self.options.max_queries)),) if self.options.by == "model" else ()
 
+    def roles(self) -> tuple[str, ...]:
+        """The reader of what is written in the photo."""
+        return ("text_reader",) if self.options.by == "rules" and self.options.read else ()
+
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``look``; and, where the model says them, ``summary`` and ``draft``."""
         for turn in turns:
             turn.look = by_rules(turn)
+        if self.roles() and not context.short:
+            self._read([turn for turn, _ in with_image(turns)], context)
         for ask in () if context.short else self.asks():
             self._ask(ask, [turn for turn, _ in with_image(turns)], context)
         for turn in turns:
             look = turn.look or Look(None)
             turn.note(needs=look.needs, object=look.object, name=look.name, queries=list(look.queries))
+
+    @staticmethod
+    def _read(turns: Sequence[Turn], context: Context) -> None:
+        pictures = [turn.image for turn in turns if turn.image is not None]
+        for turn, lines in zip(turns, context.models.text_reader.read(pictures) if pictures else (), strict=True):
+            asked = turn.naming([words]) if (words := written_words(lines, guarded=context.guarded)) else turn.question
+            if turn.look is not None and asked != turn.question:
+                turn.look = replace(turn.look, queries=(asked,))
 
     def _ask(self, ask: Ask[Looked], turns: Sequence[Turn], context: Context) -> None:
         def values(turn: Turn) -> dict[str, Any]:
@@ -59,6 +85,12 @@ class LookFirst(Stage):
             turn.summary, turn.draft = said.summary, said.draft
             turn.found(answers={DRAFT: said.draft.answer if said.draft else None})
             turn.note(shows=said.summary or None, reason=said.draft.reasoning if said.draft else None)
+
+
+def written_words(lines: Sequence[TextLine], *, guarded: bool) -> str:
+    """The words read in a photo that are surely words, in reading order; where it is guarded without orders to a model."""
+    text = "\n".join(line.text for line in lines if line.score >= _SURELY_READ)
+    return " ".join(_WORD.findall(neutral(text, citations=False) if guarded else text)[:_MAX_WORDS])
 
 
 def by_rules(turn: Turn) -> Look:

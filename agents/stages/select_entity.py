@@ -1,8 +1,10 @@
+from __future__ import annotations
+
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,15 +13,18 @@ from rapidfuzz.utils import default_process
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import number_at
+from agents.asking.record import PictureFound
 from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
-from agents.models.vision.same_picture import PictureFeatures, features_of, match
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.turn import Position, Turn, View, with_image
+
+if TYPE_CHECKING:
+    from agents.models.vision.same_picture import PictureFeatures
 
 MAX_CHOICES = 6  # entities to choose from
 _MAX_CROPS = 1000  # that would cover an image, at most: smaller ones are no worse
@@ -48,14 +53,14 @@ class Found:
         return self.score - self.handicap
 
 
-def found_in(view: View, minimum: float, handicap: float = 0.0) -> list[Found]:
-    """The entities of the hits of a view that reach the threshold, best first."""
-    return [Found(entity, hit.score, handicap) for hit in view.hits if hit.score >= minimum for entity in hit.entities]
+def found_in(view: View, handicap: float = 0.0) -> list[Found]:
+    """The entities of the hits of a view, best first."""
+    return [Found(entity, hit.score, handicap) for hit in view.hits for entity in hit.entities]
 
 
-def candidates(turn: Turn, minimum: float, size_weight: float = 0.0) -> list[Found]:
-    """The best entity of each view that reaches the threshold, and the further ones of the fused list, each entity once, best first."""
-    found = [[each] for view in turn.views for each in found_in(view, minimum, size_weight * smallness(turn, view))]
+def candidates(turn: Turn, size_weight: float = 0.0) -> list[Found]:
+    """The best entity of each view, and the further ones of the fused list, each entity once, best first."""
+    found = [[each] for view in turn.views for each in found_in(view, size_weight * smallness(turn, view))]
     return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.weight)]
 
 
@@ -66,13 +71,12 @@ def smallness(turn: Turn, view: View) -> float:
     return math.log(min(_MAX_CROPS, turn.image.width * turn.image.height / max(1.0, view.region.box.area)))
 
 
-def of_all_objects(turn: Turn, choices: Sequence[Found], limit: int, same: Same) -> tuple[Entity, ...]:
-    """The best of the choices in each view, each entity once, best first: what a question about several objects is about.
+def of_all_objects(turn: Turn, names: Container[str], limit: int, same: Same) -> tuple[Entity, ...]:
+    """The best entity of these names in each view, each once, best first: what a question about several objects is about.
 
     The entity that was settled on comes first, then those whose picture is the same; ``limit`` are kept where the question names no
     number of objects.
     """
-    names = {choice.entity.name for choice in choices}
     best: list[list[tuple[float, Entity]]] = []
     for view in turn.views:
         named = [(hit.score, entity) for hit in view.hits for entity in hit.entities if entity.name in names]
@@ -101,7 +105,8 @@ class SelectEntity(Stage):
 
     The model confirms one or none, or rules weigh likeness of picture and words, at the place that the question names if it names one.
 
-    Where the question is about several objects (``agents/methods/question_kinds.py``) the best entity of each view is kept in ``entities``.
+    One whose picture is too unlike the photo is not recognised, and only kept as the ``nearest``. Where the question is about several
+    objects (``agents/methods/question_kinds.py``) the best entity of each view is kept in ``entities``.
     """
 
     class Options(StageOptions):
@@ -111,7 +116,11 @@ class SelectEntity(Stage):
             ge=1,
             description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
         )
-        min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
+        min_score: Cosine = Field(
+            0.0,
+            description="cosine below which a picture is taken to show something else, unless it is found to show the same thing "
+            "(`rescore`)",
+        )
         size_weight: float = Field(
             0.015, ge=0, description="rules: cosine that a crop needs more for each time that it is e times smaller"
         )
@@ -127,14 +136,18 @@ class SelectEntity(Stage):
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 
     options: Options
-    fills = ("entity", "entity_score", "entities")
+    fills = ("entity", "entity_score", "nearest", "entities")
     picture_notes = frozenset({"entities", "candidates", "same_picture"})
     min_seconds, wanted_seconds = 0.5, 1.0
     when_short = "no comparison of pictures"
 
     def __init__(self, options: StageOptions | None = None) -> None:
         super().__init__(options)
-        self._features = PictureFeatures()
+        self._features: PictureFeatures | None = None
+        if self.options.rescore:  # OpenCV is for those alone who compare pictures
+            from agents.models.vision.same_picture import PictureFeatures
+
+            self._features = PictureFeatures()
 
     def asks(self) -> tuple[Ask[Any], ...]:
         """Of the model that chooses."""
@@ -145,47 +158,67 @@ class SelectEntity(Stage):
         return ("text_encoder",) if self.options.by == "rules" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, and ``entities``."""
+        """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, ``nearest`` and ``entities``."""
         options = self.options
         size_weight = options.size_weight if options.by == "rules" else 0.0
-        found = [
-            (turn, candidates(turn, options.min_score, size_weight)[:MAX_CHOICES])
-            for turn, _ in with_image(turns)
-            if turn.views
-        ]
+        found = [(turn, candidates(turn, size_weight)[:MAX_CHOICES]) for turn, _ in with_image(turns) if turn.views]
         for turn, _ in found:
-            turn.entity, turn.entity_score, turn.entities = None, 0.0, ()
+            turn.entity, turn.entity_score, turn.nearest, turn.entities = None, 0.0, None, ()
         named = [(turn, choices) for turn, choices in found if choices]
-        if not named:
-            return
         same: dict[int, Same] = {}
         if options.by == "model":
-            self._ask(named, context)
+            likely = [(turn, self._likely(turn, choices, context)) for turn, choices in named]
+            self._ask([(turn, choices) for turn, choices in likely if choices], context)
         else:
-            if options.rescore and not context.short:
+            if self._features is not None and not context.short:
                 same = {
-                    id(turn): self._same(turn, choices, context)
+                    id(turn): self._same(turn, choices, context, self._features)
                     for turn, choices in named
                     if context.deadline.allows(self.min_seconds)
                 }
             self._weigh(named, context, same)
         for turn, choices in found:
             own = same.get(id(turn), {})
-            if options.several > 1 and about_several(turn.question):
-                turn.entities = of_all_objects(turn, choices, options.several, own)
-            turn.found(entity=turn.entity_name)
+            self._recognise(turn, choices, own, self._minimum(turn, context))
+            turn.found(entity=turn.entity_name, nearest=turn.nearest)
             turn.note(
                 entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
                 same_picture=sorted(frozenset().union(*own.values())) if own else None,
             )
 
-    def _same(self, turn: Turn, choices: Sequence[Found], context: Context) -> Same:
+    def _minimum(self, turn: Turn, context: Context) -> float:
+        """The cosine from which an entity is recognised; what the evaluator found it recognised itself, and tells no cosine of."""
+        return -1.0 if context.search.stands_in(turn.provided) else self.options.min_score
+
+    def _likely(self, turn: Turn, choices: Sequence[Found], context: Context) -> list[Found]:
+        minimum = self._minimum(turn, context)
+        return [choice for choice in choices if choice.score >= minimum]
+
+    def _recognise(self, turn: Turn, choices: Sequence[Found], same: Same, minimum: float) -> None:
+        """Settle whether what was chosen is recognised, and what else is where the question is about several objects."""
+        sure = frozenset().union(*same.values())
+        chosen, score = turn.entity, turn.entity_score
+        if chosen is not None and score < minimum and chosen.name not in sure:
+            turn.entity, turn.entity_score = None, 0.0
+        if self.options.several > 1 and about_several(turn.question):
+            recognised = {choice.entity.name: choice for choice in choices if choice.score >= minimum}
+            turn.entities = of_all_objects(turn, sure.union(recognised), self.options.several, same)
+            if chosen is not None and turn.entity is None and turn.entities:
+                turn.entity = turn.entities[0]
+                turn.entity_score = recognised.get(turn.entity.name, choices[0]).score
+        if turn.entity is None and not turn.entities and choices:
+            nearest = (choices[0].entity, choices[0].score) if chosen is None else (chosen, score)
+            turn.nearest = PictureFound(nearest[0].name, round(nearest[1], 4))
+
+    def _same(self, turn: Turn, choices: Sequence[Found], context: Context, known: PictureFeatures) -> Same:
         """Which choices each view shows, by the pictures that the cache holds: none is fetched, and none read after the deadline."""
+        from agents.models.vision.same_picture import features_of, match
+
         names = {choice.entity.name for choice in choices}
         hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
         named = {hit.url: own for hit in hits if (own := names.intersection(entity.name for entity in hit.entities))}
-        pictures = self._features.of(
+        pictures = known.of(
             list(named)[:_MAX_COMPARED], lambda urls: context.search.pictures(urls, deadline=context.deadline)
         )
         if turn.image is None or not pictures:
@@ -230,7 +263,7 @@ class SelectEntity(Stage):
             else:
                 own = same.get(id(turn), {})
                 sure = frozenset().union(*own.values())
-                choosable.append((turn, at_place(turn, self.options.min_score, own) or _only(sure, choices)))
+                choosable.append((turn, at_place(turn, own) or _only(sure, choices)))
         if not choosable:
             return
         texts = [describe(choice.entity) for _, choices in choosable for choice in choices]
@@ -260,7 +293,7 @@ def _only(names: Container[str], choices: list[Found]) -> list[Found]:
     return [choice for choice in choices if choice.entity.name in names] or choices
 
 
-def at_place(turn: Turn, minimum: float, same: Same) -> list[Found]:
+def at_place(turn: Turn, same: Same) -> list[Found]:
     """What the crop at the place that the question names was found to show; empty where it names none or nothing lies there.
 
     Only the best boxes count: lesser ones are often parts of objects. Of those that lie about as near to the place as the nearest one,
@@ -273,7 +306,7 @@ def at_place(turn: Turn, minimum: float, same: Same) -> list[Found]:
     shown = [
         (offset(view.region.box, position, *turn.image.size), _only(same.get(view.region, ()), found))
         for view in turn.views
-        if view.region is not None and view.region in best_regions and (found := found_in(view, minimum))
+        if view.region is not None and view.region in best_regions and (found := found_in(view))
     ]
     nearest = min((away for away, _ in shown), default=0.0)
     near = [found for away, found in shown if away <= nearest + _PLACE_TOLERANCE]

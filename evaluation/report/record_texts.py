@@ -36,6 +36,7 @@ def told(value: Any) -> str:
 def notes_of(stage: StageRecord) -> dict[str, str]:
     """What a stage found and noted, by name; boxes and evidence are shown elsewhere."""
     found: dict[str, Any] = {"entity": stage.entity, "queries": list(stage.queries)}
+    found["not recognised; nearest"] = [vars(stage.nearest)] if stage.nearest is not None else []
     found["pictures"] = [{"name": each.name, "score": each.score} for each in stage.pictures]
     found |= {f"answer ({basis})": said for basis, said in stage.answers.items()}
     found |= stage.checks

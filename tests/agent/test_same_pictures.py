@@ -13,6 +13,7 @@ from PIL import Image
 from agents.models.base import Box, Detection
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity, ImageHit
+from agents.search.provided_context import ProvidedContext
 from agents.search.web_cache import cache_name
 from agents.settings.presets import settings_from
 from agents.stages.select_entity import SelectEntity
@@ -125,3 +126,41 @@ def test_pictures_are_asked_for_once_without_fetching_and_not_when_time_is_short
     object.__setattr__(made, "short", True)
     stage.run([seen("What is this?")], made)
     assert asked == []
+
+
+def test_what_is_too_unlike_is_not_recognised_and_kept_as_the_nearest(cached: Path) -> None:
+    asked = seen("What is this?")
+    asked.views = (View(None, hits(Other=0.5, One=0.45)),)
+    assert chosen(asked, parts(cached, min_score=0.6)) is None
+    assert asked.nearest is not None and (asked.nearest.name, asked.nearest.score) == ("Other", 0.5)
+    assert (asked.entity_score, asked.names_shown(), asked.grounded_question) == (0.0, (), "What is this?")
+    assert chosen(asked, parts(cached, min_score=0.5)) == "Other" and asked.nearest is None
+
+
+def test_the_same_picture_is_recognised_however_low_its_cosine(cached: Path) -> None:
+    asked = seen("What is this?")
+    assert chosen(asked, parts(cached, min_score=0.95, rescore=True)) == "One" and asked.nearest is None
+
+
+def test_another_object_is_not_taken_for_what_is_not_recognised_at_the_place_asked_about(cached: Path) -> None:
+    """Other is well recognised in the whole photo, and what lies on the right is unlike everything."""
+    asked = seen("What is this?", target=Target(position="right"))
+    asked.views = (View(None, hits(Other=0.9)), View(RIGHT, hits(Two=0.5)))
+    assert chosen(asked, parts(cached, min_score=0.6)) is None
+    assert asked.nearest is not None and asked.nearest.name == "Two"
+
+
+def test_of_several_objects_the_recognised_ones_are_kept(cached: Path) -> None:
+    asked = seen("Which of these two is older?", target=Target(position="right"))
+    asked.views = (View(None, hits(Other=0.9, One=0.7)), View(RIGHT, hits(Two=0.5)))
+    assert chosen(asked, parts(cached, min_score=0.6)) == "Other" and asked.entity_score == 0.9
+    assert {entity.name for entity in asked.entities} <= {"Other", "One"} and asked.nearest is None
+
+
+def test_what_the_evaluator_found_needs_no_cosine(cached: Path) -> None:
+    asked = seen("What is this?", provided=ProvidedContext())
+    asked.views = (View(None, hits(Other=0.75, One=0.75)),)
+    made = parts(cached, min_score=0.8)
+    assert chosen(asked, made) is None
+    object.__setattr__(made, "search", SearchGateway(None))
+    assert chosen(asked, made) == "Other"

@@ -60,3 +60,8 @@ def test_the_framed_photo_is_part_of_the_page() -> None:
     photo = Image.new("RGB", (40, 30))
     assert "data:image/jpeg;base64," in details(Outcome("a", crops=(Crop(1, 1, 20, 20, "cup"),)), photo)
     assert "<img" not in details(Outcome("a"), photo)  # nothing to frame
+
+
+def test_what_is_not_recognised_is_not_shown_as_the_entity() -> None:
+    html = details(Outcome("a", nearest=("A <cup>", 0.224), alike=(("A <cup>", 0.224),)))
+    assert "<p>Not recognised; nearest: A &lt;cup&gt; (cosine 0.22)</p>" in html and "<b>" not in html

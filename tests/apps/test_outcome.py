@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.asking.record import BoxFound, StageRecord, TurnRecord
+from agents.asking.record import BoxFound, PictureFound, StageRecord, TurnRecord
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from apps.answering import Answerer, Question
@@ -51,6 +51,16 @@ def test_why_the_agent_abstains_is_told() -> None:
 def test_an_agent_without_a_trace_has_its_answers_alone() -> None:
     outcome = Answerer(ScriptedAgent()).answer([Question("Who?", None)])[0]
     assert outcome == outcome_of("answer to Who?", None)
+
+
+def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
+    stages = (
+        StageRecord("image_search", entity="Cup"),
+        StageRecord("select_entity", nearest=PictureFound("Cup", 0.224)),
+    )
+    outcome = outcome_of("a", TurnRecord(stages=stages))
+    assert (outcome.entity, outcome.nearest) == (None, ("Cup", 0.224))
+    assert outcome.unrecognised == "Not recognised; nearest: Cup (cosine 0.22)"
 
 
 def test_boxes_become_crops() -> None:

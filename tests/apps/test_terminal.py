@@ -40,6 +40,14 @@ def test_markup_in_evidence_is_text() -> None:
     assert "[red]x[/red]" in said and "[bold]y[/bold] [/nope]" in said
 
 
+def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
+    from apps.outcome import Outcome
+
+    console = printed()
+    show(console, Outcome("x", nearest=("Cup", 0.224)))
+    assert "Not recognised; nearest: Cup (cosine 0.22)" in console.export_text()
+
+
 def test_a_dialog_is_passed_on_and_ends() -> None:
     agent, lines = ScriptedAgent(), iter(["What is it?", " Who made it? ", ""])
     terminal.talk(Answerer(agent), PHOTO, printed(), details=False, read=lambda: next(lines))

@@ -16,6 +16,7 @@ from benchmarks.entity_choice import (
     chosen,
     first_of_a_list,
     names_shown,
+    nothing,
     shares,
     shares_by_photo,
 )
@@ -52,7 +53,8 @@ def test_each_setting_chooses_from_the_same_searches() -> None:
         )
         assert chosen(made, names) is right
     [(untouched, _)] = before
-    assert untouched.entity is None and not chosen(untouched, SHOWN)
+    assert untouched.entity is None and nothing(untouched) and not nothing(made)
+    assert not chosen(untouched, SHOWN)
     assert first_of_a_list(untouched, SHOWN) and among_the_choices(untouched, SHOWN)
     assert not first_of_a_list(untouched, frozenset({"Elk"})) and not among_the_choices(untouched, frozenset({"Elk"}))
 

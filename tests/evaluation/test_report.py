@@ -23,6 +23,7 @@ from agents.asking.record import (
     Signal,
     StageRecord,
     TurnRecord,
+    read_record,
 )
 from evaluation.records import JudgedTurn, RunLogLine
 from evaluation.report.html_report import ReportPart, TurnView, write_report
@@ -50,6 +51,15 @@ def _by_key(*records: TurnRecord) -> dict[tuple[str, str], TurnRecord]:
     return {record.key: record for record in records}
 
 
+def test_an_entity_that_a_later_stage_does_not_recognise_is_none() -> None:
+    searched, rejected = StageRecord("a", entity="Mug"), StageRecord("b", nearest=PictureFound("Mug", 0.22))
+    record = read_record(TurnRecord(stages=(searched, rejected, StageRecord("c"))).as_json())
+    assert record.entity is None and record.nearest == PictureFound("Mug", 0.22)
+    assert notes_of(rejected) == {"not recognised; nearest": "Mug 0.22"}
+    again = TurnRecord(stages=(searched, rejected, StageRecord("c", entity="Cup")))
+    assert (again.entity, again.nearest) == ("Cup", None)
+
+
 def test_what_stages_found_is_read_whatever_they_are_called() -> None:
     """A later stage knows better; what does not run tells nothing."""
     record = TurnRecord(
@@ -61,6 +71,7 @@ def test_what_stages_found_is_read_whatever_they_are_called() -> None:
         )
     )  # fmt: skip
     assert record.entity == "Cup"
+    assert record.nearest is None
     assert record.boxes == (BoxFound(0, 0, 10, 10, "cup", 0.9),)
     assert [item.text for item in record.evidence] == ["A cup."]
     assert (record.queries, record.answers, record.noted("odd")) == (("mug",), {"draft": "A mug."}, {"a": [1]})

@@ -16,6 +16,7 @@ from agents.models.chat import gguf_checkpoint, smollm2
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.registry import KINDS, ModelRegistry
+from agents.models.vision import ocr as ocr_module
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from tests.models.tiny_checkpoints import save_bert, save_llama
@@ -70,6 +71,13 @@ def test_ocr_finds_nothing_where_nothing_is_and_says_nothing(
     assert ocr.read(empty) == [[], [], []]
     assert caplog.records == []
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_photo_is_read_once(ocr: RapidOcrReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    photo = Image.new("RGB", (64, 32), (7, 90, 200))
+    first = ocr.read([photo, photo.copy()])
+    monkeypatch.setattr(ocr_module, "_read", lambda *_: pytest.fail("read again"))
+    assert ocr.read([photo.copy()]) == first[:1]
 
 
 def test_an_unreadable_image_costs_its_own_lines_alone(ocr: RapidOcrReader, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
 MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
 MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
-KEPT = 256  # pictures whose lines are kept: several stages and models ask for those of one photo
+KEPT = 256  # photos whose lines are kept: several stages and models ask for those of one photo
 SAME_ROW = 0.5  # two lines are in one row if they overlap by at least this share of the lower one's height
 
 
@@ -27,12 +28,13 @@ class RapidOcrReader:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, list[TextLine]] = OrderedDict()
+        self._lock = Lock()
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """The lines of each image, top to bottom and left to right; none for a broken image; ModelError without rapidocr-onnxruntime."""
-        return [list(self._lines(image)) for image in images]
+        return [list(self._once(image)) for image in images]
 
-    def _lines(self, image: Image.Image) -> list[TextLine]:
+    def _once(self, image: Image.Image) -> list[TextLine]:
         engine = self._engine  # without it nothing is said of any image, a broken one neither
         try:
             rgb = to_rgb(image)
@@ -40,11 +42,15 @@ class RapidOcrReader:
         except ValueError as error:
             logging.getLogger(__name__).warning("Unreadable image: %s", error)
             return []
-        lines = self._kept.get(key)
-        if lines is None:
-            lines = self._kept[key] = in_reading_order(_read(engine, rgb))
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        lines = in_reading_order(_read(engine, rgb))
+        with self._lock:
+            self._kept[key] = lines
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
         return lines
 
     @cached_property
