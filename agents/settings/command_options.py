@@ -35,7 +35,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from agents.runtime.files import one_line

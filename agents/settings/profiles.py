@@ -1,8 +1,8 @@
 """Profiles: the model of each role, and limits of time and length for a machine; TOML files in ``profiles/``.
 
 ``extends = "embedded"`` takes the models and the search of another profile, which may extend one itself, by its name or the path of its
-file, relative to this one; a ``[models.ROLE]`` replaces that role's. With ``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say
-under its name, ``[profiles.NAME]``.
+file, relative to this one; a ``[models.ROLE]`` replaces that role's. With ``same_machine = true`` its limits hold too, its
+``[presets.NAME.ROLE]``, and what presets say under its name, ``[profiles.NAME]``.
 
 A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
 """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
+from agents.runtime.secrets import scrubbed
 from agents.settings.named import ImportPath, canonical, imported, look_up
 from agents.settings.presets import MODELS
 from agents.settings.profiles import PRESETS, ROOT, SettingsError
@@ -117,9 +118,16 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
-    warm_up = partial(agent.warm_up, blank_turn=False)
+    warm_up = partial(_warm_up, agent, config)
     listen = partial(agent.trace_to, None)
     return LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
+
+
+def _warm_up(agent: CragAgent, config: RunConfig) -> None:
+    """Raises EvaluationError where a model cannot be loaded or reached: before the first question, not after the last."""
+    fault = agent.warm_up(blank_turn=False).fault
+    if fault is not None:
+        raise EvaluationError(f"profile {config.profile.name!r} cannot be used: {fault}")
 
 
 def _provided(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedEvidence:
@@ -144,6 +152,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             "--without": options.without,
             "--set": options.set,
             "--model-name": options.model_name,
+            "--base-url": options.base_url,
             "--reply-cache": options.reply_cache,
             "--record-requests": options.record_requests,
         }
@@ -156,6 +165,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             without=options.without,
             overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
             chat_model=options.model_name,
+            base_url=options.base_url,
             cache=options.cache,
         )
     if options.replicas is not None and config.settings.trace.requests:
@@ -167,6 +177,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "set": ", ".join(options.set),
         "settings": config.digest,
         **({"model_name": options.model_name} if options.model_name else {}),
+        **({"base_url": scrubbed(options.base_url)} if options.base_url else {}),
     }
     return config, {
         "agent": f"{agent.__module__}:{agent.__qualname__}",
@@ -212,14 +223,17 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
     return LocalJudge(model, load_cut(model.profile))
 
 
-def settings_table(preset: str, profile: str, chat_model: str | None = None) -> dict[str, Any]:
+def settings_table(
+    preset: str, profile: str, chat_model: str | None = None, base_url: str | None = None
+) -> dict[str, Any]:
     """A preset's settings as plain values, for commands that run it in several ways.
 
     Raises:
-        EvaluationError: There is no such preset or profile, or it is malformed.
+        EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace.
     """
     with _as_evaluation_errors():
-        return RunConfig.read(preset, profile, chat_model=chat_model).settings.model_dump(mode="json")
+        config = RunConfig.read(preset, profile, chat_model=chat_model, base_url=base_url)
+    return config.settings.model_dump(mode="json")
 
 
 def model_names(profile: str, chat_model: str | None = None) -> tuple[str, ...]:

@@ -105,7 +105,9 @@ class OpenAIChat:
     def _listed(self) -> list[str]:
         """The models that the server says it has; none where it does not say."""
         try:
-            with openai.OpenAI(api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=10.0) as client:
+            with openai.OpenAI(
+                api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=10.0
+            ) as client:
                 return [str(model.id) for model in client.models.list()]
         except Exception as error:  # noqa: BLE001 - what it is asked for makes an error message better, and there is one already
             _log.info("%s does not list its models: %s", self._address, _clean(error))
