@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -62,7 +61,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
             answerer = start(options)
         if options.question and options.as_json:
             outcome = answerer.answer([Question(options.question, photo)])[0]
-            print(json.dumps(asdict(outcome), indent=2, ensure_ascii=False))
+            print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
         elif options.question:
             show(console, answerer.answer([Question(options.question, photo)])[0], details=not options.brief)
         else:

