@@ -142,7 +142,14 @@ def start(options: AnswererOptions) -> Answerer:
             base_url=options.base_url,
             cache=options.cache,
         )
-        pipeline = config.pipeline(split=_split(config, options), web=not options.no_web, images=not options.no_images)
+        searched: dict[str, Any] = {
+            "split": _split(config, options),
+            "web": not options.no_web,
+            "images": not options.no_images,
+        }
+        if (why := config.unreachable(**searched)) is not None:
+            raise CannotStartError(why)
+        pipeline = config.pipeline(**searched)
         agent = CragAgent.from_config(config, pipeline)
         answerer = Answerer(agent, options.trace)
         loaded = agent.warm_up(blank_turn=False)

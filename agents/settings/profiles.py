@@ -27,7 +27,7 @@ PROFILES = ROOT / "profiles"
 PROMPTS = ROOT / "prompts"
 
 
-_SERVED = "openai"  # the kind of models behind a server
+SERVED = "openai"  # the kind of models behind a server
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
 
@@ -148,7 +148,7 @@ class Profile(Table):
         served: list[Mapping[str, Any]] = []
 
         def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-            if spec.get("kind") != _SERVED:
+            if spec.get("kind") != SERVED:
                 return spec
             served.append(spec)
             return {**spec, "base_url": base_url}

@@ -103,6 +103,23 @@ class RunConfig:
         """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
         return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
+    def unreachable(self, *, split: str, web: bool = True, images: bool = True, servers: bool = True) -> str | None:
+        """Why models, servers or indices of the run cannot be had (``agents.runtime.reach``), before any is loaded; None where they can.
+
+        PromptError where a prompt is missing or malformed.
+        """
+        from agents.pipeline import roles_of
+        from agents.runtime.reach import unreachable
+
+        search, tag = self.profile.search, _tag(split)
+        wanted = [(search.image_model, search.image_index)] * (web or images) + [
+            (search.text_model, search.web_index)
+        ] * web
+        wanted = wanted if search.kind == "organiser" else []
+        indices = [index.format(split=tag) for _, index in wanted]
+        roles = roles_of(self.settings, self.prompts)
+        return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
+
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
         """The organiser's pipeline over the indices of a split (SearchError where one is missing); None where no search is wanted."""
         if not (web or images):

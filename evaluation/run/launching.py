@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -111,7 +111,10 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
     with _as_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
-        pipeline = config.pipeline(split=options.split, web=web, images=images)
+        searched: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+        if build is None:
+            _check_reachable(options, config, searched, servers=replies is None)
+        pipeline = config.pipeline(**searched)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
         agent = (build or _builder(agent_class(options.agent)))(config, searched, replies=replies)
@@ -121,6 +124,13 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
     warm_up = partial(_warm_up, agent, config)
     listen = partial(agent.trace_to, None)
     return LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
+
+
+def _check_reachable(options: RunOptions, config: RunConfig, searched: Mapping[str, Any], *, servers: bool) -> None:
+    """EvaluationError where a server or a hub is out of reach; no servers are asked of where replies may all be known."""
+    ours = issubclass(agent_class(options.agent), CragAgent)
+    if ours and (why := config.unreachable(**searched, servers=servers)) is not None:
+        raise EvaluationError(why)
 
 
 def _warm_up(agent: CragAgent, config: RunConfig) -> None:

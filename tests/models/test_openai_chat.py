@@ -430,21 +430,21 @@ def test_a_server_that_gives_no_alternatives_still_gives_log_probabilities(https
     assert all(body["logprobs"] for body in seen)
 
 
-def warmed(server_or_url: HTTPServer | str, model: str = "m", **options: Any) -> None:
+def reached(server_or_url: HTTPServer | str, model: str = "m", **options: Any) -> None:
     url = server_or_url if isinstance(server_or_url, str) else server_or_url.url_for("/v1")
-    OpenAIChat(model, url, api_key_env="TEST_KEY", **{"max_wait": 0.02, **options}).warm_up()
+    OpenAIChat(model, url, api_key_env="TEST_KEY", **{"max_wait": 0.02, **options}).reach()
 
 
-def test_a_warm_up_asks_for_one_token(httpserver: HTTPServer) -> None:
+def test_reaching_a_server_asks_for_one_token(httpserver: HTTPServer) -> None:
     seen = serve_chat(httpserver, lambda _: "x")
-    warmed(httpserver)
+    reached(httpserver)
     assert [body["max_tokens"] for body in seen] == [1]
 
 
 def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl", "llava"))
     with pytest.raises(ModelError, match=r"has no model 'm'; it has: qwen3-vl, llava; choose one with --model-name"):
-        warmed(httpserver)
+        reached(httpserver)
 
 
 def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
@@ -453,7 +453,7 @@ def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
     with pytest.raises(
         ModelError, match=f"no model answers at {url}: start the server, or name another with --base-url"
     ):
-        warmed(url)
+        reached(url)
 
 
 def test_a_refused_key_is_told_and_a_refused_request_is_not(
@@ -462,9 +462,9 @@ def test_a_refused_key_is_told_and_a_refused_request_is_not(
     answers = iter([fault(401, "bad key"), fault(400, "too few tokens")])
     serve_chat(httpserver, lambda _: next(answers))
     with pytest.raises(ModelError, match="refuses the key: set the environment variable TEST_KEY"):
-        warmed(httpserver)
+        reached(httpserver)
     answers = iter([fault(400, "too few tokens")] * 9)
-    warmed(httpserver)
+    reached(httpserver)
     assert "too few tokens" in caplog.text
 
 
@@ -474,4 +474,4 @@ def test_openais_own_server_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(
         ModelError, match="gpt-4o needs a key: set TEST_KEY, or name a server of your own with --base-url"
     ):
-        OpenAIChat("gpt-4o", api_key_env="TEST_KEY").warm_up()
+        OpenAIChat("gpt-4o", api_key_env="TEST_KEY").reach()

@@ -73,7 +73,7 @@ class OpenAIChat:
     def __repr__(self) -> str:
         return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self.base_url!r}, key from ${self.api_key_env})")
 
-    def warm_up(self) -> None:
+    def reach(self) -> None:
         """Ask for one token, so that a server, a key or a model that is not there is found before the first question.
 
         ModelError, in one line with what to do. A server that refuses this request alone is only logged: it is there.
