@@ -158,8 +158,8 @@ def generate(
             keep()
         except KeyboardInterrupt:
             interrupted = True
-    for answer in (line for each in held for line, _ in each.lines):
-        del answers[answer.key]  # of calls that failed before Ctrl-C
+    for lost, _ in (pair for each in held for pair in each.lines):
+        del answers[lost.key]  # of calls that failed before Ctrl-C
     turns = [replace(line, agent_response=answers[line.key]) for line in unanswered.values() if line.key in answers]
     if len(turns) == len(unanswered) and [turn.key for turn in turns] != list(answers):
         rewrite(responses, [turn.to_dict() for turn in turns])

@@ -111,10 +111,10 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
     with _as_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
-        searched: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+        wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
         if build is None:
-            _check_reachable(options, config, searched, servers=replies is None)
-        pipeline = config.pipeline(**searched)
+            _check_reachable(options, config, wanted, servers=replies is None)
+        pipeline = config.pipeline(**wanted)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
         agent = (build or _builder(agent_class(options.agent)))(config, searched, replies=replies)
