@@ -103,9 +103,12 @@ class RunConfig:
         """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
         return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
-    def unreachable(self, *, split: str, web: bool = True, images: bool = True, servers: bool = True) -> str | None:
-        """Why models, servers or indices of the run cannot be had (``agents.runtime.reach``), before any is loaded; None where they can.
+    def unreachable(
+        self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
+    ) -> str | None:
+        """Why indices, models or servers of the run cannot be had (``agents.runtime.reach``), before any is loaded; None where they can.
 
+        Without ``models`` only what the search takes is looked for, without ``servers`` none is asked.
         PromptError where a prompt is missing or malformed.
         """
         from agents.pipeline import roles_of
@@ -117,7 +120,7 @@ class RunConfig:
         ] * web
         wanted = wanted if search.kind == "organiser" else []
         indices = [index.format(split=tag) for _, index in wanted]
-        roles = roles_of(self.settings, self.prompts)
+        roles = roles_of(self.settings, self.prompts) if models else ()
         return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
-from agents.runtime.secrets import scrubbed
 from agents.settings.named import ImportPath, canonical, imported, look_up
 from agents.settings.presets import MODELS
 from agents.settings.profiles import PRESETS, ROOT, SettingsError
@@ -112,8 +111,9 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
         wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
-        if build is None:
-            _check_reachable(options, config, wanted, servers=replies is None)
+        ours = build is None and issubclass(agent_class(options.agent), CragAgent)
+        if ours and (why := config.unreachable(**wanted, models=False)) is not None:
+            raise EvaluationError(why)
         pipeline = config.pipeline(**wanted)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
@@ -121,23 +121,18 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
-    warm_up = partial(_warm_up, agent, config)
+    # Where replies may all be known no server is asked.
+    reach = partial(config.unreachable, **wanted, servers=replies is None) if ours else lambda: None
+    warm_up = partial(_warm_up, agent, reach)
     listen = partial(agent.trace_to, None)
     return LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
 
 
-def _check_reachable(options: RunOptions, config: RunConfig, searched: Mapping[str, Any], *, servers: bool) -> None:
-    """EvaluationError where a server or a hub is out of reach; no servers are asked of where replies may all be known."""
-    ours = issubclass(agent_class(options.agent), CragAgent)
-    if ours and (why := config.unreachable(**searched, servers=servers)) is not None:
-        raise EvaluationError(why)
-
-
-def _warm_up(agent: CragAgent, config: RunConfig) -> None:
-    """Raises EvaluationError where a model cannot be loaded or reached: before the first question, not after the last."""
-    fault = agent.warm_up(blank_turn=False).fault
+def _warm_up(agent: CragAgent, unreachable: Callable[[], str | None]) -> None:
+    """Raises EvaluationError where a model cannot be loaded or reached: before the first question, and only where there is one left."""
+    fault = unreachable() or agent.warm_up(blank_turn=False).fault
     if fault is not None:
-        raise EvaluationError(f"profile {config.profile.name!r} cannot be used: {fault}")
+        raise EvaluationError(f"the models cannot be used: {fault}")
 
 
 def _provided(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedEvidence:
@@ -187,7 +182,6 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "set": ", ".join(options.set),
         "settings": config.digest,
         **({"model_name": options.model_name} if options.model_name else {}),
-        **({"base_url": scrubbed(options.base_url)} if options.base_url else {}),
     }
     return config, {
         "agent": f"{agent.__module__}:{agent.__qualname__}",
