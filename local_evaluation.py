@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from evaluation.run.command import main
+try:
+    from evaluation.run.command import main
+except ModuleNotFoundError as error:  # a library: this is not the environment that has them
+    sys.exit(
+        f"error: {error}; `make install` once, then `source .venv/bin/activate`, or .venv/bin/python local_evaluation.py"
+    )
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,6 +1,7 @@
 """Builds the agent for the applications, asks it, and returns each answer with its record."""
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,14 @@ from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.intake import opened
 from agents.runtime.files import told
-from agents.settings.command_options import Flag, Options
+from agents.settings.command_options import Flag
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
+from agents.settings.shared_options import ModelOptions
 from apps.outcome import Outcome, outcome_of
 
 _log = logging.getLogger(__name__)
+
+_DEFAULT_SPLIT = "validation"  # of the organiser's indices
 
 ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
 """The limit of a dialog's time means nothing to people; ``--set`` brings one back."""
@@ -97,14 +101,21 @@ def read_photo(path: Path) -> Image.Image:
         raise PhotoError(f"{path} cannot be read as a photo: {type(error).__name__}: {error}") from error
 
 
-class AnswererOptions(Options):
+class AnswererOptions(ModelOptions):
     """The options that choose an agent, the same for every application."""
 
-    preset: str = Field("best", description=f"the method: {', '.join(preset_names())}, or the path of a .toml file")
-    profile: str = Field(
+    group = "who answers"
+
+    preset: Annotated[str, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
+        "best", description=f"the method: {', '.join(preset_names())}, or the path of a .toml file"
+    )
+    profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
         "embedded", description=f"the machine: {', '.join(profile_names())}, or the path of a .toml file"
     )
-    split: str = Field("validation", description="whose indices are searched")
+    split: Annotated[str | None, Flag(metavar="NAME")] = Field(
+        None,
+        description=f"whose indices are searched; not given: those in the cache, of several the last prepared, else {_DEFAULT_SPLIT}",
+    )
     cache: Path = Field(DEFAULT_CACHE, description="indices and converted weights")
     no_web: bool = Field(False, description="no web search; takes no web index")
     no_images: bool = Field(False, description="no image search")
@@ -127,9 +138,18 @@ def start(options: AnswererOptions) -> Answerer:
             options.profile,
             without=options.without,
             overrides=[ENDLESS_DIALOG, *options.set],
+            chat_model=options.model_name,
+            base_url=options.base_url,
             cache=options.cache,
         )
-        pipeline = config.pipeline(split=options.split, web=not options.no_web, images=not options.no_images)
+        searched: dict[str, Any] = {
+            "split": _split(config, options),
+            "web": not options.no_web,
+            "images": not options.no_images,
+        }
+        if (why := config.unreachable(**searched)) is not None:
+            raise CannotStartError(why)
+        pipeline = config.pipeline(**searched)
         agent = CragAgent.from_config(config, pipeline)
         answerer = Answerer(agent, options.trace)
         loaded = agent.warm_up(blank_turn=False)
@@ -137,9 +157,16 @@ def start(options: AnswererOptions) -> Answerer:
         raise CannotStartError(told(error)) from error
     except (RuntimeError, ValueError) as error:  # SearchError, SettingsError, ModelError and related errors
         raise CannotStartError(str(error)) from error
-    if loaded.failures:
-        failed = "\n".join(f"  {step.name}: {step.error}" for step in loaded.failures)
-        raise CannotStartError(
-            f"models of the profile {options.profile!r} cannot be loaded (`make install` brings those of embedded):\n{failed}"
-        )
+    if loaded.fault is not None:
+        raise CannotStartError(f"profile {options.profile!r} cannot be used: {loaded.fault}")
     return answerer
+
+
+def _split(config: RunConfig, options: AnswererOptions) -> str:
+    """The split that is asked for, else one that the cache has indices of; of several it is said which."""
+    if options.split is not None:
+        return options.split
+    found = config.splits(web=not options.no_web)
+    if len(found) > 1 and not (options.no_web and options.no_images):
+        print(f"searching {found[0]}, the last prepared; --split takes {', '.join(found[1:])} too", file=sys.stderr)
+    return found[0] if found else _DEFAULT_SPLIT

@@ -1,13 +1,14 @@
 """Ask about a photo in the terminal: ``python -m apps.terminal photo.jpg "How tall is this?"``; a dialog where no question is given."""
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from PIL import Image
-from pydantic import Field
+from pydantic import Field, model_validator
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from agents.base_agent import Message
 from agents.settings.command_options import Flag
+from agents.settings.shared_options import JsonOptions
 from apps.answering import (
     AgentError,
     Answerer,
@@ -32,7 +34,7 @@ _KINDS = {"kg": "knowledge graph", "web": "web"}
 _MAX_TEXT = 300  # characters of a piece of evidence
 
 
-class AskOptions(AnswererOptions):
+class AskOptions(AnswererOptions, JsonOptions):
     """Ask an agent about a photo."""
 
     photo: Annotated[Path, Flag(positional=True)] = Field(description="a picture in any format that Pillow reads")
@@ -41,17 +43,26 @@ class AskOptions(AnswererOptions):
     )
     brief: bool = Field(False, description="the answer alone")
 
+    @model_validator(mode="after")
+    def _one_answer(self) -> Self:
+        if self.as_json and self.question is None:
+            raise ValueError("--json takes a question")
+        return self
+
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Returns the exit status: 0, 2 for what cannot be done (the reason on standard error), 130 when stopped by Ctrl-C."""
     options = AskOptions.parse(arguments)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
-    console = console or Console()
+    console = console or Console(stderr=options.as_json)
     try:
         photo = read_photo(options.photo)  # before models are loaded: a wrong path shows at once
         with console.status("loading the models"):
             answerer = start(options)
-        if options.question:
+        if options.question and options.as_json:
+            outcome = answerer.answer([Question(options.question, photo)])[0]
+            print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
+        elif options.question:
             show(console, answerer.answer([Question(options.question, photo)])[0], details=not options.brief)
         else:
             talk(answerer, photo, console, details=not options.brief)

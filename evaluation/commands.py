@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from rich.console import Console
 
@@ -15,10 +17,18 @@ from evaluation.records import EvaluationError
 _WIDE = 240  # characters
 
 
-def output() -> Console:
-    """Where a command prints: the terminal, or a file or pipe, in which tables are as wide as they have to be."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_WIDE)
+def output(*, aside: bool = False) -> Console:
+    """Where a command prints: the terminal, or a file or pipe, in which tables are as wide as they have to be.
+
+    ``aside``: standard error, where standard output is for JSON alone.
+    """
+    console = Console(stderr=aside)
+    return console if console.is_terminal else Console(width=_WIDE, stderr=aside)
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print JSON for programs on standard output, as files have it."""
+    print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def first_line(error: BaseException) -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from agents.models.base import MultimodalPair
+from agents.models.base import ModelError, MultimodalPair
+from agents.runtime.files import one_line
 
 if TYPE_CHECKING:
     from agents.runtime.model_set import ModelSet
@@ -55,6 +56,14 @@ class StartUp:
         """The steps that failed."""
         return tuple(step for step in self.steps if step.error is not None)
 
+    @property
+    def fault(self) -> str | None:
+        """What failed and why, in one line; what failed alike is named together. None where nothing did."""
+        steps: dict[str, list[str]] = {}
+        for step in self.failures:
+            steps.setdefault(one_line(step.error), []).append(step.name)
+        return "; ".join(f"{', '.join(names)}: {error}" for error, names in steps.items()) or None
+
     def __str__(self) -> str:
         steps = sorted(self.steps, key=lambda step: -step.seconds)
         taken = ", ".join(f"{step.name} {step.seconds:.1f} s" for step in steps)
@@ -85,7 +94,7 @@ def _load(models: ModelSet, role: str) -> Step:
     try:
         _call_once(models.get(role))
     except Exception as fault:  # noqa: BLE001 - whatever keeps one model from loading is told and costs no other
-        error = f"{type(fault).__name__}: {fault}"
+        error = str(fault) if isinstance(fault, ModelError) else f"{type(fault).__name__}: {fault}"
     return Step(f"load {role}", time.perf_counter() - start, error)
 
 

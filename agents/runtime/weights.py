@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agents.runtime.files import parse_json
 from agents.settings.profiles import ROOT, Profile
@@ -25,6 +25,12 @@ def submitted_revisions(path: Path = SUBMISSION) -> dict[str, str]:
         return {str(model["repo_id"]): str(model["revision"]) for model in parse_json(path.read_bytes())["hf_models"]}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+
+
+def cached(name: str, kind: Literal["models", "datasets"] = "models") -> bool:
+    """Whether the local cache has any revision of a model or data set."""
+    snapshots = _folder(name, kind) / "snapshots"
+    return snapshots.is_dir() and any(snapshots.iterdir())
 
 
 def cached_revision(model: str) -> str:
@@ -65,7 +71,7 @@ def with_found_weights(profile: Profile) -> Profile:
     return profile.model_copy(update={"models": {role: found(spec) for role, spec in profile.models.items()}})
 
 
-def _folder(model: str) -> Path:
+def _folder(model: str, kind: str = "models") -> Path:
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    return Path(HF_HUB_CACHE) / f"models--{model.replace('/', '--')}"
+    return Path(HF_HUB_CACHE) / f"{kind}--{model.replace('/', '--')}"

@@ -51,6 +51,18 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
     return revision if there else None
 
 
+def published(hub: Path, template: str) -> dict[str, float]:
+    """What stands for ``{split}`` in the ids of the data sets here that are like ``org/name-{split}``, with the time of publication."""
+    before, placed, after = template.partition("{split}")
+    start = f"datasets--{before.replace('/', '--')}"
+    found = {}
+    for folder in hub.glob(f"{start}*{after}") if placed else ():
+        split = folder.name.removeprefix(start).removesuffix(after)
+        if current_revision(hub, f"{before}{split}{after}") is not None:
+            found[split] = (folder / "refs" / "main").stat().st_mtime
+    return found
+
+
 def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
     """Move a finished folder into the hub, on its file system, and point ``main`` to it; readers see the old or the new one, whole.
 

@@ -16,7 +16,7 @@ A new option is one field. Its name gives the flag (``--port``), its description
 
 A field without default has to be given. Options that several commands have are base classes, each with the ``group`` of the help that its
 own fields stand in. A value is taken from the command line, else from the field's environment variable, else from its default. What is
-wrong is told in one line, and the command ends with status 2.
+wrong is told in one line, and the command ends with status 2. Every command has ``--verbose``, which ``parse`` sees to.
 """
 
 from __future__ import annotations
@@ -24,18 +24,34 @@ from __future__ import annotations
 import argparse  # noqa: TID251 - the one module that reads command lines
 import inspect
 import json
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from agents.runtime.files import one_line
+from agents.runtime.secrets import keep_out_of_logs
+
+_called: ContextVar[str] = ContextVar("called", default="")
+
+
+@contextmanager
+def called(program: str) -> Iterator[None]:
+    """Within it commands call themselves so in help and errors, such as ``crag ask``."""
+    token = _called.set(program)
+    try:
+        yield
+    finally:
+        _called.reset(token)
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,14 @@ class Flag:
     bare: object = None  # its value where the flag stands alone; None: it takes a value
     choices: tuple[str, ...] = ()  # in place of those of its type
     variable: str = ""  # environment variable that is read where it is not given
+    suggested: tuple[str, ...] = ()  # what a shell completes, where other values are allowed as well
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, without the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {one_line(message)} (--help lists the options)\n")
 
 
 class Options(BaseModel):
@@ -57,6 +81,10 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     group: ClassVar[str] = ""  # heading of the fields that a class defines itself; not inherited
+
+    verbose: Annotated[bool, Flag(names=("-v", "--verbose"))] = Field(
+        False, description="log on standard error what is done"
+    )
 
     @classmethod
     def parse(
@@ -69,29 +97,62 @@ class Options(BaseModel):
     ) -> Self:
         """Read a command line, that of the process if None; ends the process with status 2 and one line where it is wrong."""
         kept = argparse.RawDescriptionHelpFormatter
-        parser = argparse.ArgumentParser(
-            prog or _program(cls), None, description or cls.__doc__, epilog, formatter_class=kept
+        parser = _Parser(
+            _called.get() or prog or _program(cls), None, description or cls.__doc__, epilog, formatter_class=kept
         )
-        groups: dict[str, Any] = {"": parser}
-        flags = {}
-        for name, heading in _placed(cls).items():
-            if heading not in groups:
-                groups[heading] = parser.add_argument_group(heading)
-            flags[name] = _add(groups[heading], name, cls.model_fields[name])
+        flags = _add_all(parser, cls)
         variables = {name: _flag(field).variable for name, field in cls.model_fields.items()}
         found = {name: value for name, variable in variables.items() if (value := os.environ.get(variable))}
         given = vars(parser.parse_args(arguments))
         try:
-            return cls.model_validate(found | given)
+            made = cls.model_validate(found | given)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             said = first["msg"].removeprefix("Value error, ")
             if not first["loc"]:
-                parser.error(one_line(said))
+                parser.error(said)
             name = str(first["loc"][0])
             if first["type"] != "value_error":
                 said = f"{said}, not {first['input']!r}"
-            parser.error(one_line(f"{flags[name] if name in given else variables[name]}: {said}"))
+            parser.error(f"{flags[name] if name in given else variables[name]}: {said}")
+        if made.verbose:  # before the command sets up its own logging, which then changes nothing
+            keep_out_of_logs()
+            logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        return made
+
+
+def completion(shell: str, program: str, commands: Mapping[str, tuple[type[Options], str]]) -> str:
+    """The script with which a shell (bash, zsh, tcsh) completes a program's commands, by name their options and a line of help.
+
+    ImportError where shtab is not installed.
+    """
+    import shtab
+
+    parser = argparse.ArgumentParser(program)
+    below = parser.add_subparsers()
+    for name, (options, help_line) in commands.items():
+        command = below.add_parser(name, help=help_line)
+        _add_all(command, options)
+        for action in command._actions:
+            field = options.model_fields.get(action.dest)
+            if field is None:
+                continue
+            if suggested := _flag(field).suggested:
+                action.choices = suggested  # this parser reads nothing
+            elif _value_of(field)[0] is Path:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks for it
+    return str(shtab.complete(parser, shell))
+
+
+def _add_all(parser: argparse.ArgumentParser, options: type[Options]) -> dict[str, str]:
+    """Add the options of a class, in their groups; returns how each is called in messages."""
+    groups: dict[str, Any] = {"": parser}
+    flags = {}
+    for name, heading in _placed(options).items():
+        if heading not in groups:
+            groups[heading] = parser.add_argument_group(heading)
+        flags[name] = _add(groups[heading], name, options.model_fields[name])
+    return flags
 
 
 def _program(options: type[Options]) -> str:
@@ -116,9 +177,7 @@ def _flag(field: FieldInfo) -> Flag:
 
 def _add(group: Any, name: str, field: FieldInfo) -> str:
     """Add an option to a parser or to a group of it; returns how it is called in messages."""
-    flag, several, kind = _flag(field), False, _without_none(field.annotation)
-    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
-        several, kind = True, get_args(kind)[0]
+    flag, (kind, several) = _flag(field), _value_of(field)
     how: dict[str, Any] = {"help": _help(field, flag), "default": argparse.SUPPRESS}
     if kind is bool:
         how["action"] = "store_true"
@@ -141,6 +200,14 @@ def _add(group: Any, name: str, field: FieldInfo) -> str:
     names = flag.names or (f"--{name.replace('_', '-')}",)
     group.add_argument(*names, dest=name, required=field.is_required(), **how)
     return f"argument {names[-1]}"
+
+
+def _value_of(field: FieldInfo) -> tuple[Any, bool]:
+    """The type of a field's value, and whether it takes several."""
+    kind = _without_none(field.annotation)
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return get_args(kind)[0], True
+    return kind, False
 
 
 def _without_none(kind: Any) -> Any:

@@ -1,8 +1,8 @@
 """Profiles: the model of each role, and limits of time and length for a machine; TOML files in ``profiles/``.
 
-``extends = "embedded"`` takes the models and the search of another profile, by its name or the path of its file, relative to this one; a
-``[models.ROLE]`` replaces that role's. With ``same_machine = true`` its limits hold too, its ``[presets.NAME.ROLE]``, and what presets say
-under its name, ``[profiles.NAME]``.
+``extends = "embedded"`` takes the models and the search of another profile, which may extend one itself, by its name or the path of its
+file, relative to this one; a ``[models.ROLE]`` replaces that role's. With ``same_machine = true`` its limits hold too, its
+``[presets.NAME.ROLE]``, and what presets say under its name, ``[profiles.NAME]``.
 
 A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -27,6 +27,7 @@ PROFILES = ROOT / "profiles"
 PROMPTS = ROOT / "prompts"
 
 
+SERVED = "openai"  # the kind of models behind a server
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
 
@@ -124,14 +125,50 @@ class Profile(Table):
         return self.model_copy(update={"models": models}) if changed else self
 
     def with_chat_model(self, name: str) -> Profile:
-        """The profile with other weights, or another model of its server, as its chat model; SettingsError where that has neither."""
+        """The profile with other weights, or another model of its server, as its chat model, and wherever else it has the same.
+
+        SettingsError where its chat model has neither.
+        """
         chat = self.models.get("chat", {})
         option = next((option for option in ("path", "model") if option in chat), None)
         if option is None:
             raise SettingsError(
                 f"the chat model of profile {self.name!r} has no weights or model to replace by {name!r}; gpu and server have"
             )
-        return self.model_copy(update={"models": {**self.models, "chat": {**chat, option: name}}})
+        was = {key: chat.get(key) for key in ("kind", option)}
+
+        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+            return {**spec, option: name} if {key: spec.get(key) for key in was} == was else spec
+
+        return self._with_models(changed)
+
+    def with_server(self, base_url: str) -> Profile:
+        """The profile with its models that are behind a server at another one; SettingsError where it has none there."""
+
+        served: list[Mapping[str, Any]] = []
+
+        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+            if spec.get("kind") != SERVED:
+                return spec
+            served.append(spec)
+            return {**spec, "base_url": base_url}
+
+        made = self._with_models(changed)
+        if not served:
+            raise SettingsError(
+                f"profile {self.name!r} has no model behind a server, which --base-url would name; server and server_embedded have"
+            )
+        return made
+
+    def _with_models(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Profile:
+        """With every specification changed, those inside another one too."""
+
+        def made(value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            return {key: made(inner) for key, inner in (change(value) if "kind" in value else value).items()}
+
+        return self.model_copy(update={"models": made(self.models)})
 
     def with_lora(self, lora: LoraSettings | None) -> Profile:
         """The profile with a preset's adapter on its chat model; SettingsError where the chat model is of a kind that takes no adapter."""
@@ -169,15 +206,25 @@ def names(folder: Path) -> list[str]:
 def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
     """A profile by name, or by the path of its file; SettingsError where there is no such profile, or it is malformed."""
     path = find_file(reference, "profile", folder, SettingsError)
-    name, table = path.stem, read_table(path, "profile")
-    if (base := table.pop("extends", None)) is not None:
-        other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
-        table = _extended(table, read_table(other, "profile"), other.stem, name)
+    name, table = path.stem, _whole_table(path, folder, ())
     table["models"] = _with_variables(table.get("models", {}))
     try:
         return Profile.model_validate({"name": name, "overlays": (name,), **table})
     except ValidationError as error:
         raise SettingsError(f"profile {name!r} is malformed: {first_fault(error)}") from error
+
+
+def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The tables of a profile with what it takes from those that it extends; ``above`` are the files that extend it."""
+    chain = (*above, path.resolve())
+    if len({*chain}) < len(chain):
+        names = " extends ".join(each.stem for each in chain)
+        raise SettingsError(f"profile {chain[0].stem!r} extends itself: {names}")
+    table = read_table(path, "profile")
+    if (base := table.pop("extends", None)) is None:
+        return table
+    other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
+    return _extended(table, _whole_table(other, folder, chain), other.stem, path.stem)
 
 
 def _with_variables(value: Any) -> Any:
@@ -191,8 +238,6 @@ def _with_variables(value: Any) -> Any:
 
 def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
     """A profile's tables with the roles and the search of its base where it has none of its own; with its limits on the same machine."""
-    if "extends" in base:
-        raise SettingsError(f"profile {name!r} extends one that extends another itself; name the last one")
     same_machine = table.pop("same_machine", False)
     merged = ("models", "limits", "presets") if same_machine else ("models",)
     for key in merged:
@@ -204,7 +249,7 @@ def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, na
         **{key: {**base.get(key, {}), **table.get(key, {})} for key in merged},
     }
     if same_machine:
-        made["overlays"] = (base_name, name)
+        made["overlays"] = (*base.get("overlays", (base_name,)), name)
     return made
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agents.runtime.model_set import ModelSet, RegistryFactory
 
 DEFAULT_CACHE = ROOT / ".cache"
+_PREPARED = ("validation", "public-test")  # splits of the mini set, as its indices are called
 
 
 def preset_names() -> list[str]:
@@ -31,6 +32,11 @@ def preset_names() -> list[str]:
 def profile_names() -> list[str]:
     """The profiles that can be run."""
     return names(PROFILES)
+
+
+def _tag(split: str) -> str:
+    """A split as names of indices have it."""
+    return split.replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class RunConfig:
         without: Sequence[str] = (),  # stages, or groups of stages, that are left out
         overrides: Sequence[str] = (),  # settings that are replaced, as ``queries.split=none`` (see ``load_settings``)
         chat_model: str | None = None,  # weights or model in place of those of the profile's chat model
+        base_url: str | None = None,  # root of the API of its server
         cache: Path = DEFAULT_CACHE,
     ) -> RunConfig:
         """Read a preset and a profile, each a name or the path of a TOML file.
@@ -59,6 +66,7 @@ class RunConfig:
         """
         chosen = load_profile(profile).under(name_of(preset))
         ready = chosen if chat_model is None else chosen.with_chat_model(chat_model)
+        ready = ready if base_url is None else ready.with_server(base_url)
         settings = load_settings(preset, ready, overrides=overrides).without(without)
         return cls(canonical(preset), ready, settings, cache)
 
@@ -95,13 +103,35 @@ class RunConfig:
         """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
         return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
+    def unreachable(
+        self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
+    ) -> str | None:
+        """Why indices, models or servers of the run cannot be had (``agents.runtime.reach``), before any is loaded; None where they can.
+
+        Without ``models`` only what the search takes is looked for, without ``servers`` none is asked.
+        PromptError where a prompt is missing or malformed.
+        """
+        from agents.pipeline import roles_of
+        from agents.runtime.reach import unreachable
+
+        search, tag = self.profile.search, _tag(split)
+        wanted = [(search.image_model, search.image_index)] * (web or images) + [
+            (search.text_model, search.web_index)
+        ] * web
+        wanted = wanted if search.kind == "organiser" else []
+        indices = [index.format(split=tag) for _, index in wanted]
+        roles = roles_of(self.settings, self.prompts) if models else ()
+        return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
+
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
         """The organiser's pipeline over the indices of a split (SearchError where one is missing); None where no search is wanted."""
         if not (web or images):
             return None
         from agents.search.pipelines import open_pipeline
 
-        search, tag = self.profile.search, split.replace("_", "-")
+        search, tag = self.profile.search, _tag(split)
+        if search.kind == "embedded":
+            self._check_indices(split, web=web)
         pipeline = open_pipeline(
             kind=search.kind,
             image_model=search.image_model,
@@ -113,6 +143,40 @@ class RunConfig:
         pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway respects both
         pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.cache / "page_cache"
         return pipeline
+
+    def splits(self, *, web: bool = True) -> list[str]:
+        """The splits whose indices are in the cache, the one that was prepared last first; none where the organiser's are searched."""
+        if self.profile.search.kind != "embedded":
+            return []
+        from agents.search.hub import published
+
+        hub, search = self.cache / "hub", self.profile.search
+        found = published(hub, search.image_index)
+        if web:
+            pages = published(hub, search.web_index)
+            found = {split: when for split, when in found.items() if split in pages}
+        return [split.replace("-", "_") for split in sorted(found, key=lambda split: -found[split])]
+
+    def _check_indices(self, split: str, *, web: bool) -> None:
+        """SearchError where an index of the split is missing: it names the splits that there are, and the command that makes this one."""
+        from agents.search.hits import SearchError
+        from agents.search.hub import current_revision
+
+        search = self.profile.search
+        wanted = {"image": search.image_index, **({"web": search.web_index} if web else {})}
+        hub, known = self.cache / "hub", self.splits(web=web)
+        for what, template in wanted.items():
+            dataset_id = template.format(split=_tag(split))
+            if current_revision(hub, dataset_id) is not None:
+                continue
+            place = "" if self.cache.resolve() == DEFAULT_CACHE else f" --cache {self.cache}"
+            sources = {"image": "--images FOLDER --table TABLE.csv", "web": "--documents FOLDER"}[what]
+            if _tag(split) in _PREPARED:
+                mend = f"prepare it: python -m mini_crag_mm.prepare --split {_tag(split).replace('-', '_')}{place}"
+            else:
+                mend = f"build it: python -m agents.search.build_index {sources} --split {split}{place}"
+            has = f"the cache has {', '.join(known)}: --split {known[0]}, or " if known else ""
+            raise SearchError(f"there is no {what} index {dataset_id} in {hub}; {has}{mend}")
 
     def models(self, registry: RegistryFactory | None = None, *, replies: ReplyStore | None = None) -> ModelSet:
         """The models of the profile, each loaded when it is first asked for, by ``registry``: ``ModelRegistry`` if None.

@@ -1,9 +1,11 @@
-"""Command line of the preflight: a table of checks, and exit status 0 where none failed."""
+"""``python -m apps.preflight``: a table of checks, and exit status 0 where none failed."""
 
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from rich.console import Console
@@ -13,9 +15,10 @@ from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.runtime.files import told
 from agents.runtime.weights import SUBMISSION
-from agents.settings.command_options import Options
+from agents.settings.command_options import Flag
 from agents.settings.profiles import ROOT, SettingsError
-from agents.settings.run_config import DEFAULT_CACHE, RunConfig
+from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
+from agents.settings.shared_options import JsonOptions, ModelOptions
 from apps.preflight.check import Check, check, guarded
 from apps.preflight.hub_access import check_access
 from apps.preflight.memory import L40S_BYTES, memory_of
@@ -34,11 +37,20 @@ from apps.preflight.submission import (
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "yellow"}
 
 
-class PreflightOptions(Options):
-    """What is checked."""
+class PreflightOptions(ModelOptions, JsonOptions):
+    """Check that this repository can be submitted: files, access to models, limits, memory, requirements, and a rehearsal of the evaluator.
 
-    preset: str = Field("best", description="the preset that is submitted")
-    profile: str = Field("gpu", description="the profile that it runs under at the competition")
+    The status is 0 where no check failed, 1 where one did. Nothing is written without --task.
+    """
+
+    group = "what is checked"
+
+    preset: Annotated[str, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
+        "best", description="the preset that is submitted, by name or by the path of a .toml file"
+    )
+    profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
+        "gpu", description="the profile that it runs under at the competition, likewise"
+    )
     task: Literal[1, 2, 3] | None = Field(None, description="first write aicrowd.json for this task")
     quick: bool = Field(False, description="neither ask the hub, nor resolve the requirements, nor call the agent")
     gpu_gb: float = Field(L40S_BYTES / 1e9, description="memory of the GPU that may be used, of the 48 GB of an L40S")
@@ -47,9 +59,15 @@ class PreflightOptions(Options):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the checks; 1 where one failed, 2 for a wrong command line."""
-    options = PreflightOptions.parse(arguments, description=__doc__)
+    options = PreflightOptions.parse(arguments)
     try:
-        config = RunConfig.read(options.preset, options.profile, cache=options.cache)
+        config = RunConfig.read(
+            options.preset,
+            options.profile,
+            chat_model=options.model_name,
+            base_url=options.base_url,
+            cache=options.cache,
+        )
         if options.task is not None:
             write(SUBMISSION, options.task, config)
     except (SettingsError, ModelError, ValueError) as error:
@@ -60,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     checks = run(config, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)
+    if options.as_json:
+        print(json.dumps({"failed": failed, "checks": [asdict(each) for each in checks]}, indent=2, ensure_ascii=False))
+        return int(failed > 0)
     shown = Table(title=f"preflight: {options.preset} under {options.profile}", show_lines=True)
     shown.caption = f"{failed} failed" if failed else "ready to submit"
     for column in ("check", "state", "found", "what to do"):

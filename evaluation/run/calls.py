@@ -56,6 +56,31 @@ class CallResult:
     misses: int | None = None
     records: Sequence[Mapping[str, Any]] = ()
 
+    @property
+    def failure(self) -> str | None:
+        """Why no turn of the call was answered: the agent failed, or no model replied to anything; None where one was."""
+        if self.error is not None:
+            return self.error
+        reasons = [_unreplied(record) for record in self.records]
+        return next(filter(None, reasons), None) if all(reasons) else None
+
+
+def _unreplied(record: Mapping[str, Any]) -> str | None:
+    """Why no model replied to anything that was asked for a turn; None where one did, or nothing was asked and no stage failed."""
+    stages = record.get("stages") or ()
+    exchanges = [exchange for stage in stages for exchange in stage.get("exchanges") or ()]
+    if any(_replied(exchange) for exchange in exchanges):
+        return None
+    failed = [str(stage.get("reason")) for stage in stages if stage.get("status") == "failed"]
+    said = [str(exchange.get("error") or "no reply in time") for exchange in exchanges]
+    return next(iter([*failed, *said]), None)
+
+
+def _replied(exchange: Mapping[str, Any]) -> bool:
+    """Whether there was a reply, if only the beginning of one."""
+    begun = exchange.get("reply") or exchange.get("tokens")
+    return exchange.get("finish_reason", "stop") in ("stop", "length") or bool(begun)
+
 
 Listen = Callable[[Callable[[list[dict[str, Any]]], None]], object]
 """Has an agent tell the records of each call to a function (``CragAgent.trace_to``)."""

@@ -88,6 +88,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> 
             made = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.of(kind), resume=options.resume, progress=judging.progress,
+                max_failures=options.max_failures,
             )  # fmt: skip
             if made.interrupted:
                 return INTERRUPTED

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
 from agents.base_agent import BaseAgent, Message
-from agents.runtime.files import well_formed
+from agents.runtime.files import one_line, well_formed
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG
@@ -42,6 +43,15 @@ class Generation:
     failures: int
 
 
+@dataclass(frozen=True)
+class _Answers:
+    """The answers of call ``number`` with what they cost, and the records of their turns."""
+
+    number: int
+    lines: Sequence[tuple[AnsweredTurn, RunLogLine]]
+    records: Sequence[Mapping[str, Any]]
+
+
 def generate(
     agent: BaseAgent | Answering,
     sessions: Sequence[Session],
@@ -57,11 +67,13 @@ def generate(
     replies: ReplyCounts | None = None,
     evidence: ProvidedEvidence | None = None,
     listen: Listen | None = None,
+    max_failures: int = 0,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
     A batch that raises, or gives a wrong number of answers, is recorded as "I don't know" with the reason in
-    run_log.jsonl; the run goes on. Once all are answered the file is in the order in which one agent is asked, whoever answered.
+    run_log.jsonl; the run goes on, unless ``max_failures`` calls in a row fail. Once all are answered the file is in the order in
+    which one agent is asked, whoever answered.
     Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
     ``warm_up`` is called before the first question, unless every one is answered already; ``replies`` before and after each call of
     an agent of this process.
@@ -72,9 +84,12 @@ def generate(
         rules: In which order turns are asked.
         evidence: Searches for each turn and passes what it finds with the call; None: the agent searches.
         listen: Has an agent of this process tell its records, which go to trace.jsonl.
+        max_failures: So many calls in a row that fail on every turn (``CallResult.failure``) end the run, and nothing of them is
+            kept; 0: none do.
 
     Raises:
-        EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong.
+        EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong;
+            or ``max_failures`` calls in a row failed.
     """
     answering = OneAgent(agent, replies, listen) if isinstance(agent, BaseAgent) else agent
     order = queue_schedule if rules.organiser_batches else schedule
@@ -102,28 +117,49 @@ def generate(
 
     failures = 0
     interrupted = False
+    held: list[_Answers] = []  # of calls that failed one after the other: a dead model's, maybe, which are not kept
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
     bar = tqdm(total=len(unanswered), initial=len(answers), desc="answers", unit="turn", disable=not progress)
     with bar, _kept_answers(), JsonLinesWriter(responses) as out, JsonLinesWriter(run_log) as costs:
+
+        def keep() -> None:
+            nonlocal failures
+            for each in held:
+                for line, cost in each.lines:
+                    costs.write(asdict(cost))
+                    out.write(line.to_dict())
+                    failures += cost.error is not None
+                append_records(trace, [line.key for line, _ in each.lines], each.records, each.number)
+                bar.update(len(each.lines))
+            held.clear()
+            costs.sync()
+            out.sync()
+
         try:
             if warm_up is not None and still:
                 warm_up()
             asked = answering.answer(still, partial(_call, sessions, images, answers, evidence))
             for number, (call, reply) in enumerate(asked):
                 lines = [unanswered[slot] for slot in call.slots]
+                made = []
                 for line, (answer, cost) in zip(lines, _costs(lines, call, reply, number), strict=True):
-                    line = replace(line, agent_response=truncator.truncate(answer))
-                    costs.write(asdict(cost))
-                    out.write(line.to_dict())
-                    answers[line.key] = line.agent_response
-                    failures += cost.error is not None
-                append_records(trace, [line.key for line in lines], reply.records, number)
-                costs.sync()
-                out.sync()
-                bar.update(len(call.slots))
+                    made.append((replace(line, agent_response=truncator.truncate(answer)), cost))
+                    answers[line.key] = made[-1][0].agent_response
+                held.append(_Answers(number, made, reply.records))
+                if max_failures and reply.failure is not None:
+                    if len(held) >= max_failures:
+                        raise EvaluationError(
+                            f"stopped: the last {len(held)} calls of the agent failed on every turn ({one_line(reply.failure)}); the "
+                            "answers made before are kept: mend that, then continue with --resume (--max-failures 0 goes on regardless)"
+                        )
+                    continue
+                keep()
+            keep()
         except KeyboardInterrupt:
             interrupted = True
+    for lost, _ in (pair for each in held for pair in each.lines):
+        del answers[lost.key]  # of calls that failed before Ctrl-C
     turns = [replace(line, agent_response=answers[line.key]) for line in unanswered.values() if line.key in answers]
     if len(turns) == len(unanswered) and [turn.key for turn in turns] != list(answers):
         rewrite(responses, [turn.to_dict() for turn in turns])

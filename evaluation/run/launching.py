@@ -110,16 +110,29 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
     with _as_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
-        pipeline = config.pipeline(split=options.split, web=web, images=images)
+        wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+        ours = build is None and issubclass(agent_class(options.agent), CragAgent)
+        if ours and (why := config.unreachable(**wanted, models=False)) is not None:
+            raise EvaluationError(why)
+        pipeline = config.pipeline(**wanted)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
         agent = (build or _builder(agent_class(options.agent)))(config, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
-    warm_up = partial(agent.warm_up, blank_turn=False)
+    # Where replies may all be known no server is asked.
+    reach = partial(config.unreachable, **wanted, servers=replies is None) if ours else lambda: None
+    warm_up = partial(_warm_up, agent, reach)
     listen = partial(agent.trace_to, None)
     return LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
+
+
+def _warm_up(agent: CragAgent, unreachable: Callable[[], str | None]) -> None:
+    """Raises EvaluationError where a model cannot be loaded or reached: before the first question, and only where there is one left."""
+    fault = unreachable() or agent.warm_up(blank_turn=False).fault
+    if fault is not None:
+        raise EvaluationError(f"the models cannot be used: {fault}")
 
 
 def _provided(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedEvidence:
@@ -144,6 +157,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             "--without": options.without,
             "--set": options.set,
             "--model-name": options.model_name,
+            "--base-url": options.base_url,
             "--reply-cache": options.reply_cache,
             "--record-requests": options.record_requests,
         }
@@ -156,6 +170,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             without=options.without,
             overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
             chat_model=options.model_name,
+            base_url=options.base_url,
             cache=options.cache,
         )
     if options.replicas is not None and config.settings.trace.requests:
@@ -212,14 +227,17 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
     return LocalJudge(model, load_cut(model.profile))
 
 
-def settings_table(preset: str, profile: str, chat_model: str | None = None) -> dict[str, Any]:
+def settings_table(
+    preset: str, profile: str, chat_model: str | None = None, base_url: str | None = None
+) -> dict[str, Any]:
     """A preset's settings as plain values, for commands that run it in several ways.
 
     Raises:
-        EvaluationError: There is no such preset or profile, or it is malformed.
+        EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace.
     """
     with _as_evaluation_errors():
-        return RunConfig.read(preset, profile, chat_model=chat_model).settings.model_dump(mode="json")
+        config = RunConfig.read(preset, profile, chat_model=chat_model, base_url=base_url)
+    return config.settings.model_dump(mode="json")
 
 
 def model_names(profile: str, chat_model: str | None = None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from agents.settings.command_options import Flag, Options
+from agents.settings.shared_options import ModelOptions
 from evaluation.judge.judge_options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES
 
@@ -103,7 +104,7 @@ class AskedOptions(Options):
     )
 
 
-class AgentOptions(Options):
+class AgentOptions(ModelOptions):
     """Which agent answers, and how it is called."""
 
     group = "who answers"
@@ -132,6 +133,12 @@ class AgentOptions(Options):
         None,
         description="tokenizer that cuts answers at 75 tokens, the first of which begins the text; not given: Llama-3.2's, "
         "else a stand-in",
+    )
+    max_failures: Annotated[int, Flag(metavar="N")] = Field(
+        3,
+        ge=0,
+        description="stop after N calls in a row in which agent or model failed on every turn; their turns are not kept, so that --resume "
+        "asks them again; 0: never",
     )
     reply_cache: Annotated[Path | None, Flag(metavar="DIR", bare=_BELOW_CACHE)] = Field(
         None,
@@ -179,9 +186,6 @@ class PresetOptions(AgentOptions):
 
     preset: str = Field(
         "best", description="preset of the agent: a file in presets/ by its name, or any .toml file by its path"
-    )
-    model_name: Annotated[str | None, Flag(metavar="ID_OR_PATH")] = Field(
-        None, description="weights, or model of a server, in place of those of the profile's chat model"
     )
     without: Annotated[tuple[str, ...], Flag(metavar="STAGE", repeated=True)] = Field(
         (), description="leave a stage of the preset out; may be repeated"

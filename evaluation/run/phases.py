@@ -41,6 +41,7 @@ def answer_sessions(
     rules: Rules = OURS,
     resume: bool = False,
     progress: bool = True,
+    max_failures: int = 0,
 ) -> Generation:
     """Let an agent answer the sessions of a data set into ``output_dir``, where its records go too.
 
@@ -74,7 +75,7 @@ def answer_sessions(
     made = generate(
         launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, warm_up=begin, replies=launched.replies, evidence=launched.evidence,
-        listen=listen,
+        listen=listen, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})

@@ -35,13 +35,15 @@ truthfulness is against the whole preset, compared session by session; its inter
 """
 
 
-def variants_of(preset: str, profile: str, names: Sequence[str]) -> list[Variant]:
+def variants_of(
+    preset: str, profile: str, names: Sequence[str], chat_model: str | None = None, base_url: str | None = None
+) -> list[Variant]:
     """The whole preset, and the preset without each named part; without each part it has where none is named.
 
     Raises:
         EvaluationError: There is no such preset or profile, or the preset lacks a named part.
     """
-    settings = settings_table(preset, profile)
+    settings = settings_table(preset, profile, chat_model, base_url)
     left_out = [without(name, preset, settings) for name in names or [part.name for part in parts_of(settings)]]
     return [Variant(preset, preset), *left_out]
 
@@ -75,7 +77,7 @@ class AblateOptions(ComparisonOptions):
     group = "what is left out"
 
     preset: Annotated[tuple[str, ...], Flag(metavar="NAME", repeated=True)] = Field(
-        ("qa_dragon",), description="preset; may be repeated"
+        ("best",), description="preset; may be repeated"
     )
     without: Annotated[tuple[str, ...], Flag(metavar="NAME", repeated=True)] = Field(
         (),
@@ -89,7 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = AblateOptions.parse(arguments, epilog=_EXAMPLES)
 
     def variants() -> list[Variant]:
-        return [made for preset in options.preset for made in variants_of(preset, options.profile, options.without)]
+        model = (options.model_name, options.base_url)
+        return [
+            made for preset in options.preset for made in variants_of(preset, options.profile, options.without, *model)
+        ]
 
     return compare(variants, tables, options, "ablation")
 

@@ -20,7 +20,8 @@ from agents.methods.linear_head import HeadError
 from agents.runtime.files import read_toml, write_whole
 from agents.settings.command_options import Flag, Options
 from agents.settings.named import canonical, find_file, name_of
-from evaluation.commands import exit_status, output
+from agents.settings.shared_options import JsonOptions
+from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
@@ -112,7 +113,7 @@ class HeldBackOptions(Options):
     cache: Path = Field(Path(".cache"), description="folder of judgements")
 
 
-class CalibrateOptions(HeldBackOptions):
+class CalibrateOptions(HeldBackOptions, JsonOptions):
     """Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset, for the models of the run."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
@@ -144,7 +145,8 @@ class CalibrateOptions(HeldBackOptions):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
-    options, console = CalibrateOptions.parse(arguments, epilog=_HOW), output()
+    options = CalibrateOptions.parse(arguments, epilog=_HOW)
+    console = output(aside=options.as_json)
     study = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
 
     def run() -> None:
@@ -192,7 +194,16 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
         console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
     fits = {"threshold": threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.of_each}
     summary = {**fits, "gate": gate.model_dump()}
-    _write(options.runs[0] / "calibration", material, rows, areas, honest.probability, summary, console)
+    _write(
+        options.runs[0] / "calibration",
+        material,
+        rows,
+        areas,
+        honest.probability,
+        summary,
+        console,
+        as_json=options.as_json,
+    )
     if options.dry_run:
         return
     if max(at_half.mean, at_fitted.mean, at_both.mean) <= rows["every candidate is given"].mean:
@@ -221,7 +232,7 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     areas["gate"] = auroc(turns, said)
     _show(console, material, rows, areas)
     place = options.measure[0] / "gate_measured"
-    _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console)
+    _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json)
 
 
 def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
@@ -235,6 +246,8 @@ def _fit_rule(options: CalibrateOptions, console: Console) -> None:
     values = _RULES[options.fit](material.turns)
     for key, value in values.items():
         console.print(f"{key} = {value}", markup=False, highlight=False)
+    if options.as_json:
+        print_json({**material.about, "settings": dict(values)})
     if not options.dry_run:
         _into_preset(options, material, material.models[0], values, console)
 
@@ -335,10 +348,15 @@ def _write(
     probability: FloatArray,
     more: Mapping[str, Any],
     console: Console,
+    *,
+    as_json: bool,
 ) -> None:
     known = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
     earned = {policy: asdict(found) for policy, found in rows.items()}
-    write_json(place.with_suffix(".json"), {**material.about, "truthfulness": earned, "auroc": known, **more})
+    content = {**material.about, "truthfulness": earned, "auroc": known, **more}
+    write_json(place.with_suffix(".json"), content)
+    if as_json:
+        print_json(content)
     drawn = {signal: area for signal, area in known.items() if area is not None}
     plot_gate(place.with_suffix(".png"), probability, material.turns.right, drawn)
     console.print(f"written: {place}.json, {place}.png", markup=False, soft_wrap=True)

@@ -26,7 +26,9 @@ _EXAMPLES = """examples:
 """
 
 
-def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
+def variants_of(
+    names: str, also: Sequence[str], profile: str, chat_model: str | None = None, base_url: str | None = None
+) -> list[Variant]:
     """The presets of a comma-separated list (``all``: every one), then those given as variants.
 
     Raises:
@@ -35,7 +37,7 @@ def variants_of(names: str, also: Sequence[str], profile: str) -> list[Variant]:
     chosen = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
     variants = [*(Variant(name, name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
     for variant in variants:
-        settings_table(variant.preset, profile)  # a slip in a name is told before anything is run
+        settings_table(variant.preset, profile, chat_model, base_url)  # a slip in a name is told before anything is run
     return variants
 
 
@@ -87,7 +89,12 @@ class CompareOptions(ComparisonOptions):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
     options = CompareOptions.parse(arguments, epilog=_EXAMPLES)
-    return compare(lambda: variants_of(options.presets, options.also, options.profile), tables, options, "comparison")
+    model = (options.model_name, options.base_url)
+
+    def variants() -> list[Variant]:
+        return variants_of(options.presets, options.also, options.profile, *model)
+
+    return compare(variants, tables, options, "comparison")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from agents.asking.record import TurnRecord
 from agents.settings.command_options import Flag
-from evaluation.commands import exit_status, output
+from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.traces import traces_in
 from evaluation.records import EvaluationError, JudgedTurn
@@ -194,7 +194,8 @@ class FlipsOptions(OneJudgeOptions):
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = FlipsOptions.parse(arguments), console or output()
+    options = FlipsOptions.parse(arguments)
+    console = console or output(aside=options.as_json)
 
     def run() -> None:
         with writing_into(options.out):
@@ -210,9 +211,11 @@ def _run(options: FlipsOptions, console: Console) -> None:
     for table in tables(one, other, flips, _MAX_CHARACTERS):
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
+    made = content(one, other, flips, entries.verdicts)
+    if options.as_json:
+        print_json(made)
     if options.out is not None:
         title = f"{one.label} → {other.label} (verdicts: {entries.verdicts})"
-        made = content(one, other, flips, entries.verdicts)
         publish(options.out / "flips", made, title, tables(one, other, flips), console)
 
 

@@ -27,9 +27,18 @@ BREAK_EVEN = 0.5
 """The threshold of a perfect probability: a right answer scores 1, a wrong one -1, an abstention 0."""
 
 
-_TOO_FEW = (
-    "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions; take a larger run"
-)
+def _too_few(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) -> EvaluationError:
+    """Why nothing can be fitted to these candidates, and about how many sessions it takes for each part to have right and wrong ones."""
+    of_each, sessions = [len(np.unique(groups[kind])) for kind in (right, ~right)], len(np.unique(groups))
+    said = "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions"
+    more = (
+        f"about {-(-sessions * folds // min(of_each))} sessions like these"
+        if min(of_each)
+        else "there is one kind alone"
+    )
+    return EvaluationError(
+        f"{said}, for {folds} folds in {folds} or more; here in {of_each[0]} and {of_each[1]} of {sessions}; take a larger run ({more})"
+    )
 
 
 @dataclass(frozen=True)
@@ -165,7 +174,7 @@ def fit(
     try:
         tried = {strength: unseen(_model(strength, names, negative_signals)) for strength in STRENGTHS}
     except ValueError as error:  # a part without which the others are all right or all wrong
-        raise EvaluationError(_TOO_FEW) from error
+        raise _too_few(right, groups, folds) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     points = np.where(right, 1.0, -1.0)
     glasses = np.zeros_like(right) if of_glasses is None else of_glasses
@@ -296,7 +305,7 @@ def _model(strength: float, names: Sequence[str], negative_signals: Collection[s
 
 def _splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:
     """Parts that keep sessions whole and have right and wrong candidates each, as far as there are."""
-    folds = min(folds, len(np.unique(groups[right])), len(np.unique(groups[~right])))
-    if folds < 2:
-        raise EvaluationError(_TOO_FEW)
-    return StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
+    possible = min(folds, len(np.unique(groups[right])), len(np.unique(groups[~right])))
+    if possible < 2:
+        raise _too_few(right, groups, folds)
+    return StratifiedGroupKFold(possible, shuffle=True, random_state=seed)

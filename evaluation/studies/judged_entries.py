@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.settings.command_options import Flag, Options
+from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
@@ -33,6 +35,9 @@ class Saved:
     label: str
     files: tuple[Path, ...]
     turns: tuple[AnsweredTurn, ...]
+    place: Path | None = (
+        None  # the folder that it is called by; None where it was given a label, or is called by its file
+    )
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class SavedOptions(EntryOptions, LabelOptions):
     )
 
 
-class OneJudgeOptions(SavedOptions):
+class OneJudgeOptions(SavedOptions, JsonOptions):
     """Options of the commands whose answers are all judged by one judge."""
 
     group = "who judges"
@@ -111,7 +116,7 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
         EvaluationError: Something named is not there or malformed, or two entries have one label.
         JudgeError: The judge is not available.
     """
-    saved = [find_saved(spec) for spec in specs]
+    saved = distinguished([find_saved(spec) for spec in specs])
     labels = [each.label for each in saved]
     double = sorted({label for label in labels if labels.count(label) > 1})
     if double:
@@ -141,11 +146,25 @@ def find_saved(spec: str) -> Saved:
     files = [path] if not path.is_dir() else [here] if here.is_file() else sorted(path.glob(f"*/{RESPONSES}"))
     if not files:
         raise EvaluationError(f"{path} holds no answers ({RESPONSES})")
+    place = None
     if not named:
         folder = path if path.is_dir() else path.parent if path.name == RESPONSES else None
-        label = path.stem if folder is None else folder.resolve().name
+        place = None if folder is None else folder.resolve()
+        label = path.stem if place is None else place.name
     turns = [turn for file in files for turn in read_responses(file)]
-    return Saved(label or str(path), tuple(files), tuple(turns))
+    return Saved(label or str(path), tuple(files), tuple(turns), place)
+
+
+def distinguished(saved: Sequence[Saved]) -> list[Saved]:
+    """Those called by the same folder's name, such as A/single-turn and B/single-turn, with the folders above in which they differ."""
+    labels = Counter(each.label for each in saved)
+    same = [each for each in saved if labels[each.label] > 1 and each.place is not None]
+    places = {each.place for each in same}
+    for depth in range(2, max((len(place.parts) for place in places if place is not None), default=0)):
+        short = {place: "/".join(place.parts[-depth:]) for place in places if place is not None}
+        if len({*short.values()}) == len(places):
+            return [replace(each, label=short[each.place]) if each in same and each.place else each for each in saved]
+    return [*saved]
 
 
 def load_labels(options: SavedOptions) -> list[CragDataset]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.settings.command_options import Flag
-from evaluation.commands import exit_status, output
+from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import score
@@ -238,7 +238,8 @@ class LeaderboardOptions(OneJudgeOptions):
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = LeaderboardOptions.parse(arguments, epilog=_EXAMPLES), console or output()
+    options = LeaderboardOptions.parse(arguments, epilog=_EXAMPLES)
+    console = console or output(aside=options.as_json)
 
     def run() -> None:
         with writing_into(options.out):
@@ -254,6 +255,8 @@ def _run(options: LeaderboardOptions, console: Console) -> None:
     for table in found:
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
+    if options.as_json:
+        print_json(content(made, entries))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         place = options.out / "leaderboard"

@@ -159,7 +159,7 @@ def _seconds(figures: Figures) -> str:
     return f"{said} ({figures.cut_short} cut short)" if figures.cut_short else said
 
 
-def write_csv(path: Path, results: Sequence[Result]) -> None:
+def figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
     """One row a result with every figure and interval, in fractions of one."""
     rows = []
     for result in results:
@@ -175,7 +175,12 @@ def write_csv(path: Path, results: Sequence[Result]) -> None:
         for name, (low, high) in figures.intervals.items():
             row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
-    write_whole(path, pd.DataFrame(rows).to_csv(index=False))
+    return rows
+
+
+def write_csv(path: Path, results: Sequence[Result]) -> None:
+    """The rows of ``figure_rows``."""
+    write_whole(path, pd.DataFrame(figure_rows(results)).to_csv(index=False))
 
 
 def cut(text: str, longest: int | None) -> str:

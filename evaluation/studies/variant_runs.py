@@ -12,7 +12,8 @@ from rich.console import Console
 
 from agents.runtime.files import doing, write_whole
 from agents.settings.command_options import Flag
-from evaluation.commands import exit_status, output
+from agents.settings.shared_options import JsonOptions
+from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.outputs import read_about
 from evaluation.records import EvaluationError
@@ -20,7 +21,7 @@ from evaluation.run import command
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
 from evaluation.studies.figures import Result, read_figures
 from evaluation.studies.plots import plot_truthfulness
-from evaluation.studies.result_tables import ResultTable, write_csv
+from evaluation.studies.result_tables import ResultTable, figure_rows, write_csv
 from evaluation.studies.variants import Variant, check_labels
 
 LOG = "log.txt"
@@ -35,7 +36,7 @@ class TaskOptions(AskedOptions):
     tasks: str = Field("single,multi", description="single, multi or both of them")
 
 
-class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions):
+class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions):
     """What all runs of a comparison share; its flags mean what they mean to local_evaluation.py."""
 
     group = "the result"
@@ -134,7 +135,7 @@ def compare(
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
     """
-    console = output()
+    console = output(aside=options.as_json)
 
     def run() -> int:
         with writing_into(options.out):
@@ -157,6 +158,8 @@ def compare(
             write_csv(numbers, results)
             plot_truthfulness(plot, results)
             console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)
+            if options.as_json:
+                print_json({"results": figure_rows(results)})
         return int(failed)
 
     return exit_status(run, console)

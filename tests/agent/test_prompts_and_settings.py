@@ -220,12 +220,40 @@ def test_a_profile_takes_from_its_base_what_it_does_not_name(tmp_path: Path) -> 
     more = load_profile("more", tmp_path)
     assert more.models == {"chat": {"kind": "c"}, "reranker": {"kind": "b"}}
     assert (more.name, more.search.kind, more.limits) == ("more", "embedded", {})
-    write(tmp_path, "chain.toml", 'extends = "more"\n')
-    with pytest.raises(SettingsError, match="extends another itself"):
-        load_profile("chain", tmp_path)
+    write(tmp_path, "chain.toml", 'extends = "more"\n[models.small_chat]\nkind = "d"\n')
+    write(tmp_path, "longer.toml", 'extends = "chain"\n[models.chat]\nkind = "e"\n')
+    longer = load_profile("longer", tmp_path)
+    assert longer.models == {"chat": {"kind": "e"}, "reranker": {"kind": "b"}, "small_chat": {"kind": "d"}}
+    assert (longer.name, longer.search.kind) == ("longer", "embedded")
+    write(tmp_path, "round.toml", 'extends = "about"\n')
+    write(tmp_path, "about.toml", 'extends = "round"\n')
+    with pytest.raises(SettingsError, match="'round' extends itself: round extends about extends round"):
+        load_profile("round", tmp_path)
     write(tmp_path, "lost.toml", 'extends = "nowhere"\n')
     with pytest.raises(SettingsError, match="no profile 'nowhere'"):
         load_profile("lost", tmp_path)
+
+
+def test_profiles_of_one_machine_hand_limits_and_names_down_the_chain(tmp_path: Path) -> None:
+    write(tmp_path, "base.toml", '[models.chat]\nkind = "a"\n[limits]\nbatch_size = 4\nseconds_per_turn = 7.0\n')
+    write(tmp_path, "next.toml", 'extends = "base"\nsame_machine = true\n[limits]\nbatch_size = 2\n')
+    write(tmp_path, "last.toml", 'extends = "next"\nsame_machine = true\n')
+    write(tmp_path, "apart.toml", 'extends = "last"\n')
+    last, apart = load_profile("last", tmp_path), load_profile("apart", tmp_path)
+    assert (last.limits, last.overlays) == ({"batch_size": 2, "seconds_per_turn": 7.0}, ("base", "next", "last"))
+    assert (apart.limits, apart.overlays) == ({}, ("apart",))
+
+
+def test_another_model_of_the_server_and_another_server_hold_for_every_role_that_has_them() -> None:
+    server = load_profile("server")
+    made = server.with_chat_model("Qwen/Qwen3-VL-8B-Instruct").with_server("http://localhost:8000/v1")
+    for role in ("chat", "small_chat"):
+        wanted = {"kind": "openai", "model": "Qwen/Qwen3-VL-8B-Instruct", "base_url": "http://localhost:8000/v1"}
+        assert made.models[role] == wanted
+    assert {**made.models, "chat": 0, "small_chat": 0} == {**server.models, "chat": 0, "small_chat": 0}
+    assert load_profile("gpu").with_chat_model("x").models["small_chat"] == load_profile("gpu").models["small_chat"]
+    with pytest.raises(SettingsError, match="profile 'gpu' has no model behind a server"):
+        load_profile("gpu").with_server("http://localhost:8000/v1")
 
 
 def test_a_profile_of_the_same_machine_has_its_limits_its_options_and_what_presets_say_for_it(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
 from rich.console import Console
 
 from agents.crag_agent import CragAgent
+from agents.search.hits import SearchError
+from agents.search.hub import point, repository_folder, snapshot_path
 from agents.settings.run_config import RunConfig
 from apps import terminal
 from apps.answering import Answerer
@@ -71,7 +76,78 @@ def test_a_missing_index_names_the_command(tmp_path: Path, capsys: pytest.Captur
     PHOTO.save(tmp_path / "photo.png")
     assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path / "cache")]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "there is no image index" in said and "python -m agents.search.build_index" in said
+    assert "there is no image index crag-mm-2025/image-search-index-validation" in said
+    assert f"prepare it: python -m mini_crag_mm.prepare --split validation --cache {tmp_path / 'cache'}" in said
+
+
+def index(cache: Path, split: str, when: float, *, kinds: tuple[str, ...] = ("image", "web")) -> None:
+    """Indices of a split as they are found in a cache, published at a time."""
+    for kind in kinds:
+        dataset_id, revision = f"crag-mm-2025/{kind}-search-index-{split}", "a" * 40
+        snapshot_path(cache / "hub", dataset_id, revision).mkdir(parents=True)
+        point(cache / "hub", dataset_id, revision)
+        os.utime(repository_folder(cache / "hub", dataset_id) / "refs" / "main", (when, when))
+
+
+def test_the_split_that_is_there_is_searched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PHOTO.save(tmp_path / "photo.png")
+    opened: list[str] = []
+
+    def pipeline(_: RunConfig, *, split: str, **searches: bool) -> None:
+        opened.append(split)
+        raise SearchError("as far as this")
+
+    def searched(*more: str) -> tuple[str, str]:
+        assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path), *more]) == 2
+        return opened[-1], capsys.readouterr().err.replace("error: as far as this\n", "")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunConfig, "pipeline", pipeline)
+        patched.setattr(RunConfig, "unreachable", lambda *_, **__: None)
+        assert searched() == ("validation", "")
+        index(tmp_path, "public-test", 100.0)
+        index(tmp_path, "half", 300.0, kinds=("image",))
+        assert searched() == ("public_test", "")
+        index(tmp_path, "my-museum", 200.0)
+        assert searched() == ("my_museum", "searching my_museum, the last prepared; --split takes public_test too\n")
+        assert searched("--no-web")[0] == "half"
+        assert searched("--split", "public_test") == ("public_test", "")
+        assert searched("--profile", "server") == ("validation", ""), "the organiser's indices"
+    for split, cure in (
+        ("validation", "prepare it: python -m mini_crag_mm.prepare --split validation"),
+        ("zoo", "build it: python -m agents.search.build_index --images FOLDER --table TABLE.csv --split zoo"),
+        ("half", "there is no web index crag-mm-2025/web-search-index-half"),
+    ):
+        assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path), "--split", split]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert cure in said and "the cache has my_museum, public_test: --split my_museum, or" in said
+
+
+def test_programs_read_one_answer_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PHOTO.save(tmp_path / "photo.png")
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(crag_agent()))
+    assert terminal.main([str(tmp_path / "photo.png"), "How tall is this?", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["answer"], said["entity"], said["abstained"]) == ("300 m", "Red Tower", False)
+    with pytest.raises(SystemExit):
+        terminal.main([str(tmp_path / "photo.png"), "--json"])
+    assert "--json takes a question" in capsys.readouterr().err
+
+
+def test_a_server_that_is_not_there_is_told_before_the_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    PHOTO.save(tmp_path / "photo.png")
+    with HTTPServer() as gone:
+        url = gone.url_for("/v1")
+    places = ["--preset", "vlm_only", "--profile", "server", "--base-url", url, "--no-web", "--no-images"]
+    assert terminal.main([str(tmp_path / "photo.png"), "What?", "--brief", *places]) == 2
+    captured = capsys.readouterr()
+    assert f"no model answers at {url}: start the server" in captured.err and "I don't know" not in captured.out
 
 
 def test_missing_weights_are_named(

@@ -13,6 +13,7 @@ import pytest
 
 from agents.settings.presets import GROUPS, load_settings
 from agents.settings.profiles import PRESETS, PROFILES, ROOT, names
+from apps.crag import COMMANDS
 from evaluation.studies.variants import MORE_PARTS, PARTS
 
 PAGES = [
@@ -24,7 +25,7 @@ PAGES = [
 LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
 PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
 MAX_LINES = 150
-FOREIGN_OPTIONS = {"--no-deps", "--head", "--address", "--target", "--help"}
+FOREIGN_OPTIONS = {"--no-deps", "--head", "--address", "--target", "--help", "--max-model-len"}
 """Options of other programs than ours that the pages name, and the one that argparse adds."""
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -130,6 +131,12 @@ def test_commands_are_modules(page: Path) -> None:
         spec = importlib.util.find_spec(module)
         if spec is not None and spec.submodule_search_locations is not None and module.split(".")[0] in PACKAGES:
             assert is_module(f"{module}.__main__"), f"{module} has no __main__"
+
+
+@pages
+def test_commands_of_crag_exist(page: Path) -> None:
+    named = {command for text in code(page) for command in re.findall(r"(?:^|[`\s(])crag ([a-z]\w+)", text)}
+    assert named <= {*(command.name for command in COMMANDS), "completion"}
 
 
 @pages

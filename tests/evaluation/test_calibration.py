@@ -180,8 +180,11 @@ def test_one_session_is_never_on_both_sides() -> None:
 @pytest.mark.parametrize("points", [(1.0, 1.0), (1.0, -1.0)])
 def test_too_few_sessions_are_refused(points: Sequence[float]) -> None:
     turns = Turns.of([decision(value, f"s{number}", p_yes=0.1 * number) for number, value in enumerate(points)])
-    with pytest.raises(EvaluationError, match="take a larger run"):
+    with pytest.raises(
+        EvaluationError, match=r"for 5 folds in 5 or more; here in . and . of 2; take a larger run"
+    ) as told:
         held_out(turns, ["p_yes"])
+    assert ("about 10 sessions" in str(told.value)) == (len({*points}) == 2)
 
 
 def test_truthfulness_resamples_sessions() -> None:

@@ -203,6 +203,79 @@ def test_a_failing_batch_costs_its_own_answers_alone(tmp_path: Path, mood: str, 
     assert all(reason in error for error in errors)
 
 
+class DyingAgent(ScriptedAgent):
+    """Fails from a call on, counted from 1, for so many calls."""
+
+    def __init__(self, first: int, calls: int = 999) -> None:
+        super().__init__()
+        self.fails = range(first, first + calls)
+
+    def batch_generate_response(self, *arguments: Any, **kwargs: Any) -> Any:
+        answers = super().batch_generate_response(*arguments, **kwargs)
+        if len(self.calls) in self.fails:
+            raise RuntimeError("the model is gone")
+        return answers
+
+
+def test_a_run_whose_agent_dies_stops_and_goes_on_as_if_nothing_had_been(tmp_path: Path, whole: bytes) -> None:
+    agent = DyingAgent(3)
+    with pytest.raises(
+        EvaluationError, match=r"last 2 calls .* failed on every turn \(RuntimeError: the model is gone\).*--resume"
+    ):
+        generate(agent, sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False, max_failures=2)
+    assert len(agent.calls) == 4
+    assert (tmp_path / RESPONSES).read_bytes() == b"".join(whole.splitlines(keepends=True)[:8])
+    assert len(_lines(tmp_path, RUN_LOG)) == 8
+    _run(ScriptedAgent(), tmp_path, resume=True)
+    assert (tmp_path / RESPONSES).read_bytes() == whole
+
+
+def test_calls_that_fail_fewer_times_in_a_row_cost_their_own_answers_alone(tmp_path: Path) -> None:
+    for first in (1, 2, len(TURNS)):
+        agent = DyingAgent(first, 2)
+        folder = tmp_path / str(first)
+        made = generate(agent, sessions(TURNS), OneColour(), PLAIN, folder, progress=False, max_failures=3)
+        assert made.failures == sum(len(call) for call in agent.calls[first - 1 : first + 1]) > 0
+        assert [line["interaction_id"] for line in _lines(folder)] == [turn.interaction_id for turn in made.turns]
+        assert len(made.turns) == made.total == sum(TURNS)
+
+
+def test_answers_of_a_dying_agent_are_not_kept_where_ctrl_c_comes_first(tmp_path: Path, whole: bytes) -> None:
+    class Stopped(DyingAgent):
+        def batch_generate_response(self, *arguments: Any, **kwargs: Any) -> Any:
+            if len(self.calls) == 2:
+                raise KeyboardInterrupt
+            return super().batch_generate_response(*arguments, **kwargs)
+
+    made = generate(Stopped(2), sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False, max_failures=9)
+    assert made.interrupted and len(made.turns) == 4
+    assert (tmp_path / RESPONSES).read_bytes() == b"".join(whole.splitlines(keepends=True)[:4])
+
+
+def _asked(*finished: str, status: str = "ran") -> dict[str, Any]:
+    exchanges = [{"finish_reason": each, "error": f"{each}!" if each == "error" else None} for each in finished]
+    return {"stages": [{"stage": "answer", "status": status, "reason": "no key", "exchanges": exchanges}]}
+
+
+@pytest.mark.parametrize(
+    ("records", "failure"),
+    [
+        ([], None),
+        ([_asked()], None),  # nothing was asked of a model
+        ([_asked("error", "error")], "error!"),
+        ([_asked("error", "stop")], None),
+        ([_asked("error"), _asked("length")], None),
+        ([_asked("error"), _asked("abort")], "error!"),
+        ([_asked("abort")], "no reply in time"),
+        ([_asked(status="failed")], "no key"),
+        ([_asked("stop", status="failed")], None),
+    ],
+)
+def test_a_call_failed_where_no_model_replied_to_any_turn(records: list[dict[str, Any]], failure: str | None) -> None:
+    assert CallResult(["x"] * len(records), 1.0, records=records).failure == failure
+    assert CallResult([], 1.0, error="raised", records=records).failure == "raised"
+
+
 def test_ctrl_c_stops_cleanly_and_can_be_resumed(tmp_path: Path, whole: bytes) -> None:
     made = _run(MoodyAgent("stops"), tmp_path)
     assert made.interrupted

@@ -22,7 +22,7 @@ from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLog
 from evaluation.run.options import RunOptions
 from evaluation.scores.slices import group_sizes, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
-from evaluation.studies.judged_entries import Entry, Saved, find_saved, with_labels
+from evaluation.studies.judged_entries import Entry, Saved, distinguished, find_saved, with_labels
 from evaluation.studies.leaderboard import boards
 from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
 from tests.agent.scripted import ScriptedChat
@@ -198,6 +198,21 @@ def test_an_entry_is_a_file_a_run_or_a_run_over_both_sets(tmp_path: Path) -> Non
     strange = save(tmp_path / "a=b.jsonl", questions)
     assert find_saved(str(strange)).label == "a=b"
     assert find_saved(f"x={strange}").label == "x"
+
+
+def test_folders_of_one_name_are_called_by_the_folders_above(tmp_path: Path) -> None:
+    for place in ("one/single-turn", "two/single-turn", "two/x/deep/single-turn", "other"):
+        save(tmp_path / place / "response.jsonl", answers(["c"]))
+
+    def labels(*specs: str) -> list[str]:
+        return [saved.label for saved in distinguished([find_saved(spec) for spec in specs])]
+
+    one, two = f"{tmp_path}/one/single-turn", f"{tmp_path}/two/single-turn"
+    assert labels(one, two) == ["one/single-turn", "two/single-turn"]
+    assert labels(f"{one}/response.jsonl", f"{tmp_path}/other", two) == ["one/single-turn", "other", "two/single-turn"]
+    assert labels(one, f"{tmp_path}/two/x/deep/single-turn") == ["one/single-turn", "deep/single-turn"]
+    assert labels(one, f"single-turn={two}") == ["one/single-turn", "single-turn"]
+    assert len({*labels(one, one)}) == 1, "which is refused"
 
 
 def test_labels_that_a_file_has_are_kept_and_egocentric_is_not_guessed() -> None:

@@ -13,6 +13,7 @@ import pytest
 import agents.user_config
 import local_evaluation
 from agents.crag_agent import CragAgent
+from agents.runtime.start_up import StartUp
 from agents.settings.run_config import RunConfig
 from evaluation.files.outputs import SCORES
 from evaluation.judge.judging import choose_judge
@@ -115,7 +116,8 @@ def test_an_agent_derived_from_ours_runs_preset_and_profile(
         monkeypatch.setattr(agents.user_config, "UserAgent", own.Edited)
     (world / "tiny.toml").write_text('stages = ["answer", "finalise"]\n')
     named = [] if by_file else ["--agent", f"{MODULE}:Edited"]
-    monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: None)
+    monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: StartUp((), 0.0))
+    monkeypatch.setattr(RunConfig, "unreachable", lambda *_, **__: None)  # no server and no hub
     assert _main(world, *named, "--preset", str(world / "tiny"), "--profile", "server", "--mode", "generate") == 0
     assert _answers(world) == {"2 stages"}
     noted = _noted(world)

@@ -14,6 +14,7 @@ from agents.asking.record import TurnRecord
 from agents.asking.reply_cache import CachedReplies, ReplyStore
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest
+from agents.runtime.start_up import StartUp
 from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
@@ -369,7 +370,10 @@ def test_defaults_follow_the_rules() -> None:
     assert parse(["--rules", "starter-kit", "--num-workers", "3", "--display-conversations", "0"]).workers == 3
 
 
-def test_the_research_releases_flags_are_known(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_research_releases_flags_are_known(
+    world: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunConfig, "unreachable", lambda *_, **__: None)  # no hub
     assert (
         _main(world, "--profile", "gpu", "--model-name", "meta-llama/other", "--full-query-path", "queries.jsonl") == 0
     )
@@ -494,7 +498,12 @@ def test_both_sets_are_resumed_and_judged_again(
 def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[object] = []
     monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedCragAgent(_script))
-    monkeypatch.setattr(CragAgent, "warm_up", lambda agent, **_: warmed.append(agent))
+
+    def warm_up(agent: CragAgent, **_: bool) -> StartUp:
+        warmed.append(agent)
+        return StartUp((), 0.0)
+
+    monkeypatch.setattr(CragAgent, "warm_up", warm_up)
     assert _main(world) == 0
     assert len(warmed) == 1
     assert _main(world, "--resume") == 0

@@ -22,6 +22,7 @@ from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel,
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_protocol import StreamedReply
 from agents.runtime.deadline import Deadline
+from tests.support.chat_server import refused, serve_chat
 
 KEY = "sk-secret-0123456789"
 PATH = "/v1/chat/completions"
@@ -427,3 +428,50 @@ def test_a_server_that_gives_no_alternatives_still_gives_log_probabilities(https
     assert [(reply.logprobs, reply.first_token_probs) for reply in replies] == [((-0.5,), None)] * 2
     assert ["top_logprobs" in body for body in seen] == [True, False, False]
     assert all(body["logprobs"] for body in seen)
+
+
+def reached(server_or_url: HTTPServer | str, model: str = "m", **options: Any) -> None:
+    url = server_or_url if isinstance(server_or_url, str) else server_or_url.url_for("/v1")
+    OpenAIChat(model, url, api_key_env="TEST_KEY", **{"max_wait": 0.02, **options}).reach()
+
+
+def test_reaching_a_server_asks_for_one_token(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, lambda _: "x")
+    reached(httpserver)
+    assert [body["max_tokens"] for body in seen] == [1]
+
+
+def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl", "llava"))
+    with pytest.raises(ModelError, match=r"has no model 'm'; it has: qwen3-vl, llava; choose one with --model-name"):
+        reached(httpserver)
+
+
+def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
+    with HTTPServer() as gone:
+        url = gone.url_for("/v1")
+    with pytest.raises(
+        ModelError, match=f"no model answers at {url}: start the server, or name another with --base-url"
+    ):
+        reached(url)
+
+
+def test_a_refused_key_is_told_and_a_refused_request_is_not(
+    httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = iter([fault(401, "bad key"), fault(400, "too few tokens")])
+    serve_chat(httpserver, lambda _: next(answers))
+    with pytest.raises(ModelError, match="refuses the key: set the environment variable TEST_KEY"):
+        reached(httpserver)
+    answers = iter([fault(400, "too few tokens")] * 9)
+    reached(httpserver)
+    assert "too few tokens" in caplog.text
+
+
+def test_openais_own_server_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("TEST_KEY")
+    with pytest.raises(
+        ModelError, match="gpt-4o needs a key: set TEST_KEY, or name a server of your own with --base-url"
+    ):
+        OpenAIChat("gpt-4o", api_key_env="TEST_KEY").reach()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_httpserver import HTTPServer
 
 import local_evaluation
 from agents.asking.prompts import PromptLibrary
@@ -20,9 +21,13 @@ from agents.settings.profiles import ROOT, Profile, SettingsError
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import picture, row, write_dataset
+from tests.support.chat_server import serve_chat
 
 
-def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_reads_preset_profile_and_prompts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    serve_chat(httpserver, lambda _: "a lion")
     read: Counter[str | tuple[str, str]] = Counter()
     original, library = profiles.read_table, PromptLibrary.__init__
 
@@ -49,6 +54,8 @@ def test_a_run_reads_preset_profile_and_prompts_once(tmp_path: Path, monkeypatch
         "multi-turn",
         "--dataset",
         str(tmp_path),
+        "--base-url",
+        httpserver.url_for("/v1"),
     ]
     options += ["--suppress-web-search-api", "--suppress-image-search-api", "--no_progress", "--no-report"]
     places = ["--cache", str(tmp_path / "cache"), "--output-dir", str(tmp_path / "out")]

@@ -7,6 +7,7 @@ event loop does: what still runs is left behind in a thread of its own.
 import asyncio
 import contextlib
 import functools
+import logging
 import math
 import os
 import re
@@ -19,7 +20,7 @@ import httpx
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from agents.models.base import ChatReply, ChatRequest, ModelError
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.loop_thread import GRACE_SECONDS, within
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
@@ -29,6 +30,10 @@ from agents.runtime.secrets import remember, scrubbed
 OPTIONAL_FEATURES = ("top_logprobs", "response_format", "logprobs", "seed")  # in the order in which they are given up
 SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none
 MESSAGE_CHARACTERS = 300  # of a server's complaint
+_MAX_LISTED = 12  # models of a server in a message
+_BASE_VARIABLE = "OPENAI_BASE_URL"  # which the client reads
+
+_log = logging.getLogger(__name__)
 
 
 class _TransientError(Exception):
@@ -68,6 +73,46 @@ class OpenAIChat:
     def __repr__(self) -> str:
         return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self.base_url!r}, key from ${self.api_key_env})")
 
+    def reach(self) -> None:
+        """Ask for one token, so that a server, a key or a model that is not there is found before the first question.
+
+        ModelError, in one line with what to do. A server that refuses this request alone is only logged: it is there.
+        """
+        own = self.base_url or os.environ.get(_BASE_VARIABLE)
+        if not own and not self._key:
+            raise ModelError(
+                f"{self.name} needs a key: set {self.api_key_env}, or name a server of your own with --base-url (or {_BASE_VARIABLE})"
+            )
+        request = ChatRequest((ChatMessage("user", "Hi"),), max_tokens=1)
+        try:
+            (reply,) = self.chat([request], Deadline(SECONDS_WITHOUT_DEADLINE))
+        except ModelError:
+            listed = self._listed()
+            if not listed or self.name in listed:
+                raise
+            has = ", ".join(listed[:_MAX_LISTED]) + (", ..." if len(listed) > _MAX_LISTED else "")
+            raise ModelError(
+                f"the server at {self._address} has no model {self.name!r}; it has: {has}; choose one with --model-name"
+            ) from None
+        if reply.no_answer or reply.finish_reason == "abort":
+            why = reply.error or f"no reply in {SECONDS_WITHOUT_DEADLINE:.0f} s"
+            raise ModelError(
+                f"no model answers at {self._address}: start the server, or name another with --base-url (or {_BASE_VARIABLE}): {why}"
+            )
+        if reply.error is not None:
+            _log.warning("%s: %s", self.name, reply.error)
+
+    def _listed(self) -> list[str]:
+        """The models that the server says it has; none where it does not say."""
+        try:
+            with openai.OpenAI(
+                api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=10.0
+            ) as client:
+                return [str(model.id) for model in client.models.list()]
+        except Exception as error:  # noqa: BLE001 - what it is asked for makes an error message better, and there is one already
+            _log.info("%s does not list its models: %s", self._address, _clean(error))
+            return []
+
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """See ``ChatModel.chat``; all requests side by side; ModelError where the server refuses the key, the model or the address."""
         replies = [StreamedReply(request) for request in requests]
@@ -99,7 +144,7 @@ class OpenAIChat:
 
     @property
     def _address(self) -> str:
-        return scrubbed(self.base_url or "the default address")
+        return scrubbed(self.base_url or os.environ.get(_BASE_VARIABLE) or "the default address")
 
     @property
     def _key(self) -> str:

@@ -1,0 +1,102 @@
+"""The command ``crag``: every command of the project by one name, ``crag NAME ...`` or ``python -m apps.crag NAME ...``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+_SHELLS = ("bash", "zsh", "tcsh")
+_COMPLETION = "completion"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its name, the module whose ``main`` runs it, the model of its options there, and a line of help."""
+
+    name: str
+    module: str
+    options: str
+    help: str
+
+    def load(self) -> Any:
+        """The module, imported when it is needed: some take seconds."""
+        return import_module(self.module)
+
+
+COMMANDS = (
+    Command("ask", "apps.terminal", "AskOptions", "ask about a photo, in a dialog where no question is given"),
+    Command("web", "apps.web", "WebOptions", "a web page to ask about photos"),
+    Command("serve", "apps.serve", "ServeOptions", "serve the agent to OpenAI clients"),
+    Command("run", "evaluation.run.command", "RunOptions", "answer a data set and score it, as local_evaluation.py"),
+    Command("compare", "evaluation.studies.compare", "CompareOptions", "run several presets side by side"),
+    Command("ablate", "evaluation.studies.ablate", "AblateOptions", "run a preset without each of its parts"),
+    Command("leaderboard", "evaluation.studies.leaderboard", "LeaderboardOptions", "rank saved answers of any agents"),
+    Command("flips", "evaluation.studies.flips", "FlipsOptions", "verdicts that changed between two runs, and where"),
+    Command(
+        "calibrate", "evaluation.studies.calibrate", "CalibrateOptions", "fit when a preset abstains, on validation"
+    ),
+    Command("index", "agents.search.build_index", "IndexOptions", "make photos and pages of your own searchable"),
+    Command("preflight", "apps.preflight.__main__", "PreflightOptions", "check what is to be submitted"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command with the arguments after its name; returns its exit status, 2 where there is no such command."""
+    name, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
+    if name in ("-h", "--help"):
+        print(_help())
+        return 0
+    if name == _COMPLETION:
+        return _complete(rest)
+    command = next((each for each in COMMANDS if each.name == name), None)
+    if command is None:
+        names = [*(each.name for each in COMMANDS), _COMPLETION]
+        near = get_close_matches(name, names, 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        print(f"crag: error: there is no command {name!r}{meant} known: {', '.join(names)}", file=sys.stderr)
+        return 2
+    from agents.settings.command_options import called
+
+    with called(f"crag {name}"):
+        return int(command.load().main(rest))
+
+
+def _help() -> str:
+    from agents.settings.run_config import preset_names, profile_names
+
+    width = max(len(each.name) for each in COMMANDS) + 2
+    listed = "\n".join(f"  {each.name:<{width}}{each.help}" for each in COMMANDS)
+    return f"""usage: crag COMMAND [-h] ...
+
+A CRAG-MM agent: questions about photos, answered from an image knowledge graph and web pages.
+
+{listed}
+
+`crag COMMAND --help` lists its options with their defaults; -v logs what is done. `eval "$(crag {_COMPLETION} bash)"` completes
+commands and options in this shell (or zsh, tcsh).
+
+presets:  {", ".join(preset_names())}
+profiles: {", ".join(profile_names())}"""
+
+
+def _complete(rest: Sequence[str]) -> int:
+    from agents.settings.command_options import completion
+
+    if len(rest) != 1 or rest[0] not in _SHELLS:
+        print(f"crag {_COMPLETION}: error: name a shell: {', '.join(_SHELLS)}", file=sys.stderr)
+        return 2
+    try:
+        options = {each.name: (getattr(each.load(), each.options), each.help) for each in COMMANDS}
+        print(completion(rest[0], "crag", options))
+    except ImportError as error:
+        print(f"crag {_COMPLETION}: error: {error}: make install", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

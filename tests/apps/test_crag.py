@@ -1,0 +1,84 @@
+"""The command ``crag``: every command is there, is called by its name, and costs nothing before it is run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from agents.settings.command_options import Options
+from agents.settings.profiles import ROOT
+from agents.settings.run_config import preset_names, profile_names
+from apps import crag
+
+each_command = pytest.mark.parametrize("command", crag.COMMANDS, ids=lambda command: command.name)
+
+
+@each_command
+def test_a_command_calls_itself_by_its_name_and_shows_defaults(
+    command: crag.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert issubclass(getattr(command.load(), command.options), Options)
+    with pytest.raises(SystemExit) as stopped:
+        crag.main([command.name, "--help"])
+    said = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert said.startswith(f"usage: crag {command.name} ") and "(default: " in said and "-v, --verbose" in said
+    with pytest.raises(SystemExit) as stopped:
+        crag.main([command.name, "--unheard-of"])
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"crag {command.name}: error: ")
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    heavy = ("torch", "numpy", "PIL", "rich", "pandas", "apps.terminal", "evaluation")
+    code = f"""
+import json, sys
+from apps import crag
+status = [crag.main(["--help"]), crag.main(["asc"])]
+print(json.dumps([status, [name for name in {heavy!r} if name in sys.modules]]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    *said, last = done.stdout.splitlines()
+    assert json.loads(last) == [[0, 2], []]
+    words = " ".join(said).replace(",", "").split()
+    assert {*(command.name for command in crag.COMMANDS), *preset_names(), *profile_names()} <= {*words}
+    assert "there is no command 'asc'; did you mean 'ask'?" in done.stderr
+
+
+def test_the_script_of_the_project_is_this_command() -> None:
+    module, _, name = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["crag"].partition(":")
+    assert getattr(importlib.import_module(module), name) is crag.main
+
+
+def test_bash_completes_commands_options_and_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("shtab", reason="make install")
+    assert crag.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+
+    def completed(*words: str) -> list[str]:
+        typed = " ".join(words)
+        ask = f'COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _shtab_crag; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert completed("crag", "le") == ["leaderboard"]
+    assert completed("crag", "compare", "--base") == ["--base-url"]
+    assert completed("crag", "ask", "--preset", "q") == ["qa_dragon"]
+
+
+def test_completion_names_the_shells_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert crag.main(["completion", "fish"]) == 2
+    assert "bash, zsh, tcsh" in capsys.readouterr().err
+
+
+def test_the_evaluation_outside_its_environment_says_what_to_do() -> None:
+    bare = [sys.executable, "-I", "-S", "local_evaluation.py", "--help"]  # without the libraries of the environment
+    done = subprocess.run(bare, capture_output=True, text=True, cwd=ROOT, check=False)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1 and "make install" in line and "source .venv/bin/activate" in line

@@ -1,0 +1,101 @@
+"""Runs against a real server of the protocol that is not there, lacks the model, or dies on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+from rich.console import Console
+
+from evaluation.run import command
+from tests.evaluation.worlds import picture, row, write_dataset
+from tests.support.chat_server import refused, serve_chat
+
+SESSIONS = 6
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a preset without searches over six questions, a question a call; returns the status and what was printed."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    rows = [row(f"s{number}", 1, "v0.1.2", picture(), None) for number in range(SESSIONS)]
+    write_dataset(tmp_path, rows, "v0.1.2")
+
+    def made(*more: str) -> tuple[int, str]:
+        options = [
+            "--preset",
+            "vlm_only",
+            "--profile",
+            "server",
+            "--dataset",
+            str(tmp_path),
+            "--dataset-type",
+            "multi-turn",
+            "--set",
+            "limits.batch_size=1",
+        ]
+        options += ["--suppress-web-search-api", "--suppress-image-search-api", "--no-progress", "--no-report"]
+        places = ["--cache", str(tmp_path / "cache"), "--output-dir", str(tmp_path / "out")]
+        console = Console(record=True, width=1000, quiet=False)
+        return command.main([*options, *places, *more], console), console.export_text()
+
+    return made
+
+
+def answers(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "out" / "response.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def test_a_server_a_key_or_a_model_that_is_missing_is_told_before_the_first_question(
+    run: Run, tmp_path: Path, httpserver: HTTPServer
+) -> None:
+    with HTTPServer() as gone:
+        nowhere = gone.url_for("/v1")
+    serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl",))
+    there = ("--base-url", httpserver.url_for("/v1"))
+    for more, cure in (
+        ((), "gpt-4o-mini needs a key: set OPENAI_API_KEY"),
+        (("--base-url", nowhere), f"no model answers at {nowhere}: start the server"),
+        (there, "it has: qwen3-vl; choose one with --model-name"),
+    ):
+        status, said = run(*more)
+        (error,) = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert status == 2 and cure in error
+        assert answers(tmp_path) == [] and "truthfulness" not in said.lower()
+
+
+def test_a_run_whose_server_dies_stops_and_resume_goes_on(run: Run, tmp_path: Path, httpserver: HTTPServer) -> None:
+    def say(body: Any) -> Any:
+        return refused(500, "out of memory") if dead and body["max_tokens"] > 1 else "a lion"
+
+    def dying(body: Any) -> Any:
+        nonlocal dead
+        reply = say(body)
+        dead = dead or sum(each["max_tokens"] > 1 for each in seen) >= 2
+        return reply
+
+    dead = False
+    seen = serve_chat(httpserver, dying)
+    server = ("--base-url", httpserver.url_for("/v1"), "--model-name", "own")
+    status, said = run(*server, "--max-failures", "2")
+    assert status == 2
+    assert "the last 2 calls of the agent failed on every turn" in said and "out of memory" in said
+    assert [answer["agent_response"] for answer in answers(tmp_path)] == ["a lion"] * 2
+    httpserver.clear()
+    again = serve_chat(httpserver, lambda _: "a lion")
+    status, said = run(*server, "--resume")
+    assert status == 0
+    assert [answer["agent_response"] for answer in answers(tmp_path)] == ["a lion"] * SESSIONS
+    assert sum(body["max_tokens"] > 1 for body in again) == SESSIONS - 2
+    assert {body["model"] for body in again} == {"own"}
+    with HTTPServer() as gone:
+        nowhere = gone.url_for("/v1")
+    status, said = run("--base-url", nowhere, "--model-name", "own", "--resume")
+    assert status == 0, "nothing is left to ask, only to judge"

@@ -1,0 +1,56 @@
+"""What a run needs from elsewhere is asked before anything is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+from pytest_httpserver import HTTPServer
+
+from agents.runtime.reach import unreachable
+from agents.settings.profiles import Profile, load_profile
+from tests.support.chat_server import serve_chat
+
+ENCODER, INDEX = "org/encoder", "org/index"
+
+
+@pytest.fixture(autouse=True)
+def online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer) -> None:
+    """An empty cache and a hub of this machine."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", httpserver.url_for("").rstrip("/"))
+    httpserver.expect_request("/", method="HEAD").respond_with_data("")
+
+
+def asked(profile: Profile, *roles: str, servers: bool = True) -> str | None:
+    return unreachable(profile, roles, [INDEX], [ENCODER], servers=servers)
+
+
+def test_a_hub_is_asked_only_for_what_the_cache_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    gpu = load_profile("gpu")
+    assert asked(gpu, "reranker") is None and len(httpserver.log) == 1
+    with HTTPServer() as gone:
+        monkeypatch.setattr(constants, "ENDPOINT", gone.url_for("").rstrip("/"))
+    said = asked(gpu, "reranker")
+    lacking = "the cache of the hub lacks org/encoder, BAAI/bge-reranker-v2-m3, org/index, and http://"
+    assert said is not None and said.startswith(lacking) and "cannot be reached" in said
+    for folder in ("models--org--encoder", "models--BAAI--bge-reranker-v2-m3", "datasets--org--index"):
+        (tmp_path / folder / "snapshots" / ("a" * 40)).mkdir(parents=True)
+    assert asked(gpu, "reranker") is None
+    assert "lacks BAAI/bge-large-en-v1.5, and" in str(asked(gpu, "text_encoder"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert "HF_HUB_OFFLINE is set" in str(asked(gpu, "text_encoder"))
+
+
+def test_each_server_is_asked_once_wherever_its_model_stands(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, lambda _: "x")
+    spec = {"kind": "openai", "model": "m", "base_url": httpserver.url_for("/v1")}
+    models = {"chat": {"kind": "composed", "text": spec}, "small_chat": spec, "unused": {**spec, "model": "other"}}
+    profile = Profile(name="p", models=models)
+    assert asked(profile, "chat", "small_chat", servers=False) is None and seen == []
+    assert asked(profile, "chat", "small_chat") is None
+    assert [body["model"] for body in seen] == ["m"]
