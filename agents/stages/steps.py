@@ -69,6 +69,7 @@ class Steps(Stage):
 
     options: Options
     fills = ("candidate", "shown")
+    doing = "answering step by step, where it takes steps"
     asked = (PLANNING, ASKING)
     model_roles = ("fine_reranker",)
     kind = "answers"
