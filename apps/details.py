@@ -175,4 +175,4 @@ def _times(outcome: Outcome) -> str:
         for time in outcome.times
         if time.skipped or time.seconds >= _SLOW
     )
-    return f"<details><summary>{outcome.seconds:.1f} s</summary><dl>{rows}</dl></details>"
+    return f"<details><summary>{outcome.seconds:.1f} s, by stage</summary><dl>{rows}</dl></details>"

@@ -20,7 +20,7 @@ from agents.base_agent import Message
 from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question, read_photo
 from apps.details import details, introduction, working
 from apps.outcome import Outcome
-from apps.page_guard import MAX_PICTURE, PageGuard
+from apps.page_guard import MAX_PICTURE, NO_PICTURE, PageGuard
 from apps.page_job import Job
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,6 @@ THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"]
 
 
 _NO_PHOTO = "There is no photo yet: add one, then ask about it."
-_NO_PICTURE = "This file cannot be read as a photo; try JPEG, PNG or WebP."
 _STOPPED = "Stopped."
 _QUEUE = 16  # visitors who wait; more are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
@@ -228,7 +227,8 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
         answered = asked.then(answer, [photo, talk, kept], [talk, told, kept, send, halt], **alone)
         halt.click(stop, [talk], [talk, told, send, halt], cancels=[answered], **hidden)
         gr.on([photo.upload, photo.clear], fresh, [photo], [talk, told, kept], **hidden)
-        clear.click(
+        gr.on(
+            [clear.click, talk.clear],
             lambda: (None, "", *fresh(None), *buttons(busy=False)),
             None,
             [photo, text, talk, told, kept, send, halt],
@@ -260,11 +260,11 @@ def _uploaded(file: Any) -> Image.Image:
         raise PhotoError(_NO_PHOTO)
     path = Path(file["path"]).resolve()
     if not path.is_relative_to(Path(get_upload_folder()).resolve()):
-        raise PhotoError(_NO_PICTURE)
+        raise PhotoError(NO_PICTURE)
     try:
         return read_photo(path)
     except PhotoError:
-        raise PhotoError(_NO_PICTURE) from None
+        raise PhotoError(NO_PICTURE) from None
 
 
 def _said(talk: Sequence[Mapping[str, Any]]) -> list[Message]:
