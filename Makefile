@@ -28,6 +28,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
+INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
 INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
@@ -81,6 +82,10 @@ endef
 $(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 	$(call layered,$(WEB_VENV),requirements/web.txt)
 
+$(INSTALLED_WEB_TESTS): $(INSTALLED_WEB) $(INSTALLED_DEV) requirements/web-tests.txt
+	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements/web-tests.txt
+	@touch $@
+
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 	$(call layered,$(SCALE_VENV),requirements/scale.txt)
 
@@ -103,8 +108,9 @@ test: lint ## Run the linters, then all tests
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
 	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table
 
-test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
+test-web: $(INSTALLED_WEB_TESTS) ## Run the web page's tests, those in a browser too where there is a Chromium
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py \
+		tests/apps/test_page_in_browser.py tests/apps/test_details.py
 
 test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas and of index building on a local Ray cluster
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/search/test_spread_build.py

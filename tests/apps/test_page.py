@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ import pytest
 from PIL import Image
 
 from agents.base_agent import BaseAgent
-from agents.crag_agent import CragAgent
-from agents.stage import Context, Stage
-from agents.turn import Turn
 from apps.answering import About, Answerer
 from apps.outcome import Outcome
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, listening
+from tests.apps.held_stage import held
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
 from apps.page import Dialog, build, page_app  # noqa: E402
@@ -127,28 +124,6 @@ def test_an_agent_that_fails_is_told_in_the_dialog(raised: BaseException, photo:
 
     talk, told, _ = told_by(functions_of(ScriptedAgent(fail)), photo)
     assert "The agent failed" in talk[-1]["content"] and "secret" not in talk[-1]["content"] and not told
-
-
-class Held(Stage):
-    """Waits until it is let go, or its deadline is over."""
-
-    name = "held"
-    doing = "waiting for the test"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered, self.go = threading.Event(), threading.Event()
-
-    def run(self, turns: Sequence[Turn], context: Context) -> None:
-        self.entered.set()
-        while not self.go.wait(0.01) and not context.deadline.passed():
-            pass
-
-
-def held() -> tuple[CragAgent, Held]:
-    agent, stage = crag_agent(), Held()
-    agent.pipeline.stages.insert(1, stage)
-    return agent, stage
 
 
 def test_what_is_being_done_is_told_while_it_is(photo: Any) -> None:
