@@ -37,7 +37,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
 
-.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
+.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -152,6 +152,10 @@ lock: requirements/cpu.in ## Write requirements-cpu.txt from requirements/cpu.in
 
 lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in
 	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
+
+screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png from a page that is asked an example and the report of `make demo`
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m tools.screenshots \
+		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE) --report $(OUT)/report.html
 
 clean: ## Remove the virtual environments, the caches and the results
 	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results .mypy_cache .ruff_cache .hypothesis

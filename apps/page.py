@@ -38,6 +38,7 @@ CSS = """
 .crag .wrong {color: #c0392b}
 .crag dl {display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: .3em 0}
 .crag img {max-width: 100%; margin: .6em 0; border-radius: .4em}
+#examples .caption-label {white-space: normal; max-width: 96%; text-align: left}
 .crag dd {margin: 0; overflow-wrap: anywhere}
 """
 _FONTS = ["system-ui", "sans-serif"]  # gradio's own would be fetched from Google
@@ -209,14 +210,17 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
                 clear = gr.Button("Clear the dialog", size="sm", elem_id="clear")
             with gr.Column(scale=3, min_width=320):
                 told = gr.HTML(elem_id="told")
-                if examples:
-                    samples = [[_stored(example.photo), example.question] for example in examples]
-                    shown = gr.Dataset(
-                        components=[gr.Image(render=False), gr.Textbox(render=False)],
-                        samples=samples,
+                if examples:  # no gr.Dataset: its script now and then reads what is not loaded yet
+                    samples = [(_stored(example.photo), example.question) for example in examples]
+                    shown = gr.Gallery(
+                        samples,
                         label="Examples",
-                        headers=["photo", "question"],
-                        type="index",
+                        columns=3,
+                        height="auto",
+                        object_fit="cover",
+                        allow_preview=False,
+                        interactive=False,
+                        buttons=[],
                         elem_id="examples",
                     )
         # gradio's own preprocessing opens the photo, and shows "Error" where that fails, before a word can be said
@@ -238,11 +242,13 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
         page.load(restored, [kept], [photo, talk, told], **hidden)
         if examples:
 
-            def taken(place: int) -> tuple[Any, ...]:
-                path, question = samples[place]
-                return path, question, *fresh({"path": path})
+            def taken(event: gr.SelectData) -> tuple[Any, ...]:
+                path, question = samples[event.index]
+                beside = (*buttons(busy=False), gr.update(selected_index=None))
+                return path, question, *fresh({"path": path}), *beside
 
-            shown.click(taken, [shown], [photo, text, talk, told, kept], cancels=[answered], **hidden)
+            outputs = [photo, text, talk, told, kept, send, halt, shown]
+            shown.select(taken, None, outputs, cancels=[answered], **hidden)
     return page
 
 

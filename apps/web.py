@@ -14,7 +14,7 @@ from apps.http_server import HttpOptions, run
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import SPLITS
 
-_EXAMPLES = 5
+_EXAMPLES = 6
 _log = logging.getLogger(__name__)
 
 

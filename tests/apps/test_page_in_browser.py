@@ -19,6 +19,7 @@ pytest.importorskip("playwright", reason="playwright is not installed: make test
 from playwright.sync_api import Page, expect, sync_playwright
 
 from apps.page import Example, page_app
+from tools.screenshots import MAX_BYTES, ask_examples, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
@@ -77,7 +78,7 @@ def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page
     told, talk = page.locator("#told"), page.locator("#talk")
     for known in ("best (Looks first)", "embedded", "validation", "at most 60 s a question"):
         expect(told).to_contain_text(known)
-    page.locator("#examples").get_by_text("How tall is the tower?").click()
+    page.locator("#examples img").first.click()
     expect(page.locator("#question textarea")).to_have_value("How tall is the tower?")
     expect(page.locator("#photo img")).to_be_visible()
     page.click("#ask")
@@ -108,7 +109,7 @@ def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
     expect(talk).to_contain_text("300 m")
-    page.locator("#examples").get_by_text("Who made it?").click()
+    page.locator("#examples img").last.click()
     expect(talk).not_to_contain_text("300 m")
 
 
@@ -160,7 +161,15 @@ def test_a_visitor_who_leaves_keeps_nobody_waiting(open_page: Any) -> None:
 def test_it_fits_a_phone(open_page: Any) -> None:
     page = open_page(crag_agent())
     page.set_viewport_size({"width": 390, "height": 800})
-    page.locator("#examples").get_by_text("How tall is the tower?").click()
+    page.locator("#examples img").first.click()
     page.click("#ask")
     expect(page.locator("#told")).to_contain_text("Verdict")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_picture_of_the_page_is_made_by_a_command(browser: Any, open_page: Any, tmp_path: Path) -> None:
+    page = open_page(crag_agent())
+    write(ask_examples(browser, page.url, len(EXAMPLES)), tmp_path / "page.png")
+    assert (tmp_path / "page.png").stat().st_size <= MAX_BYTES
+    with Image.open(tmp_path / "page.png") as picture:
+        assert picture.size == (1280, 920)
