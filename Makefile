@@ -28,6 +28,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
+INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
 INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
@@ -36,7 +37,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
 
-.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight
+.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -83,6 +84,10 @@ endef
 $(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 	$(call layered,$(WEB_VENV),requirements/web.txt)
 
+$(INSTALLED_WEB_TESTS): $(INSTALLED_WEB) $(INSTALLED_DEV) requirements/web-tests.txt
+	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements/web-tests.txt
+	@touch $@
+
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 	$(call layered,$(SCALE_VENV),requirements/scale.txt)
 
@@ -105,8 +110,9 @@ test: lint ## Run the linters, then all tests
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
 	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table
 
-test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py tests/apps/test_details.py
+test-web: $(INSTALLED_WEB_TESTS) ## Run the web page's tests, those in a browser too where there is a Chromium
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py \
+		tests/apps/test_page_in_browser.py tests/apps/test_details.py
 
 test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas and of index building on a local Ray cluster
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/search/test_spread_build.py
@@ -148,6 +154,10 @@ lock: requirements/cpu.in ## Write requirements-cpu.txt from requirements/cpu.in
 
 lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in
 	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
+
+screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png from a page that is asked an example and the report of `make demo`
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m tools.screenshots \
+		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE) --report $(OUT)/report.html
 
 clean: ## Remove the virtual environments, the caches and the results
 	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agents.asking.prompts import PromptLibrary
     from agents.asking.reply_cache import ReplyStore
     from agents.asking.trace import Listener
+    from agents.pipeline import Watch
     from agents.runtime.model_set import ModelSet
     from agents.runtime.start_up import StartUp
 
@@ -88,6 +89,8 @@ class CragAgent(BaseAgent):
         self._clock = clock
         self._dialogs = DialogTimes(settings.limits, clock)
         self._started: StartUp | None = None
+        self._watch: Watch | None = None
+        self._call: Deadline | None = None  # of the call under way
         self.trace_to(trace_path)
         if submitted:
             self.warm_up()
@@ -122,6 +125,18 @@ class CragAgent(BaseAgent):
         wanted = path is not None or listen is not None
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
         self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture, pictures) if wanted else None
+
+    def watch(self, watch: Watch | None) -> None:
+        """Have each call tell, in plain words, what it is about to do; in the thread of the call."""
+        self._watch = watch
+
+    def cancel(self) -> None:
+        """Have the call under way, if any, raise CallCancelledError as soon as the stage that runs has ended; from any thread.
+
+        Chat models stop as at their deadline; what looks at none runs to its end.
+        """
+        if (call := self._call) is not None:
+            call.cancel()
 
     def warm_up(self, *, blank_turn: bool = True) -> StartUp:
         """Load the models of the preset, so that the first call pays for answering alone; further calls do nothing.
@@ -168,11 +183,12 @@ class CragAgent(BaseAgent):
 
         queries = asked(queries)
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
+        self._call = call
         turns = open_turns(queries, images, message_histories, lambda image: self._opened(image, call))
         if not turns:
             return []
         add_provided(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
-        turns = self.pipeline.run(turns, self._dialogs.deadline(call, turns))
+        turns = self.pipeline.run(turns, self._dialogs.deadline(call, turns), watch=self._watch)
         self._dialogs.charge(turns, call.elapsed())
         if self._trace is not None:
             self._trace.write(turns, call.elapsed())

@@ -11,7 +11,7 @@ from functools import partial
 from agents.asking.prompts import PromptLibrary
 from agents.asking.record import Cause, Status
 from agents.models.base import ModelError
-from agents.runtime.deadline import NO_DEADLINE, Clock, Deadline
+from agents.runtime.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
 from agents.runtime.guard import MAX_MARGIN, Estimates, plan
 from agents.runtime.model_set import ModelSet
 from agents.runtime.secrets import scrubbed
@@ -22,6 +22,9 @@ from agents.stage import Context, Stage, stage_class
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
+
+Watch = Callable[[str], None]
+"""Told before each stage what it does, in plain words."""
 
 _SHORT_REPLIES = 0.5  # of the tokens that a reply may have, where a stage has less time than it would like
 _GRACE_SHARE = 0.5  # of the margin: how long work that should have ended by itself is waited for
@@ -98,16 +101,25 @@ class Pipeline:
         self._margin = settings.limits.margin_seconds
 
     def run(
-        self, turns: Sequence[Turn], deadline: Deadline = NO_DEADLINE, shorten: Callable[[int], int] | None = None
+        self,
+        turns: Sequence[Turn],
+        deadline: Deadline = NO_DEADLINE,
+        shorten: Callable[[int], int] | None = None,
+        watch: Watch | None = None,
     ) -> list[Turn]:
         """Take the turns through all stages; after a stage that hung the turns returned, in order, are not the objects that were given.
 
-        ``shorten`` makes of the tokens that a reply may have those it gets, to warm the models up at little cost.
+        ``shorten`` makes of the tokens that a reply may have those it gets, to warm the models up at little cost. CallCancelledError where
+        the deadline is cancelled before the last stage begins.
         """
         context = dataclasses.replace(self.context, deadline=deadline, shorten=shorten)
         seconds = deadline.left()
         done = list(turns)
         for stage in self.stages:
+            if deadline.cancelled:
+                raise CallCancelledError
+            if watch is not None:
+                watch(stage.in_words(done))
             done = self.run_stage(stage, done, context, seconds)
         return done
 
@@ -140,7 +152,7 @@ class Pipeline:
 
         def over() -> bool:
             waited = self._clock() - started
-            return own.deadline.left() < -grace and (not last or waited >= last_seconds)
+            return own.deadline.due() < -grace and (not last or waited >= last_seconds)
 
         before = [turn.snapshot() for turn in turns]
         try:
@@ -158,7 +170,7 @@ class Pipeline:
             return _closed(before, stage, took, "hung", "time", reason)
         took = self._clock() - started
         # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
-        if not any(failures) and math.isfinite(seconds):
+        if not any(failures) and math.isfinite(seconds) and not own.deadline.cancelled:
             self._times.observe(stage.name, len(turns), took, short=short)
         for turn, failed in zip(turns, failures, strict=True):
             if failed is not None:

@@ -106,6 +106,8 @@ class Stage(ABC):
     wanted_seconds: float = 0.0
     # Wanted in place of these where the options have it ask a model; rules take no time
     seconds_to_ask: ClassVar[float | None] = None
+    # What people are told while it runs; "": its name
+    doing: ClassVar[str] = ""
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
     # What it may ask chat models, where its options do not change that (``asks``)
     asked: ClassVar[tuple[Ask[Any], ...]] = ()
@@ -133,6 +135,10 @@ class Stage(ABC):
         What fails for one turn alone is noted on that turn; an exception means that the stage could not work at all, and the agent
         goes on without it.
         """
+
+    def in_words(self, turns: Sequence[Turn]) -> str:  # noqa: ARG002 - one that counts what it is given reads them
+        """What it is about to do with the turns of a batch, for people who wait."""
+        return self.doing or self.name.replace("_", " ")
 
     def needs(self) -> tuple[str, ...]:
         """Stages that have to run before it; the ones that a preset does not name are put right before it."""

@@ -2,9 +2,13 @@
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 from PIL import Image
@@ -14,6 +18,7 @@ from agents.asking.record import RecordError, TurnRecord, read_record
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.intake import opened
+from agents.runtime.deadline import CallCancelledError
 from agents.runtime.files import told
 from agents.settings.command_options import Flag
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
@@ -23,6 +28,7 @@ from apps.outcome import Outcome, outcome_of
 _log = logging.getLogger(__name__)
 
 _DEFAULT_SPLIT = "validation"  # of the organiser's indices
+_TIMED = 8  # questions whose time tells what the next one takes
 
 ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
 """The limit of a dialog's time means nothing to people; ``--set`` brings one back."""
@@ -40,6 +46,10 @@ class AgentError(RuntimeError):
     """The agent raised something, its cause; the message names its type alone, for the rest may hold what nobody should read."""
 
 
+class CancelledError(RuntimeError):
+    """Nobody waits for the answer any more."""
+
+
 @dataclass(frozen=True)
 class Question:
     """One question: the photo as ``read_photo`` gives it (or None), and the dialog before it, user and assistant in turn."""
@@ -49,12 +59,25 @@ class Question:
     history: Sequence[Message] = ()
 
 
+@dataclass(frozen=True)
+class About:
+    """What answers: names of preset and profile, whose indices are searched, and the seconds that a question may take at most."""
+
+    preset: str
+    profile: str
+    split: str
+    description: str = ""  # of the preset
+    seconds: float | None = None
+
+
 class Answerer:
     """Asks an agent (a ``CragAgent`` tells how its answers came about) and appends traces to a file, if any; calls must not overlap."""
 
-    def __init__(self, agent: BaseAgent, trace: Path | None = None) -> None:
+    def __init__(self, agent: BaseAgent, trace: Path | None = None, about: About | None = None) -> None:
         self._agent = agent
+        self.about = about
         self._records: list[Mapping[str, Any]] = []
+        self._seconds: deque[float] = deque(maxlen=_TIMED)  # of the latest questions, each its share of its call
         if isinstance(agent, CragAgent):
             agent.trace_to(trace, self._records.extend)
 
@@ -63,9 +86,33 @@ class Answerer:
         """The most questions of one call."""
         return self._agent.get_batch_size()
 
-    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """Answer at most ``batch_size`` questions in one call of the agent; AgentError for whatever it raises, but for Ctrl-C."""
+    @property
+    def expected(self) -> str:
+        """The time that a question takes, in words: as measured in this process, else at most; empty where nothing is known."""
+        limit = None if self.about is None else self.about.seconds
+        if self._seconds:
+            seconds = median(self._seconds)
+            return f"about {seconds:.0f} s a question" if seconds >= 1 else "less than a second a question"
+        return f"at most {limit:g} s a question" if limit is not None and isfinite(limit) else ""
+
+    def cancel(self) -> None:
+        """Have the call under way raise CancelledError soon (a ``CragAgent``'s; others answer to the end); from any thread."""
+        if isinstance(self._agent, CragAgent):
+            self._agent.cancel()
+
+    def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:
+        """Answer at most ``batch_size`` questions in one call of the agent.
+
+        ``watch`` is told in plain words what a ``CragAgent`` is about to do, in the thread of the call.
+
+        Raises:
+            CancelledError: The call was cancelled.
+            AgentError: The agent raised anything else, but for Ctrl-C.
+        """
         self._records.clear()
+        if isinstance(self._agent, CragAgent):
+            self._agent.watch(watch)
+        began = time.monotonic()
         try:
             answers = self._agent.batch_generate_response(
                 [question.text for question in questions],
@@ -74,8 +121,11 @@ class Answerer:
             )
         except KeyboardInterrupt:
             raise
+        except CallCancelledError:
+            raise CancelledError("the question was cancelled") from None
         except BaseException as error:  # SystemExit, panics of Rust: neither may end a program that others use
             raise AgentError(f"the agent failed ({type(error).__name__})") from error
+        self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
         # No records: no trace, or one that could not be written.
         told = self._records if len(self._records) == len(answers) else [None] * len(answers)
         return [outcome_of(answer, _read(record)) for answer, record in zip(answers, told, strict=True)]
@@ -151,7 +201,9 @@ def start(options: AnswererOptions) -> Answerer:
             raise CannotStartError(why)
         pipeline = config.pipeline(**searched)
         agent = CragAgent.from_config(config, pipeline)
-        answerer = Answerer(agent, options.trace)
+        limit = config.settings.limits.seconds_per_turn
+        about = About(config.preset, config.profile.name, searched["split"], config.settings.description, limit)
+        answerer = Answerer(agent, options.trace, about)
         loaded = agent.warm_up(blank_turn=False)
     except OSError as error:
         raise CannotStartError(told(error)) from error

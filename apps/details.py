@@ -1,13 +1,20 @@
-"""Renders an outcome as HTML, with every text escaped, because evidence is untrusted."""
+"""What the page shows beside the dialog, as HTML: at the start, while a question is answered, and of its outcome.
+
+Every text is escaped, because evidence is untrusted.
+"""
 
 import base64
 import io
+import re
+from collections.abc import Collection, Sequence
 from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
 
 from agents.search.fetching import over_http
+from apps.answering import About
 from apps.outcome import Outcome, ShownEvidence
+from apps.page_job import Step
 
 SHOWN_SIDE = 1024  # pixels of a photo's longer side on the page
 
@@ -17,7 +24,36 @@ _COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#a0468c", "#6b4fbb", "#8a6d00")
 _QUALITY = 85  # of the JPEG
 _NUMBER_HEIGHT = 18  # pixels
 _MAX_TEXT = 400  # characters of a piece of evidence
+_BEFORE = 120  # of them before the first word that is marked, where the text is cut
+_WORD = re.compile(r"\w+(?:[.,]\d+)*")
+_MIN_LETTERS = 4  # of a word that is marked
+_COMMON = frozenset(
+    "about also been from have into more most than that their them there they this was were when which with".split()
+)
 _SLOW = 0.05  # seconds below which a stage's time is not listed
+
+
+def introduction(about: About | None, expected: str, examples: int) -> str:
+    """What answers, in what time, and how to begin."""
+    own = "Add a photo" if not examples else "Take an example below, or add a photo of your own"
+    rows = [("time", expected)]
+    if about is not None:
+        method = f"{about.preset} ({about.description.rstrip('.')})" if about.description else about.preset
+        rows = [("preset", method), ("profile", about.profile), ("searches", about.split), *rows]
+    said = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
+    return f'<div class="crag"><p>{own}, then ask about it.</p><dl>{said}</dl></div>'
+
+
+def working(steps: Sequence[Step], expected: str) -> str:
+    """What was done and what is being done, with seconds."""
+    *done, now = steps
+    lines = "".join(f"<li>{escape(step.words)} <span class=dim>{step.seconds:.1f} s</span></li>" for step in done)
+    seconds = sum(step.seconds for step in steps)
+    of = f", {escape(expected)}" if expected else ""
+    return (
+        f'<div class="crag"><h3>Working: {seconds:.0f} s{of}</h3><ul>{lines}'
+        f'<li class="now"><b>{escape(now.words)}</b> <span class=dim>{now.seconds:.0f} s</span></li></ul></div>'
+    )
 
 
 def marked(photo: Image.Image, outcome: Outcome) -> Image.Image:
@@ -58,23 +94,33 @@ def _verdict(outcome: Outcome) -> str:
     error = f'<p class="wrong">Went wrong: {escape(outcome.error)}</p>' if outcome.error else ""
     state = "abstained" if outcome.abstained else "answered"
     measured = f"<details><summary>what was measured</summary><dl>{checks}</dl></details>" if checks else ""
-    return f'<h3>Verdict</h3><p class="{state}">{escape(outcome.verdict)}</p>{error}{measured}'
+    return f'<h3>Verdict</h3><p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>{error}{measured}'
 
 
 def _found(outcome: Outcome) -> str:
-    if not (outcome.entity or outcome.alike or outcome.question or outcome.crops):
+    if not (outcome.entity or outcome.alike or outcome.question or outcome.crops or outcome.read):
         return ""
     understood = f"<p>Understood as: {escape(outcome.question)}</p>" if outcome.question else ""
-    unrecognised = outcome.unrecognised or "Nothing was recognised."
-    entity = f"<p><b>{escape(outcome.entity)}</b></p>" if outcome.entity else f"<p>{escape(unrecognised)}</p>"
+    entity = _recognised(outcome)
     alike = ", ".join(f"{escape(name)} {score:.2f}" for name, score in outcome.alike)
     searched = (f"{number} {crop.phrase}".strip() for number, crop in enumerate(outcome.crops, 1))
     rest = [
         f'<p class="dim">{label}: {text}</p>'
-        for label, text in (("Searched with the whole photo and", escape(", ".join(searched))), ("Alike", alike))
+        for label, text in (
+            ("Text read", ", ".join(f"“{escape(line)}”" for line in outcome.read)),
+            ("Searched with the whole photo and", escape(", ".join(searched))),
+            ("Alike", alike),
+        )
         if text
     ]
     return f"<h3>In the photo</h3>{entity}{understood}{''.join(rest)}"
+
+
+def _recognised(outcome: Outcome) -> str:
+    """What the photo is taken to show."""
+    if outcome.entity:
+        return f"<p><b>{escape(outcome.entity)}</b></p>"
+    return f"<p>{escape(outcome.unrecognised or 'Nothing was recognised.')}</p>"
 
 
 def _framed(photo: Image.Image, outcome: Outcome) -> str:
@@ -87,16 +133,40 @@ def _framed(photo: Image.Image, outcome: Outcome) -> str:
 def _evidence(outcome: Outcome) -> str:
     if not outcome.sources:
         return ""
-    return f"<h3>Evidence</h3><ol>{''.join(map(_source, outcome.sources))}</ol>"
+    words = telling(outcome)
+    return f"<h3>Evidence</h3><ol>{''.join(_source(source, words) for source in outcome.sources)}</ol>"
 
 
-def _source(source: ShownEvidence) -> str:
-    text = source.text if len(source.text) <= _MAX_TEXT else source.text[:_MAX_TEXT] + "…"
+def telling(outcome: Outcome) -> frozenset[str]:
+    """The words of the answer, given or not, that evidence may carry: neither common ones nor those of the thing that is asked about."""
+    answer = outcome.withheld or ("" if outcome.abstained else outcome.answer)
+    known = {word.casefold() for word in _WORD.findall(f"{outcome.entity or ''} {outcome.question}")}
+    words = {word.casefold() for word in _WORD.findall(answer) if word[0].isdigit() or len(word) >= _MIN_LETTERS}
+    return frozenset(words - _COMMON - known)
+
+
+def _source(source: ShownEvidence, words: Collection[str]) -> str:
     origin = escape(source.title or source.url or _KINDS.get(source.kind, source.kind))
     if over_http(source.url):
         origin = f'<a href="{escape(source.url)}" target="_blank" rel="noopener noreferrer">{origin}</a>'
     score = "" if source.score is None else f"{source.score:.2f} "
-    return f'<li>{escape(text)}<br><span class="dim">{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}</span></li>'
+    origin = f"{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}"
+    return f'<li>{_with_marks(source.text, words)}<br><span class="dim">{origin}</span></li>'
+
+
+def _with_marks(text: str, words: Collection[str]) -> str:
+    """A text with these words marked, escaped; a long one is cut around the first of them."""
+    found = [word for word in _WORD.finditer(text) if word.group().casefold() in words]
+    start = 0
+    if len(text) > _MAX_TEXT and found and found[0].end() > _MAX_TEXT:
+        start = text.rfind(" ", 0, found[0].start() - _BEFORE) + 1
+    end = min(len(text), start + _MAX_TEXT)
+    parts, place = ["…" if start else ""], start
+    for word in found:
+        if start <= word.start() and word.end() <= end:
+            parts += [escape(text[place : word.start()]), f"<mark>{escape(word.group())}</mark>"]
+            place = word.end()
+    return "".join([*parts, escape(text[place:end]), "…" if end < len(text) else ""])
 
 
 def _times(outcome: Outcome) -> str:
@@ -107,4 +177,4 @@ def _times(outcome: Outcome) -> str:
         for time in outcome.times
         if time.skipped or time.seconds >= _SLOW
     )
-    return f"<details><summary>{outcome.seconds:.1f} s</summary><dl>{rows}</dl></details>"
+    return f"<details><summary>{outcome.seconds:.1f} s, by stage</summary><dl>{rows}</dl></details>"

@@ -1,13 +1,19 @@
 """The outcome of a question as the applications show it, read from the answer and its record."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agents.asking.record import StageRecord, TurnRecord
+from pydantic import TypeAdapter, ValidationError
+
+from agents.asking.record import Decision, StageRecord, TurnRecord
+from agents.texts.refusals import refuses
 
 MAX_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
 
+_MAX_DIGITS = 3  # of a percentage
 _ABSTAINED = ("i don't know", "i don’t know")
 
 
@@ -50,11 +56,14 @@ class Outcome:
     question: str = ""  # as the agent understood it, where that is not what was asked
     entity: str | None = None  # what the photo is taken to show
     nearest: tuple[str, float] | None = None  # what is most alike where nothing was recognised, name and cosine
+    read: tuple[str, ...] = ()  # lines of text in the photo, where an OCR reader told them to the model
     # Pictures of the knowledge graph that image search found, name and cosine, best first, each name once
     alike: tuple[tuple[str, float], ...] = ()
     crops: tuple[Crop, ...] = ()  # parts of the photo that were searched with
     sources: tuple[ShownEvidence, ...] = ()  # the evidence, best first
     verdict: str = ""  # the decision of the last stage, ``answered`` or ``abstained: REASON``
+    explained: str = ""  # the same for people, with how sure the agent is and the answer that it did not give
+    withheld: str | None = None  # that answer
     checks: Mapping[str, str | float | bool] | None = None  # what was measured to decide
     times: tuple[Time, ...] = ()  # the stages in their order; a batch's stages take the same time for each of its turns
     seconds: float = 0.0  # the whole batch
@@ -74,12 +83,21 @@ class Outcome:
         """Plain values for a JSON document."""
         return {**asdict(self), "abstained": self.abstained}
 
+    @classmethod
+    def from_json(cls, values: Any) -> Outcome | None:
+        """What ``as_json`` gave; None for anything else."""
+        try:
+            return TypeAdapter(cls).validate_python(values)
+        except ValidationError:
+            return None
+
 
 def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
     """An answer together with what its record tells; None for an agent that keeps none."""
     if record is None:
         return Outcome(answer)
     found: dict[str, float] = {}
+    explained, withheld = _explained(record.decision)
     for picture in record.pictures:
         found.setdefault(picture.name or "(no entity)", picture.score)
     return Outcome(
@@ -87,6 +105,7 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
         question="" if record.question == record.query else record.question,
         entity=record.entity,
         nearest=(record.nearest.name, record.nearest.score) if record.nearest is not None else None,
+        read=record.read,
         alike=tuple(found.items())[:MAX_SOURCES],
         crops=tuple(
             Crop(round(box.left), round(box.top), round(box.right), round(box.bottom), box.label)
@@ -97,11 +116,41 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
             for each in record.evidence[:MAX_SOURCES]
         ),
         verdict=str(record.decision or ""),
+        explained=explained,
+        withheld=withheld,
         checks=record.checks | {name: signal.value for name, signal in record.signals.items()},
         times=tuple(Time(stage.stage, stage.seconds, _missed(stage)) for stage in record.stages),
         seconds=record.seconds,
         error=record.error,
     )
+
+
+def _explained(decision: Decision | None) -> tuple[str, str | None]:
+    """A decision for people, and the answer that was not given; none where there was none, or it follows orders out of the evidence."""
+    if decision is None:
+        return "", None
+    sure = _sure(decision)
+    if decision.given:
+        return f"Answered{': ' if sure else ''}{sure}.", None
+    reason = decision.reason or "it is not sure enough"
+    if decision.follows_orders or not decision.candidate or refuses(decision.candidate):
+        return f"{reason[0].upper()}{reason[1:]}.", None
+    why = sure if sure and decision.ruled_out is None else f"not said, because {reason}"
+    return f"Would have said “{decision.candidate}”; {why}.", decision.candidate
+
+
+def _sure(decision: Decision) -> str:
+    """The gate's probability and what it takes, with as many decimals as tell them apart."""
+    if decision.probability is None or decision.needed is None:
+        return ""
+    digits = 0
+    while digits < _MAX_DIGITS and _percent(decision.probability, digits) == _percent(decision.needed, digits):
+        digits += 1
+    return f"{_percent(decision.probability, digits)} sure, {_percent(decision.needed, digits)} needed"
+
+
+def _percent(probability: float, digits: int) -> str:
+    return f"{probability:.{digits}%}"
 
 
 def _missed(stage: StageRecord) -> str | None:

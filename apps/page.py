@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
+from gradio.processing_utils import save_pil_to_cache
 from gradio.utils import get_upload_folder
 from PIL import Image
 
 from agents.base_agent import Message
-from apps.answering import AgentError, Answerer, PhotoError, Question, read_photo
-from apps.details import details
-from apps.page_guard import MAX_PICTURE, PageGuard
+from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question, read_photo
+from apps.details import details, introduction, working
+from apps.outcome import Outcome
+from apps.page_guard import MAX_PICTURE, NO_PICTURE, PageGuard
+from apps.page_job import Job
 
 _log = logging.getLogger(__name__)
 
 CSS = """
 .crag h3 {margin: .8em 0 .2em; font-size: 1em}
 .crag p, .crag ol {margin: .2em 0}
-.crag ol {padding-left: 1.4em}
+.crag ol, .crag ul {padding-left: 1.4em}
+.crag mark {background: #ffe08a; color: #222; padding: 0 .1em}
 .crag a {margin: 0; padding: 0}
 .crag li {margin: .4em 0; overflow-wrap: anywhere}
 .crag .dim, .crag dt {color: var(--body-text-color-subdued); font-size: .9em}
@@ -31,6 +38,7 @@ CSS = """
 .crag .wrong {color: #c0392b}
 .crag dl {display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: .3em 0}
 .crag img {max-width: 100%; margin: .6em 0; border-radius: .4em}
+#examples .caption-label {white-space: normal; max-width: 96%; text-align: left}
 .crag dd {margin: 0; overflow-wrap: anywhere}
 """
 _FONTS = ["system-ui", "sans-serif"]  # gradio's own would be fetched from Google
@@ -38,13 +46,57 @@ THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"]
 
 
 _NO_PHOTO = "There is no photo yet: add one, then ask about it."
+_STOPPED = "Stopped."
 _QUEUE = 16  # visitors who wait; more are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
+_TICK_SECONDS = 1.0  # between two looks at what is being done, where nothing changes
+_KEPT_CHARACTERS = 400_000  # of a dialog in the browser; the oldest answers are forgotten beyond
 
 
-def page_app(answerer: Answerer) -> PageGuard:
+@dataclass(frozen=True)
+class Example:
+    """A photo and a question about it to begin with."""
+
+    photo: Image.Image
+    question: str
+
+
+@dataclass(frozen=True)
+class Dialog:
+    """What the browser keeps, so that it survives a reload: the photo's file on this machine, and questions with their outcomes."""
+
+    photo: str | None = None
+    turns: tuple[tuple[str, Outcome], ...] = ()
+
+    @classmethod
+    def read(cls, kept: Any, photo: str | None = None) -> Dialog:
+        """What a browser sends; without turns where it is not one about ``photo`` (None: about any)."""
+        if not isinstance(kept, Mapping) or not isinstance(kept.get("photo"), str):
+            return cls(photo)
+        if photo is not None and kept["photo"] != photo:
+            return cls(photo)
+        sent = kept.get("turns")
+        pairs = [turn for turn in sent if isinstance(turn, Mapping)] if isinstance(sent, list) else []
+        read = [(str(turn.get("question")), Outcome.from_json(turn.get("outcome"))) for turn in pairs]
+        return cls(kept["photo"], tuple((asked, outcome) for asked, outcome in read if outcome is not None))
+
+    def as_json(self) -> dict[str, Any]:
+        """What the browser is to keep."""
+        turns = [{"question": question, "outcome": outcome.as_json()} for question, outcome in self.turns]
+        while len(turns) > 1 and len(json.dumps(turns)) > _KEPT_CHARACTERS:
+            del turns[0]
+        return {"photo": self.photo, "turns": turns}
+
+    @property
+    def messages(self) -> list[Message]:
+        """The dialog as the agent is given it."""
+        said = ((("user", question), ("assistant", outcome.answer)) for question, outcome in self.turns)
+        return [Message(role=role, content=text) for pair in said for role, text in pair]
+
+
+def page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
     """The page as an ASGI application."""
-    page = build(answerer).queue(max_size=_QUEUE)
+    page = build(answerer, examples).queue(max_size=_QUEUE)
     page.has_launched = True  # else gradio does not check which files it reads and serves; only its launch() says so
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     return PageGuard(
@@ -63,39 +115,83 @@ def page_app(answerer: Answerer) -> PageGuard:
     )
 
 
-def build(answerer: Answerer) -> gr.Blocks:
+def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
     """The page; one question is answered at a time."""
+    turn = threading.Lock()
+    asking, waiting = {"visible": True}, {"visible": False}
 
-    def say(file: dict[str, Any] | None, text: str, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+    def beginning() -> str:
+        return introduction(answerer.about, answerer.expected, len(examples))
+
+    def buttons(*, busy: bool) -> tuple[Any, Any]:
+        return gr.update(**waiting if busy else asking), gr.update(**asking if busy else waiting)
+
+    def say(file: Any, text: str, talk: list[dict[str, Any]], kept: Any) -> tuple[Any, ...]:
         """The question stands in the dialog before its answer is there; what cannot be answered need not wait for the agent."""
         if not text.strip():
-            return gr.skip(), gr.skip()
-        asked = [*_said(talk), {"role": "user", "content": text.strip()}]
-        if file is None:
-            return [*asked, {"role": "assistant", "content": _NO_PHOTO}], text
-        return asked, ""
+            return (gr.skip(),) * 4
+        asked = {"role": "user", "content": text.strip()}
+        try:
+            _uploaded(file)
+        except PhotoError as error:
+            told = {"role": "assistant", "content": str(error)}
+            return [*_said(talk), asked, told], text, *buttons(busy=False)
+        earlier = _said(talk) if Dialog.read(kept, file["path"]).turns else []
+        return [*earlier, asked], "", *buttons(busy=True)
 
-    def answer(file: dict[str, Any] | None, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
-        if file is None or not talk or talk[-1]["role"] != "user":  # nothing was asked
-            return gr.skip(), gr.skip()
+    def answer(file: Any, talk: list[dict[str, Any]], kept: Any) -> Iterator[tuple[Any, ...]]:
+        """What is being done, then the answer; closed before its end where the visitor stops it or leaves."""
+        if not talk or talk[-1]["role"] != "user":  # nothing was asked
+            yield (gr.skip(),) * 5
+            return
         said = _said(talk)
 
-        def reply(text: str) -> list[dict[str, Any]]:
-            return [*said, {"role": "assistant", "content": text}]
+        def reply(text: str, told: str = "", dialog: Any = None) -> tuple[Any, ...]:
+            messages = [*said, {"role": "assistant", "content": text}]
+            return messages, told, gr.skip() if dialog is None else dialog, *buttons(busy=False)
 
         try:
             photo = _uploaded(file)
-            outcome = answerer.answer([Question(said[-1]["content"], photo, said[:-1])])[0]
-        except PhotoError:
-            return reply("This file cannot be read as a photo; try JPEG, PNG or WebP."), ""
+        except PhotoError as error:
+            yield reply(str(error))
+            return
+        dialog, question = Dialog.read(kept, file["path"]), said[-1]["content"]
+        job = Job(answerer, Question(question, photo, dialog.messages), turn)
+        try:
+            while not job.wait(_TICK_SECONDS):
+                yield gr.skip(), working(job.steps(), answerer.expected), gr.skip(), *buttons(busy=True)
+            outcome = job.outcome()
+            longer = Dialog(file["path"], (*dialog.turns, (question, outcome)))
+            yield reply(outcome.answer, details(outcome, photo), longer.as_json())
+        except CancelledError:
+            yield reply(_STOPPED)
         except AgentError:
             _log.exception("the agent failed")
-            return reply("The agent failed; its log says why."), ""
-        return reply(outcome.answer), details(outcome, photo)
+            yield reply("The agent failed; its log says why.")
+        finally:
+            job.cancel()
+
+    def stop(talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+        return [*_said(talk), {"role": "assistant", "content": _STOPPED}], beginning(), *buttons(busy=False)
+
+    def fresh(file: Any) -> tuple[Any, ...]:
+        """A new photo begins a new dialog."""
+        return [], beginning(), Dialog(file["path"] if isinstance(file, Mapping) else None).as_json()
+
+    def restored(kept: Any) -> tuple[Any, ...]:
+        """The dialog that the browser kept, as far as its photo is still here."""
+        dialog = Dialog.read(kept)
+        try:
+            photo = _uploaded({"path": dialog.photo})
+        except PhotoError:
+            return None, [], beginning()
+        told = details(dialog.turns[-1][1], photo) if dialog.turns else beginning()
+        return dialog.photo, dialog.messages, told
 
     with gr.Blocks(
         title="Ask about a photo", analytics_enabled=False, delete_cache=(_KEPT_SECONDS, _KEPT_SECONDS)
     ) as page:
+        kept = gr.BrowserState(Dialog().as_json(), storage_key="crag-dialog")
         gr.Markdown("# Ask about a photo")
         with gr.Row():
             with gr.Column(scale=2, min_width=320):
@@ -110,24 +206,71 @@ def build(answerer: Answerer) -> gr.Blocks:
                         show_label=False, placeholder="How tall is this?", scale=4, max_length=4000, elem_id="question"
                     )
                     send = gr.Button("Ask", variant="primary", scale=1, min_width=80, elem_id="ask")
+                    halt = gr.Button("Stop", variant="stop", scale=1, min_width=80, elem_id="stop", visible=False)
+                clear = gr.Button("Clear the dialog", size="sm", elem_id="clear")
             with gr.Column(scale=3, min_width=320):
                 told = gr.HTML(elem_id="told")
+                if examples:  # no gr.Dataset: its script now and then reads what is not loaded yet
+                    samples = [(_stored(example.photo), example.question) for example in examples]
+                    shown = gr.Gallery(
+                        samples,
+                        label="Examples",
+                        columns=3,
+                        height="auto",
+                        object_fit="cover",
+                        allow_preview=False,
+                        interactive=False,
+                        buttons=[],
+                        elem_id="examples",
+                    )
         # gradio's own preprocessing opens the photo, and shows "Error" where that fails, before a word can be said
         raw: dict[str, Any] = {"preprocess": False, "api_visibility": "private"}
         hidden = {**raw, "show_progress": "hidden"}
-        alone = {**raw, "concurrency_limit": 1, "concurrency_id": "agent"}
-        asked = gr.on([text.submit, send.click], say, [photo, text, talk], [talk, text], **hidden)
-        asked.then(answer, [photo, talk], [talk, told], show_progress_on=talk, **alone)
-        photo.change(lambda: ([], ""), None, [talk, told], **hidden)
+        alone = {**hidden, "concurrency_limit": 1, "concurrency_id": "agent"}
+        asked = gr.on([text.submit, send.click], say, [photo, text, talk, kept], [talk, text, send, halt], **hidden)
+        answered = asked.then(answer, [photo, talk, kept], [talk, told, kept, send, halt], **alone)
+        halt.click(stop, [talk], [talk, told, send, halt], cancels=[answered], **hidden)
+        gr.on([photo.upload, photo.clear], fresh, [photo], [talk, told, kept], **hidden)
+        gr.on(
+            [clear.click, talk.clear],
+            lambda: (None, "", *fresh(None), *buttons(busy=False)),
+            None,
+            [photo, text, talk, told, kept, send, halt],
+            cancels=[answered],
+            **hidden,
+        )
+        page.load(restored, [kept], [photo, talk, told], **hidden)
+        if examples:
+
+            def taken(event: gr.SelectData) -> tuple[Any, ...]:
+                path, question = samples[event.index]
+                beside = (*buttons(busy=False), gr.update(selected_index=None))
+                return path, question, *fresh({"path": path}), *beside
+
+            outputs = [photo, text, talk, told, kept, send, halt, shown]
+            shown.select(taken, None, outputs, cancels=[answered], **hidden)
     return page
 
 
-def _uploaded(file: Mapping[str, Any]) -> Image.Image:
-    """A visitor's photo; PhotoError where it is none, or a file of this machine: gradio checks paths only if ``meta`` asks for it."""
-    path = Path(str(file.get("path"))).resolve()
+def _stored(photo: Image.Image) -> str:
+    """The path of a picture among what is uploaded."""
+    return str(save_pil_to_cache(photo, get_upload_folder(), "photo"))
+
+
+def _uploaded(file: Any) -> Image.Image:
+    """A visitor's photo; PhotoError, in words for the visitor, where it is none.
+
+    Nor a file of this machine that was not uploaded: gradio checks paths only if ``meta`` asks for it.
+    """
+    if not isinstance(file, Mapping) or not isinstance(file.get("path"), str):
+        raise PhotoError(_NO_PHOTO)
+    path = Path(file["path"]).resolve()
     if not path.is_relative_to(Path(get_upload_folder()).resolve()):
-        raise PhotoError("it was not uploaded")
-    return read_photo(path)
+        raise PhotoError(NO_PICTURE)
+    try:
+        return read_photo(path)
+    except PhotoError:
+        raise PhotoError(NO_PICTURE) from None
 
 
 def _said(talk: Sequence[Mapping[str, Any]]) -> list[Message]:

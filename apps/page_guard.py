@@ -14,6 +14,7 @@ from apps.http_server import body_of
 from apps.serving.pictures import decoded
 from apps.serving.protocol import ProtocolError
 
+NO_PICTURE = "This file cannot be read as a photo; try JPEG, PNG or WebP."
 MAX_PICTURE = 20 * 1024 * 1024  # bytes
 MAX_PIXELS = 50_000_000
 _MAX_FORM = MAX_PICTURE + 64 * 1024  # with what surrounds the file
@@ -75,7 +76,12 @@ async def _taken(request: Request) -> bytes:
             data = b"".join([await file.read() for file in files])
     except MultiPartException:  # a malformed form, or more than one file
         raise ProtocolError(400, "One picture can be sent at once, as multipart/form-data.") from None
-    await asyncio.to_thread(decoded, data, MAX_PIXELS)
+    try:
+        await asyncio.to_thread(decoded, data, MAX_PIXELS)
+    except ProtocolError as refusal:
+        if refusal.code != "invalid_image":
+            raise
+        raise ProtocolError(400, NO_PICTURE) from refusal
     return body
 
 

@@ -114,6 +114,8 @@ def _found(outcome: Outcome) -> RenderableType | None:
         rows.add_row("entity", Text(outcome.entity, style="bold"))
     elif outcome.unrecognised:
         rows.add_row("entity", Text(outcome.unrecognised))
+    if outcome.read:
+        rows.add_row("text read", Text(", ".join(outcome.read)))
     if outcome.alike:
         rows.add_row("alike", Text(", ".join(f"{name} {score:.2f}" for name, score in outcome.alike)))
     for number, crop in enumerate(outcome.crops, 1):
@@ -139,7 +141,7 @@ def _sources(outcome: Outcome) -> RenderableType | None:
 def _verdict(outcome: Outcome) -> RenderableType | None:
     if not outcome.verdict:
         return None
-    lines = [Text.assemble(("verdict  ", "dim"), (outcome.verdict, "bold"))]
+    lines = [Text.assemble(("verdict  ", "dim"), (outcome.explained, "bold"))]
     if outcome.checks:
         said = (
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"

@@ -20,6 +20,8 @@ from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
 from agents.settings.command_options import Options
 from agents.settings.run_config import DEFAULT_CACHE
+from mini_crag_mm.content_models import SPLITS
+from mini_crag_mm.index_contents import BACKGROUND, contents_of
 from mini_crag_mm.loader import SET
 
 _KINDS = ("images", "texts")
@@ -64,9 +66,6 @@ class EmbeddingsOptions(Options):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Gather what both splits' indices hold; 0 when it is written."""
-    from mini_crag_mm.content_models import SPLITS
-    from mini_crag_mm.prepare import BACKGROUND, contents_of
-
     options = EmbeddingsOptions.parse(arguments)
     found: dict[str, dict[bytes, FloatArray]] = {kind: {} for kind in _KINDS}
     with EmbeddingCache(options.cache / "embeddings") as cache:

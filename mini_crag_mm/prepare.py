@@ -8,12 +8,11 @@ Run again, it does only what is missing; a killed run goes on where it was.
 from __future__ import annotations
 
 import hashlib
-import io
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from tqdm import tqdm
@@ -23,32 +22,11 @@ from agents.runtime.files import write_whole
 from agents.search.web_cache import cache_name
 from agents.settings.command_options import Flag, Options
 from agents.settings.run_config import DEFAULT_CACHE
+from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.loader import SET, WebPage, index_image, read_kg, read_pages, write_lines
+from mini_crag_mm.index_contents import BACKGROUND, sources_of
+from mini_crag_mm.loader import SET, read_kg
 from mini_crag_mm.organiser_format import STAMP, build_datasets
-from mini_crag_mm.wikipedia import background_pages
-
-if TYPE_CHECKING:
-    from agents.search.index_sources import ChunkRow, ImageRow
-
-
-def sampled(pages: Iterable[WebPage], limit: int) -> list[WebPage]:
-    """The same ``limit`` pages every time, chosen by a hash of their address; all of them for a negative number."""
-    ordered = sorted(pages, key=lambda page: hashlib.sha256(page["page_url"].encode()).digest())
-    return ordered if limit < 0 else ordered[:limit]
-
-
-def kg_images(split: Split, cache: Path) -> Path:
-    """The pictures of a split as the image index embeds them (cut-outs on a neutral ground), and the JSONL that names them."""
-    folder = cache / "kg" / split
-    rows = []
-    for row in read_kg(split):
-        name = f"{Path(row['image']).stem}.png"
-        encoded = io.BytesIO()
-        index_image(row).save(encoded, format="PNG")
-        write_whole(folder / name, encoded.getvalue())  # each time: a photograph may have changed under its name
-        rows.append({**row, "image": name})
-    return write_lines(folder / "kg.jsonl", rows)
 
 
 def entry_pictures(split: Split, cache: Path) -> None:
@@ -59,42 +37,18 @@ def entry_pictures(split: Split, cache: Path) -> None:
             write_whole(target, (SET.root / row["image"]).read_bytes())
 
 
-def sources_of(split: Split, cache: Path, background: int) -> tuple[Sequence[ImageRow], Sequence[ChunkRow]]:
-    """What the indices of a split hold, written below the cache: the pictures, and the chunks of its own and of other pages."""
-    from agents.search.index_sources import read_images
-    from agents.search.index_sources import read_pages as read_page_files
-
-    kg = kg_images(split, cache)
-    files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split))]
-    if background:
-        others = cache / "pages" / f"background{background}.jsonl"
-        files.append(write_lines(others, sampled(background_pages(), background)))
-    return read_images(kg, kg.parent), read_page_files(files)
-
-
-def contents_of(split: Split, cache: Path, background: int) -> tuple[list[bytes], list[bytes]]:
-    """The keys in the embedding cache of a split's pictures, and those of its chunks."""
-    from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
-    from agents.search.index_builder import image_key, text_key
-
-    images, chunks = sources_of(split, cache, background)
-    viewer, reader = ImageIndexEncoder.load(EFFICIENTNET), TextIndexEncoder.load(MINILM)
-    return [image_key(viewer, row) for row in images], [text_key(reader, row) for row in chunks]
-
-
 def build_indices(split: Split, cache: Path, *, background: int, progress: bool) -> None:
     """The image and the web index of a split, in the organiser's on-disk format."""
     from agents.search.build_index import IMAGE_ID, WEB_ID
     from agents.search.embedding_cache import EmbeddingCache
     from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
     from agents.search.index_builder import IndexBuilder
-    from mini_crag_mm import embeddings as shipped
 
     tag = split.replace("_", "-")
     photographs, chunks = sources_of(split, cache, background)
-    with EmbeddingCache(cache / "embeddings") as embeddings:
-        shipped.add_to(embeddings)
-        builder = IndexBuilder(cache / "hub", embeddings, progress=progress)
+    with EmbeddingCache(cache / "embeddings") as vectors:
+        embeddings.add_to(vectors)
+        builder = IndexBuilder(cache / "hub", vectors, progress=progress)
         images = builder.images(photographs, ImageIndexEncoder.load(EFFICIENTNET), IMAGE_ID.format(tag=tag))
         web = builder.chunks(chunks, TextIndexEncoder.load(MINILM), WEB_ID.format(tag=tag))
     tqdm.write(f"{split}: {images.manifest.count} pictures and {web.manifest.count} page chunks are indexed")
@@ -110,10 +64,6 @@ def fingerprint(datasets: Path) -> str:
     for source in sources:
         digest.update(source.name.encode() + hashlib.sha256(source.read_bytes()).digest())
     return digest.hexdigest()
-
-
-BACKGROUND = 2000
-"""Other Wikipedia summaries that are indexed beside the set's own pages."""
 
 
 class PrepareOptions(Options):

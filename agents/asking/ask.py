@@ -194,4 +194,5 @@ def _exchange(question: Question[T], model: str, request: ChatRequest, answer: A
         temperature=sent.temperature,
         seed=sent.seed,
         schema=sent.schema,
+        read=reply.read,
     )

@@ -34,6 +34,9 @@ QUOTES_PROMPT = "quotes a prompt"
 OWN_KNOWLEDGE, FROM_EVIDENCE, RECONCILED = "own answer", "from evidence", "reconciled"
 DRAFT, CANDIDATE = "draft", "candidate"
 
+FOLLOWS_ORDERS = "the answer follows an order found in the evidence"
+"""``Decision.ruled_out`` of a candidate that nobody should be shown as an answer."""
+
 REQUEST_IMAGES = "request_images"
 """Folder beside a file of records, for the pictures that they name (``trace.requests``): NAME.png."""
 
@@ -100,6 +103,7 @@ class Decision:
         reason: Why not.
         ruled_out: The rule that forbids it, where it is an unfitted one.
         probability: Of being right, by the gate; None without one.
+        needed: The probability from which the gate lets an answer pass.
         direct: Whether the question was answered without looking at evidence.
         egocentric: Whether the photo was taken for one of smart glasses.
     """
@@ -109,8 +113,14 @@ class Decision:
     reason: str | None = None
     ruled_out: str | None = None
     probability: float | None = None
+    needed: float | None = None
     direct: bool = False
     egocentric: bool = False
+
+    @property
+    def follows_orders(self) -> bool:
+        """Whether it was ruled out because it does what retrieved text told the model to."""
+        return self.ruled_out == FOLLOWS_ORDERS
 
     def __str__(self) -> str:
         """In words: ``answered`` or ``abstained: REASON``."""
@@ -141,6 +151,7 @@ class Exchange:
         prompt_cut: Tokens taken out of an over-long prompt.
         messages: The request as the model received it: pictures are in words for one that cannot see. Files hold it, and replies whole,
             where ``trace.requests`` is set.
+        read: Lines of text read in the first picture of the request, for a model that cannot see.
     """
 
     prompt: str
@@ -162,6 +173,7 @@ class Exchange:
     temperature: float = 0.0
     seed: int | None = None
     schema: Mapping[str, Any] | None = None
+    read: Annotated[tuple[str, ...], QUOTES_PROMPT] = ()
 
 
 @dataclass(frozen=True)
@@ -331,6 +343,11 @@ class TurnRecord:
     def exchanges(self) -> tuple[Exchange, ...]:
         """Of all stages, in order."""
         return tuple(exchange for stage in self.stages for exchange in stage.exchanges)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Lines of text read in the photo; none where the model itself sees."""
+        return next((exchange.read for exchange in self.exchanges if exchange.read), ())
 
     @property
     def checks(self) -> dict[str, bool | float | str]:

@@ -88,6 +88,9 @@ class ChatReply:
     # the reply cache had it
     received: ChatRequest | None = field(default=None, compare=False)
     cached: bool = field(default=False, compare=False)
+    read: tuple[str, ...] = field(
+        default=(), compare=False
+    )  # lines of text that an OCR reader found in the first picture
     usage: tuple[int, int] | None = None  # tokens that a server read and wrote for it; None where it does not say
     no_answer: bool = False  # ``error`` since the server was busy, silent or not there, however often it was tried
 

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 Clock = Callable[[], float]
+
+
+class CallCancelledError(RuntimeError):
+    """Whoever asked wants no answer any more."""
+
+
+@dataclass
+class _Cancellation:
+    """Shared by a deadline and those made of it."""
+
+    at: float = math.inf  # by their clock
 
 
 class Deadline:
     """The point in time by which a batch must be answered, ``seconds`` from now (``float("inf")`` for no limit) by a monotonic clock."""
 
-    def __init__(self, seconds: float, clock: Clock = time.monotonic) -> None:
+    def __init__(self, seconds: float, clock: Clock = time.monotonic, _of: Deadline | None = None) -> None:
         self._clock = clock
         self._start = clock()
         self._end = self._start + seconds
+        self._cancellation: _Cancellation = _Cancellation() if _of is None else _of._cancellation
+
+    def cancel(self) -> None:
+        """Let it and all that were made of it end now; whatever looks at one of them stops as if its time were over."""
+        self._cancellation.at = min(self._cancellation.at, self._clock())
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has cancelled it."""
+        return self._cancellation.at < math.inf
+
+    def due(self) -> float:
+        """Seconds left if nobody had cancelled it: what is cancelled ends of itself, and hangs only if it has not ended by then."""
+        return self._end - self._clock()
 
     def elapsed(self) -> float:
         """Seconds since the deadline was opened."""
@@ -22,7 +49,7 @@ class Deadline:
 
     def left(self) -> float:
         """Seconds left; negative once the deadline has passed."""
-        return self._end - self._clock()
+        return min(self._end, self._cancellation.at) - self._clock()
 
     def allows(self, seconds: float) -> bool:
         """Whether work that takes ``seconds`` would end in time."""
@@ -34,11 +61,11 @@ class Deadline:
 
     def sooner(self, seconds: float) -> Deadline:
         """A deadline that ends ``seconds`` before this one: what must be kept for later work."""
-        return Deadline(self.left() - seconds, self._clock)
+        return Deadline(self.left() - seconds, self._clock, self)
 
     def within(self, seconds: float) -> Deadline:
         """A deadline that ends in ``seconds``, or with this one where that is sooner."""
-        return Deadline(min(seconds, self.left()), self._clock)
+        return Deadline(min(seconds, self.left()), self._clock, self)
 
 
 NO_DEADLINE = Deadline(float("inf"))

@@ -162,7 +162,7 @@ class DialogTimes:
         """When the turns of a call have to be answered: the limits of turns and dialogs less the margin."""
         allowed = sum(self.allowance(turn) for turn in turns)
         margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
-        return Deadline(allowed - margin - call.elapsed(), self._clock)
+        return call.within(allowed - margin - call.elapsed())
 
     def allowance(self, turn: Turn) -> float:
         """The seconds a turn may take: its own limit, but no more than half of what its dialog has left."""

@@ -37,6 +37,7 @@ class Answer(Stage):
 
     options: Options
     fills = ("candidate", "shown")
+    doing = "writing an answer"
     kind = "answers"
     when_short = "the direct prompts, where `direct_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0

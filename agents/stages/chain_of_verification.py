@@ -16,6 +16,7 @@ class VerificationChain(Stage):
     """
 
     fills = ("chain",)
+    doing = "checking the answer part by part"
     asked = (ASK,)
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0

@@ -20,6 +20,7 @@ class ChooseEntry(Stage):
 
     min_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
+    doing = "choosing what the photo shows"
     asked = (asks(MAX_ENTRIES),)
     picture_notes = frozenset({"chosen"})
 

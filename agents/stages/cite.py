@@ -34,6 +34,7 @@ class Cite(Stage):
 
     options: Options
     fills = ("cited",)
+    doing = "checking the citations"
     model_roles = ("reranker",)
     kind = "verifies"
     min_seconds, wanted_seconds = 0.5, 1.0

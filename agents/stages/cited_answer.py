@@ -27,6 +27,7 @@ class CitedAnswer(Stage):
 
     options: Options
     fills = ("candidate",)
+    doing = "writing an answer with citations"
     kind = "answers"
     min_seconds, wanted_seconds = 2.0, 4.0
 

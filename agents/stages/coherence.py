@@ -65,6 +65,7 @@ class CoherenceStage(Stage):
 
     options: Options
     fills = ("coherent",)
+    doing = "choosing evidence that agrees"
     min_seconds, wanted_seconds = 0.5, 1.0
 
     def roles(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ class Consistency(Stage):
     """Whether candidate and parametric answer agree, judged by the model in one batched call (CRUISE, section 3.3 and appendix A.3)."""
 
     fills = ("consistent",)
+    doing = "comparing two answers"
     asked = (ASK,)
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0

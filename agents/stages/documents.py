@@ -27,6 +27,7 @@ class DocumentsStage(Stage):
 
     options: Options
     fills = ("ranked",)
+    doing = "ranking what was found"
     model_roles = ("reranker",)
     picture_notes = frozenset({"ranking"})
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"

@@ -9,6 +9,7 @@ class DomainRouter(Stage):
 
     min_seconds, wanted_seconds = 0.3, 0.6
     fills = ("domain",)
+    doing = "sorting the question"
     model_roles = ("domain_classifier",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

@@ -23,6 +23,7 @@ class DraftStage(Stage):
 
     options: Options
     fills = ("draft",)
+    doing = "drafting an answer"
     when_short = f"no examples, {_STEPS_WHEN_SHORT} steps"
     min_seconds, wanted_seconds = 2.0, 4.0
 

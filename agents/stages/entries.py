@@ -40,6 +40,7 @@ class EntriesStage(Stage):
 
     options: Options
     fills = ("entries",)
+    doing = "gathering what is known of similar pictures"
     model_roles = ("reranker",)
     when_short = f"{_ENTRIES_WHEN_SHORT} entries, nothing fetched"
     picture_notes = frozenset({"entries"})

@@ -15,6 +15,7 @@ class EntryAnswer(Stage):
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)
+    doing = "writing an answer"
     asked = (ASK,)
     kind = "answers"
 

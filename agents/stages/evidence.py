@@ -38,6 +38,11 @@ class EvidenceStage(Stage):
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.2, 0.4
 
+    def in_words(self, turns: Sequence[Turn]) -> str:
+        """With the number of pages."""
+        pages = sum(len(turn.web_hits) for turn in turns)
+        return f"reading {pages} page{'s' * (pages != 1)}" if pages else "gathering what is known"
+
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""
         options = self.options

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from agents.asking.record import CANDIDATE, Decision
+from agents.asking.record import CANDIDATE, FOLLOWS_ORDERS, Decision
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import written
 from agents.methods.gate import Gate, GateSignals
@@ -97,7 +97,7 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
     if turn.cited is not None and not turn.cited:
         return "no sentence of the answer is supported"
     if guarded and not trusts_draft(turn) and rests_on_orders(turn.candidate.text, turn.question, *_read(turn)):
-        return "the answer follows an order found in the evidence"
+        return FOLLOWS_ORDERS
     if options.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
     if options.gate is None and not trusts_draft(turn):
@@ -189,6 +189,7 @@ class Finalise(Stage):
     Options = FinaliseOptions
     options: FinaliseOptions
     fills = ("answer",)
+    doing = "deciding whether to answer"
 
     def needs(self) -> tuple[str, ...]:
         """Answers with markers take the stage that checks them."""
@@ -219,6 +220,7 @@ class Finalise(Stage):
                 probability=probability
                 if probability is not None and isfinite(probability)
                 else None,  # NaN is no JSON
+                needed=gate.minimum(egocentric=turn.egocentric) if gate is not None else None,
                 direct=trusts_draft(turn),
                 egocentric=turn.egocentric,
             )

@@ -19,6 +19,7 @@ class FourStepsStage(Stage):
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
+    doing = "writing an answer"
     asked = (asks(MAX_ENTRIES),)
     kind = "answers"
 

@@ -23,6 +23,7 @@ class KnowledgeStage(Stage):
 
     options: Options
     fills = ("knowledge",)
+    doing = "reading the documents"
     asked = (ASK,)
     min_seconds, wanted_seconds = 2.0, 4.0
 

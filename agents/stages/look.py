@@ -41,6 +41,7 @@ class LookFirst(Stage):
 
     options: Options
     fills = ("look", "summary", "draft")
+    doing = "looking at the photo"
     when_short = "rules alone"
     seconds_to_ask = 4.0
     picture_notes = frozenset({"shows", "object", "name", "reason", "queries"})

@@ -35,6 +35,7 @@ class Objects(Stage):
 
     options: Options
     fills = ("target",)
+    doing = "finding out what is asked about"
     picture_notes = frozenset({"objects"})
     when_short = "rules alone"
     seconds_to_ask = 3.0

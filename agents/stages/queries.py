@@ -50,6 +50,7 @@ class Queries(Stage):
 
     options: Options
     fills = ("queries", "hops")
+    doing = "writing search queries"
     when_short = f"{_QUERIES_WHEN_SHORT} query, unsplit"
 
     def asks(self) -> tuple[Ask[list[str]], ...]:

@@ -15,6 +15,7 @@ class Reconcile(Stage):
     """Where own and retrieved answer differ the model decides (CoRe-MMRAG, section 3.2, step 4, eq. 7), in one batched call."""
 
     fills = ("candidate",)
+    doing = "deciding between two answers"
     asked = (ASK,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

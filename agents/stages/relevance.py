@@ -28,6 +28,7 @@ class Relevance(Stage):
 
     options: Options
     fills = ("ranked",)
+    doing = "choosing relevant evidence"
     asked = (ASK,)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 1.0, 3.0

@@ -33,6 +33,7 @@ class Rerank(Stage):
 
     options: Options
     fills = ("ranked",)
+    doing = "ranking what was read"
     model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.5, 1.0

@@ -38,6 +38,7 @@ class RouteStage(Stage):
 
     options: Options
     fills = ("route", "needs_external", "real_time", "tools")
+    doing = "choosing a way to answer"
 
     def asks(self) -> tuple[Ask[Any], ...]:
         """Of the small model that gives the flags."""

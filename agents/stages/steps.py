@@ -87,6 +87,7 @@ class Steps(Stage):
 
     options: Options
     fills = ("candidate", "shown")
+    doing = "answering step by step, where it takes steps"
     asked = (PLANNING, ASKING)
     kind = "answers"
     when_short = "what is printed is computed, all else answered in one prompt"

@@ -17,6 +17,7 @@ class Summarise(Stage):
 
     min_seconds, wanted_seconds = 2.0, 4.0
     fills = ("summary",)
+    doing = "describing the photo"
     asked = (ASK,)
     picture_notes = frozenset({"summary"})
 

@@ -30,6 +30,7 @@ class ToolRouter(Stage):
 
     options: Options
     fills = ("tools",)
+    doing = "choosing what to search"
     when_short = "rules alone"
     seconds_to_ask = 3.0
 

@@ -36,6 +36,7 @@ class TwoStageRerank(Stage):
 
     options: Options
     fills = ("ranked",)
+    doing = "ranking what was read"
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks, {_FINE_WHEN_SHORT} of them to the fine stage"
     min_seconds, wanted_seconds = 1.0, 2.0
 

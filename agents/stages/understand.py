@@ -29,6 +29,7 @@ class Understand(Stage):
 
     options: Options
     fills = ("question", "needs_image")
+    doing = "reading the question"
     when_short = "rules alone"
 
     def asks(self) -> tuple[Ask[Any], ...]:

@@ -41,6 +41,7 @@ class Verify(Stage):
 
     options: Options
     fills = ("verification",)
+    doing = "verifying the answer"
     kind = "verifies"
     when_short = "a verdict of one word, where `verdict_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from PIL import Image
 
-from apps.details import SHOWN_SIDE, details, marked
+from apps.details import SHOWN_SIDE, details, marked, working
 from apps.outcome import Crop, Outcome, ShownEvidence, Time
+from apps.page_job import Step
 
 
 @pytest.mark.parametrize("size", [(400, 300), (4096, 2048)])
@@ -65,3 +68,28 @@ def test_the_framed_photo_is_part_of_the_page() -> None:
 def test_what_is_not_recognised_is_not_shown_as_the_entity() -> None:
     html = details(Outcome("a", nearest=("A <cup>", 0.224), alike=(("A <cup>", 0.224),)))
     assert "<p>Not recognised; nearest: A &lt;cup&gt; (cosine 0.22)</p>" in html and "<b>" not in html
+
+
+def test_the_words_of_the_answer_are_marked_in_the_evidence() -> None:
+    def shown(text: str, answer: str = "The tower is 300 m tall, by Eiffel", **more: Any) -> str:
+        source = ShownEvidence(text, "kg", "", "", None)
+        return details(Outcome(answer, entity="Tower of Paris", sources=(source,), **more))
+
+    told = shown("Eiffel built a tower of 1300 or 300 m & <b>")
+    assert "<mark>Eiffel</mark> built a tower of 1300 or <mark>300</mark> m &amp; &lt;b&gt;" in told
+    assert "<mark>1,665</mark>" in shown("It has 1,665 steps", "1,665 steps")
+    assert "<mark>" not in shown("Nothing is known.", "I don't know")
+    assert "<mark>Eiffel</mark>" in shown("Eiffel", "I don't know", withheld="Eiffel")
+
+
+def test_long_evidence_is_cut_around_what_it_is_shown_for() -> None:
+    told = details(
+        Outcome("300 m", sources=(ShownEvidence("word " * 300 + "300 m" + " end" * 300, "web", "", "", None),))
+    )
+    assert "<li>…word" in told and "<mark>300</mark> m end" in told and "…<br>" in told and len(told) < 700
+
+
+def test_steps_that_are_shown_while_waiting_are_escaped() -> None:
+    told = working((Step("<b>reading 5 pages", 2.04), Step("verifying", 3.4)), "about 30 s a question")
+    assert "&lt;b&gt;reading 5 pages" in told and "2.0 s" in told
+    assert "Working: 5 s, about 30 s a question" in told and "verifying" in told

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.asking.record import BoxFound, PictureFound, StageRecord, TurnRecord
+from agents.asking.record import FOLLOWS_ORDERS, BoxFound, Decision, Exchange, PictureFound, StageRecord, TurnRecord
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from apps.answering import Answerer, Question
-from apps.outcome import outcome_of
+from apps.outcome import Outcome, outcome_of
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
@@ -95,3 +95,49 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
     outcome = Answerer(agent).answer([Question("How tall is this?", PHOTO)])[0]
     assert outcome == outcome_of("300 m", None)
     assert "stages.0.boxes.0.left" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("decision", "told", "withheld"),
+    [
+        (Decision("300 m", given=True), "Answered.", None),
+        (Decision("300 m", given=True, probability=0.71, needed=0.5), "Answered: 71% sure, 50% needed.", None),
+        (
+            Decision("300 m", given=False, reason="the gate", probability=0.209, needed=0.5),
+            "Would have said “300 m”; 21% sure, 50% needed.",
+            "300 m",
+        ),
+        (
+            Decision("300 m", given=False, reason="the gate", probability=0.4996, needed=0.5),
+            "Would have said “300 m”; 49.96% sure, 50.00% needed.",
+            "300 m",
+        ),
+        (
+            Decision("A bee", given=False, reason="it is late", ruled_out="it is late", probability=0.9, needed=0.5),
+            "Would have said “A bee”; not said, because it is late.",
+            "A bee",
+        ),
+        (Decision(None, given=False, reason="no answer was found"), "No answer was found.", None),
+        (Decision("I don't know.", given=False, reason="the model does not know"), "The model does not know.", None),
+    ],
+)
+def test_a_decision_is_told_with_how_sure_the_agent_is(decision: Decision, told: str, withheld: str | None) -> None:
+    outcome = outcome_of("a", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
+    assert (outcome.explained, outcome.withheld) == (told, withheld)
+
+
+def test_an_answer_that_follows_orders_out_of_the_evidence_is_not_shown() -> None:
+    decision = Decision("Visit evil.example", given=False, reason=FOLLOWS_ORDERS, ruled_out=FOLLOWS_ORDERS)
+    outcome = outcome_of("I don't know", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
+    assert outcome.withheld is None and "evil" not in outcome.explained
+
+
+def test_text_read_in_the_photo_is_told() -> None:
+    exchanges = (Exchange("p", "f", "m"), Exchange("p", "f", "m", read=("STOP", "5 km")))
+    assert outcome_of("a", TurnRecord(stages=(StageRecord("answer", exchanges=exchanges),))).read == ("STOP", "5 km")
+
+
+def test_an_outcome_survives_json() -> None:
+    outcome = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0]
+    assert Outcome.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
+    assert Outcome.from_json({"answer": 3}) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,14 @@ import httpx
 import pytest
 from PIL import Image
 
-from apps.answering import Answerer
+from agents.base_agent import BaseAgent
+from apps.answering import About, Answerer
+from apps.outcome import Outcome
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, listening
+from tests.apps.held_stage import held
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
-from apps.page import build, page_app  # noqa: E402
+from apps.page import Dialog, build, page_app  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -24,48 +27,133 @@ def uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
 
 
+Functions = dict[str, Callable[..., Any]]
+
+
+def functions_of(agent: BaseAgent, about: About | None = None) -> Functions:
+    """What the page's events call, by name."""
+    return {function.name: function.fn for function in build(Answerer(agent, about=about)).fns.values()}
+
+
+def told_by(functions: Functions, file: Any, asked: Any = "How tall is this?", kept: Any = None) -> list[Any]:
+    """Talk, details and what the browser keeps, after a question."""
+    talk = [{"role": "user", "content": asked}]
+    last: list[Any] = []
+    for update in functions["answer"](file, talk, kept):
+        last = list(update)
+    return last[:3]
+
+
 @pytest.fixture
-def answer() -> Iterator[Any]:
-    """What happens between a question and its answer."""
-    page = build(Answerer(crag_agent()))
-    functions = {function.name: function.fn for function in page.fns.values()}
-    yield functions["answer"]
-
-
-def test_an_answer_comes_with_its_details(answer: Any, tmp_path: Path) -> None:
+def photo(tmp_path: Path) -> dict[str, str]:
+    """An uploaded photo."""
     PHOTO.save(tmp_path / "photo.png")
-    asked = [{"role": "user", "content": [{"type": "text", "text": "How tall is this?"}]}]  # as gradio passes it
-    talk, told = answer({"path": str(tmp_path / "photo.png")}, asked)
+    return {"path": str(tmp_path / "photo.png")}
+
+
+def test_an_answer_comes_with_its_details(photo: Any) -> None:
+    asked = [{"type": "text", "text": "How tall is this?"}]  # as gradio passes it
+    talk, told, _ = told_by(functions_of(crag_agent()), photo, asked)
     assert talk == [{"role": "user", "content": "How tall is this?"}, {"role": "assistant", "content": "300 m"}]
-    assert "Red Tower" in told and "answered" in told
+    assert "Red Tower" in told and "Answered" in told
 
 
-def test_a_broken_photo_is_told_in_the_dialog(answer: Any, tmp_path: Path) -> None:
+def test_what_the_browser_keeps_is_the_history_of_the_next_question(photo: Any) -> None:
+    agent = ScriptedAgent()
+    functions = functions_of(agent)
+    kept = told_by(functions, photo, "Who?")[2]
+    kept = told_by(functions, photo, "When?", json.loads(json.dumps(kept)))[2]
+    assert [message["content"] for message in agent.histories[1]] == ["Who?", "answer to Who?"]
+    shown, talk, told = functions["restored"](kept)
+    assert shown == photo["path"] and told.startswith("<div")
+    assert [message["content"] for message in talk] == ["Who?", "answer to Who?", "When?", "answer to When?"]
+    told_by(functions, photo, "Where?", {**kept, "photo": "another.png"})
+    assert agent.histories[2] == []  # a dialog about another photo is none of this one
+
+
+def test_details_are_there_again_after_a_reload(photo: Any) -> None:
+    functions = functions_of(crag_agent())
+    _, told, kept = told_by(functions, photo)
+    assert functions["restored"](json.loads(json.dumps(kept)))[2] == told
+
+
+@pytest.mark.parametrize("kept", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
+def test_what_no_page_wrote_is_not_restored(kept: Any) -> None:
+    photo, talk, told = functions_of(ScriptedAgent())["restored"](kept)
+    assert photo is None and talk == [] and "Add a photo" in told
+
+
+@pytest.mark.parametrize("turns", [3, ["x"], [{"question": "Who?"}], [{"question": "Who?", "outcome": {"answer": 3}}]])
+def test_turns_that_no_page_wrote_are_left_out(photo: Any, turns: Any) -> None:
+    assert functions_of(ScriptedAgent())["restored"]({"photo": photo["path"], "turns": turns})[1] == []
+
+
+def test_a_long_dialog_is_kept_within_what_a_request_may_hold(photo: Any) -> None:
+    outcome = Outcome("a" * 30_000)
+    kept = Dialog("p", tuple((str(number), outcome) for number in range(40))).as_json()
+    assert len(json.dumps(kept)) < 450_000 and kept["turns"][-1]["question"] == "39"
+
+
+def test_a_broken_photo_is_told_in_the_dialog(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"nothing")
-    talk, _ = answer({"path": str(tmp_path / "photo.png")}, [{"role": "user", "content": "What?"}])
+    talk, _, _ = told_by(functions_of(crag_agent()), {"path": str(tmp_path / "photo.png")})
     assert "cannot be read as a photo" in talk[-1]["content"]
 
 
-def test_a_question_without_a_photo_is_told_at_once() -> None:
+@pytest.mark.parametrize(
+    ("content", "words"), [(None, "no photo yet"), (b"text", "cannot be read"), (b"", "cannot be")]
+)
+def test_what_cannot_be_asked_is_told_at_once(tmp_path: Path, content: bytes | None, words: str) -> None:
     """Before it waits for the agent; the question stays in its field."""
-    agent = ScriptedAgent()
-    functions = {function.name: function.fn for function in build(Answerer(agent)).fns.values()}
-    talk, left = functions["say"](None, " What? ", [])
-    assert talk[-1]["role"] == "assistant" and "no photo yet" in talk[-1]["content"]
+    agent, file = ScriptedAgent(), None
+    if content is not None:
+        (tmp_path / "text.jpg").write_bytes(content)
+        file = {"path": str(tmp_path / "text.jpg")}
+    functions = functions_of(agent)
+    talk, left, *_ = functions["say"](file, " What? ", [], None)
+    assert talk[-1]["role"] == "assistant" and words in talk[-1]["content"]
     assert left == " What? "
-    skipped = functions["answer"](None, talk)
+    [skipped] = functions["answer"](file, talk, None)
     assert not agent.calls and all(isinstance(update, dict) for update in skipped)
 
 
 @pytest.mark.parametrize("raised", [SystemExit(1), RuntimeError("secret")])
-def test_an_agent_that_fails_is_told_in_the_dialog(raised: BaseException, tmp_path: Path) -> None:
+def test_an_agent_that_fails_is_told_in_the_dialog(raised: BaseException, photo: Any) -> None:
     def fail(_: str) -> str:
         raise raised
 
-    functions = {function.name: function.fn for function in build(Answerer(ScriptedAgent(fail))).fns.values()}
-    PHOTO.save(tmp_path / "photo.png")
-    talk, told = functions["answer"]({"path": str(tmp_path / "photo.png")}, [{"role": "user", "content": "What?"}])
+    talk, told, _ = told_by(functions_of(ScriptedAgent(fail)), photo)
     assert "The agent failed" in talk[-1]["content"] and "secret" not in talk[-1]["content"] and not told
+
+
+def test_what_is_being_done_is_told_while_it_is(photo: Any) -> None:
+    agent, stage = held()
+    updates = functions_of(agent)["answer"](photo, [{"role": "user", "content": "How tall?"}], None)
+    told = next(text for _, text, *_ in updates if isinstance(text, str) and "waiting for the test" in text)
+    assert "Working" in told
+    stage.go.set()
+    assert [*updates][-1][0][-1]["content"] == "300 m"
+
+
+def test_a_question_that_nobody_waits_for_ends_and_the_next_is_answered(photo: Any) -> None:
+    agent, stage = held()
+    functions = functions_of(agent)
+    updates = functions["answer"](photo, [{"role": "user", "content": "How tall?"}], None)
+    next(updates)
+    assert stage.entered.wait(30)
+    updates.close()  # what gradio does when the visitor stops it, or leaves
+    agent.pipeline.stages.remove(stage)
+    talk, told, _ = told_by(functions, photo)
+    assert talk[-1]["content"] == "300 m" and "hangs" not in told
+
+
+def test_the_start_says_what_answers_and_in_what_time(photo: Any) -> None:
+    about = About("best", "embedded", "validation", "Looks first.", 60.0)
+    functions = functions_of(ScriptedAgent(), about)
+    told = functions["restored"](None)[2]
+    assert "best (Looks first)" in told and "embedded" in told and "at most 60 s" in told
+    told_by(functions, photo)
+    assert "less than a second a question" in functions["restored"](None)[2]  # as measured
 
 
 @pytest.fixture
@@ -88,11 +176,13 @@ def asked_of(
     """The dialog that a browser sees after a question about an uploaded file; None where gradio refuses."""
     config = httpx.get(f"{url}/config").json()
     parts = {part["id"]: part["type"] for part in config["components"]}
-    function = next(f for f in config["dependencies"] if [parts[i] for i in f["inputs"]] == ["image", "chatbot"])
+    function = next(
+        f for f in config["dependencies"] if [parts[i] for i in f["inputs"]] == ["image", "chatbot", "browserstate"]
+    )
     photo = {"path": path, "orig_name": "photo.jpg", **meta}
     talk = [{"role": "user", "content": [{"type": "text", "text": question}, *more]}]
     session = {"session_hash": "a-session"}
-    body = {"data": [photo, talk], "fn_index": function["id"], **session}
+    body = {"data": [photo, talk, None], "fn_index": function["id"], **session}
     httpx.post(f"{url}/gradio_api/queue/join", json=body).raise_for_status()
     for line in httpx.get(f"{url}/gradio_api/queue/data", params=session, timeout=30).text.splitlines():
         event = json.loads(line.removeprefix("data: ") or "{}")
@@ -116,7 +206,7 @@ def test_a_photo_is_uploaded_and_asked_about(url: str) -> None:
 def test_a_file_that_is_no_picture_is_refused_in_words(url: str, content: bytes) -> None:
     answer = sent(url, ("photo.jpg", content))
     assert answer.status_code == 400
-    assert answer.text.startswith("the picture cannot be decoded") and "send JPEG, PNG or WebP" in answer.text
+    assert answer.text == "This file cannot be read as a photo; try JPEG, PNG or WebP."
 
 
 def test_a_file_that_breaks_after_its_upload_is_told_in_the_dialog(url: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +25,9 @@ from agents.asking.record import (
 from evaluation.records import RunLogLine
 from evaluation.report.html_report import ReportPart, write_report
 from tests.evaluation.worlds import judged, picture
+from tests.support.chromium import CHROMIUM, NO_CHROMIUM
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; on Debian: apt-get install chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
 PHONE, DESK = 390, 1280
 DOMAINS = ("plants and gardening", "general object recognition", "food")

@@ -17,14 +17,14 @@ from PIL import Image
 from agents.asking.record import TurnRecord
 from agents.models.base import ModelError
 from agents.pipeline import Pipeline, stages_of
-from agents.runtime.deadline import Deadline
+from agents.runtime.deadline import NO_DEADLINE, CallCancelledError, Deadline
 from agents.runtime.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.runtime.worker import EscapedError, HungError, Worker, where
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
 from agents.settings.presets import Settings, load_settings
 from agents.settings.profiles import PRESETS, Limits, names
-from agents.stage import Context, Stage
+from agents.stage import Context, Stage, stage_class, stage_names
 from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage
 from agents.stages.parametric_answer import ParametricAnswer
@@ -518,3 +518,41 @@ def test_however_large_the_margin_a_call_keeps_its_limit(margin: float) -> None:
     pipeline.run([asked], DialogTimes(limits, clock).deadline(Deadline(10.0, clock), [asked]))
     plan.released.set()
     assert clock() - began <= 10.0
+
+
+def test_a_cancelled_call_ends_and_teaches_nothing() -> None:
+    """The stage that runs may end of itself; no further one begins."""
+
+    class Cancelling(Timed):
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            super().run(turns, context)
+            call.cancel()
+            assert context.deadline.passed()
+
+    clock = Clock()
+    call = Deadline(1000.0, clock)
+    slow, never = Cancelling("slow", clock=clock, seconds=50.0), Timed("never", clock=clock)
+    pipeline = pipeline_with(Limits(), clock, slow, never)
+    told: list[str] = []
+    with pytest.raises(CallCancelledError):
+        pipeline.run([turn("a")], call.within(900.0), watch=told.append)
+    assert told == ["slow"] and not never.ran
+    assert not pipeline.hung["slow"]
+    [after] = pipeline.run([turn("b")], Deadline(20.0, clock))  # the 50 s were no measure of the stage
+    assert ended(after)[0] == "ran"
+
+
+def test_deadlines_made_of_one_are_cancelled_with_it_and_no_other() -> None:
+    clock = Clock()
+    call, other = Deadline(10.0, clock), Deadline(10.0, clock)
+    parts = [call.sooner(1.0), call.within(5.0), call.sooner(2.0).within(3.0)]
+    parts[-1].cancel()
+    assert call.cancelled and all(part.cancelled and part.left() <= 0.0 for part in parts)
+    assert call.due() == 10.0
+    assert not other.cancelled and other.left() == 10.0
+    assert not NO_DEADLINE.cancelled
+
+
+def test_every_stage_has_words_for_people_who_wait() -> None:
+    words = {name: stage_class(name)().in_words([]) for name in stage_names()}
+    assert [name for name, said in words.items() if said in ("", name.replace("_", " "))] == []

@@ -10,7 +10,7 @@ from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, Text
 from agents.search.index_builder import _decoded, image_key, text_key
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.prepare import BACKGROUND, sources_of
+from mini_crag_mm.index_contents import BACKGROUND, sources_of
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -148,6 +148,7 @@ def test_images_become_words_with_one_call_to_each_part() -> None:
         "Picture 1: w30 h40\n\nPicture 2: w10 h20\n\nWhich?",
         "No image.",
     ]
+    assert [reply.read for reply in replies] == [("h20",), ("h40",), ()]  # of the first picture
     assert eyes.calls == [2, 2]
     assert text.asked[0].max_tokens == 7
     assert not any(message.images for request in text.asked for message in request.messages)

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from PIL import Image
 
@@ -12,6 +12,14 @@ from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
 """Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was seen in a picture: its description, and the lines of text in it."""
+
+    told: str
+    lines: tuple[str, ...] = ()
 
 
 _KEPT = 256  # descriptions of pictures
@@ -25,7 +33,7 @@ class ComposedVisionChat:
     def __init__(self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe) -> None:
         self.name = f"{text.name} + {recogniser.name} + {ocr.name}"
         self._text, self._recogniser, self._ocr, self._describe = text, recogniser, ocr, describe
-        self._seen: OrderedDict[str, str] = OrderedDict()
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
@@ -33,9 +41,13 @@ class ComposedVisionChat:
         told = (tuple(_told(message, seen) for message in request.messages) for request in requests)
         blind = [replace(request, messages=messages) for request, messages in zip(requests, told, strict=True)]
         replies = self._text.chat(blind, deadline)
-        return [replace(reply, received=request) for request, reply in zip(blind, replies, strict=True)]
+        read = [_read(request, seen) for request in requests]
+        return [
+            replace(reply, received=request, read=lines)
+            for request, reply, lines in zip(blind, replies, read, strict=True)
+        ]
 
-    def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, str]:
+    def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, _Seen]:
         """Each image object of the batch by its ``id``, described; the requests keep the objects alive.
 
         Several stages show the same photo: its words are kept for the next one.
@@ -50,7 +62,7 @@ class ComposedVisionChat:
             labels = self._recogniser.recognise(pictures, k=_LABELS)
             lines = self._ocr.read(pictures)
             for key, named, read in zip(new, labels, lines, strict=True):
-                self._seen[key] = self._describe(named, read).strip()
+                self._seen[key] = _Seen(self._describe(named, read).strip(), tuple(line.text for line in read))
         told = {number: self._seen[key] for number, key in keys.items()}
         while len(self._seen) > _KEPT:
             self._seen.popitem(last=False)
@@ -64,8 +76,15 @@ def _key(image: Image.Image) -> str:
         return f"unreadable {id(image)}"
 
 
-def _told(message: ChatMessage, seen: dict[int, str]) -> ChatMessage:
-    told = [text for image in message.images if (text := seen[id(image)])]
+def _read(request: ChatRequest, seen: dict[int, _Seen]) -> tuple[str, ...]:
+    images = [image for message in request.messages for image in message.images]
+    return seen[id(images[0])].lines if images else ()
+
+
+def _told(message: ChatMessage, seen: dict[int, _Seen]) -> ChatMessage:
+    told = [text for image in message.images if (text := seen[id(image)].told)]
     if len(message.images) > 1:  # a prompt that shows several pictures speaks of them by their number
-        told = [f"Picture {number}: {seen[id(image)] or _NOTHING}" for number, image in enumerate(message.images, 1)]
+        told = [
+            f"Picture {number}: {seen[id(image)].told or _NOTHING}" for number, image in enumerate(message.images, 1)
+        ]
     return replace(message, content="\n\n".join([*told, message.content]), images=())
