@@ -102,7 +102,7 @@ def ask_examples(browser: Browser, url: str, count: int) -> bytes:
 def shot_of_report(browser: Browser, report: Path) -> bytes:
     """The report with its first right answer open, as a PNG."""
     page = _opened(browser, report.resolve().as_uri())
-    page.locator("article.turn.correct").first.scroll_into_view_if_needed()
+    page.locator("article.turn.correct").first.evaluate("turn => scrollTo(0, turn.offsetTop - 110)")  # below the filters
     return page.screenshot()
 
 

@@ -31,7 +31,7 @@ def test_all_that_matters_is_printed(width: int) -> None:
     console = printed(width)
     show(console, Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0])
     said = console.export_text()
-    for wanted in ("300 m", "Red Tower", "knowledge graph", "answered", "min_probability"):
+    for wanted in ("300 m", "Red Tower", "knowledge graph", "Answered", "min_probability"):
         assert wanted in said
     assert max(map(len, said.splitlines())) <= width
 
