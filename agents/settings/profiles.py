@@ -216,11 +216,11 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
 
 def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     """The tables of a profile with what it takes from those that it extends; ``above`` are the files that extend it."""
+    table = read_table(path, "profile")  # first: what cannot be read, such as a circle of links, cannot be resolved either
     chain = (*above, path.resolve())
     if len({*chain}) < len(chain):
         names = " extends ".join(each.stem for each in chain)
         raise SettingsError(f"profile {chain[0].stem!r} extends itself: {names}")
-    table = read_table(path, "profile")
     if (base := table.pop("extends", None)) is None:
         return table
     other = find_file(base, "profile", folder, SettingsError, beside=path.parent)

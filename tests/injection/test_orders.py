@@ -85,7 +85,7 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
     values: dict[str, Any] = {
         **dict.fromkeys(("question", "query", "answer", "first", "second", "own", "retrieved", "letters"), "ABC"),
         **dict.fromkeys(("history", "labels", "pictures", "objects", "names", "queries"), ()), "things": [hostile],
-        **{"entity": hostile, "entities": [hostile], "lines": [hostile], "evidence": [chunk], "documents": [chunk]},
+        **{"entity": hostile, "entities": [hostile], "lines": [hostile], "text": [hostile], "evidence": [chunk], "documents": [chunk]},
         **{"document": chunk, "chunk": chunk, "entries": [entry], "entry": entry, "domain": {"hint": "", "examples": []}},
         **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "max_steps": 1, "max_examples": 0, "limit": 2},
         "answers": [("image", Candidate(hostile, None))],

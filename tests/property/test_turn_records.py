@@ -149,7 +149,7 @@ def test_without_pictures_nothing_that_describes_one_is_left(stages: list[StageR
         assert stage.get("notes", {}).keys().isdisjoint({"a", "b"})
         assert MARKER not in json.dumps(stage)  # replies and evidence may name what is seen
     assert (record.query, record.answer) == (MARKER, MARKER)
-    assert {"entity", "pictures", "boxes"} == PICTURE_FIELDS
+    assert {"entity", "nearest", "pictures", "boxes"} == PICTURE_FIELDS
 
 
 @fuzzed(60)
