@@ -102,7 +102,8 @@ def ask_examples(browser: Browser, url: str, count: int) -> bytes:
 def shot_of_report(browser: Browser, report: Path) -> bytes:
     """The report with its first right answer open, as a PNG."""
     page = _opened(browser, report.resolve().as_uri())
-    page.locator("article.turn.correct").first.evaluate("turn => scrollTo(0, turn.offsetTop - 110)")  # below the filters
+    # Below the filters.
+    page.locator("article.turn.correct").first.evaluate("turn => scrollTo(0, turn.offsetTop - 110)")
     return page.screenshot()
 
 

@@ -216,7 +216,8 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
 
 def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     """The tables of a profile with what it takes from those that it extends; ``above`` are the files that extend it."""
-    table = read_table(path, "profile")  # first: what cannot be read, such as a circle of links, cannot be resolved either
+    # First: what cannot be read, such as a circle of links, cannot be resolved either.
+    table = read_table(path, "profile")
     chain = (*above, path.resolve())
     if len({*chain}) < len(chain):
         names = " extends ".join(each.stem for each in chain)
