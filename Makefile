@@ -155,9 +155,8 @@ lock: requirements/cpu.in ## Write requirements-cpu.txt from requirements/cpu.in
 lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in
 	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
 
-screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png from a page that is asked an example and the report of `make demo`
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m tools.screenshots \
-		--preset $(PRESET) --profile $(PROFILE) --split $(SPLIT) --cache $(CACHE) --report $(OUT)/report.html
+screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png from the run of `make demo`
+	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)
 
 clean: ## Remove the virtual environments, the caches and the results
 	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

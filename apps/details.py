@@ -77,10 +77,10 @@ def marked(photo: Image.Image, outcome: Outcome) -> Image.Image:
     return shown
 
 
-def details(outcome: Outcome, photo: Image.Image | None = None) -> str:
-    """Verdict, entity, the photo with the crops framed, evidence and times of an answer."""
+def details(outcome: Outcome, photo: Image.Image | None = None, asked: str = "") -> str:
+    """Verdict, entity, the photo with the crops framed, evidence and times of an answer to what was asked."""
     framed = _framed(photo, outcome) if photo is not None and outcome.crops else ""
-    parts = [_verdict(outcome), _found(outcome), framed, _evidence(outcome), _times(outcome)]
+    parts = [_verdict(outcome), _found(outcome), framed, _evidence(outcome, asked), _times(outcome)]
     return f'<div class="crag">{"".join(parts)}</div>'
 
 
@@ -130,17 +130,17 @@ def _framed(photo: Image.Image, outcome: Outcome) -> str:
     return f'<img alt="the photo, what was searched with framed" src="data:image/jpeg;base64,{content}">'
 
 
-def _evidence(outcome: Outcome) -> str:
+def _evidence(outcome: Outcome, asked: str) -> str:
     if not outcome.sources:
         return ""
-    words = telling(outcome)
+    words = telling(outcome, asked)
     return f"<h3>Evidence</h3><ol>{''.join(_source(source, words) for source in outcome.sources)}</ol>"
 
 
-def telling(outcome: Outcome) -> frozenset[str]:
-    """The words of the answer, given or not, that evidence may carry: neither common ones nor those of the thing that is asked about."""
+def telling(outcome: Outcome, asked: str = "") -> frozenset[str]:
+    """The words of the answer, given or not, that evidence may carry: neither common ones nor those of the question and its object."""
     answer = outcome.withheld or ("" if outcome.abstained else outcome.answer)
-    known = {word.casefold() for word in _WORD.findall(f"{outcome.entity or ''} {outcome.question}")}
+    known = {word.casefold() for word in _WORD.findall(f"{outcome.entity or ''} {outcome.question} {asked}")}
     words = {word.casefold() for word in _WORD.findall(answer) if word[0].isdigit() or len(word) >= _MIN_LETTERS}
     return frozenset(words - _COMMON - known)
 

@@ -37,7 +37,7 @@ CSS = """
 .crag .abstained {border-color: #d9a400}
 .crag .wrong {color: #c0392b}
 .crag dl {display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: .3em 0}
-.crag img {max-width: 100%; margin: .6em 0; border-radius: .4em}
+.crag img {max-width: 100%; max-height: 24em; margin: .6em 0; border-radius: .4em}
 #examples .caption-label {white-space: normal; max-width: 96%; text-align: left}
 .crag dd {margin: 0; overflow-wrap: anywhere}
 """
@@ -162,7 +162,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
                 yield gr.skip(), working(job.steps(), answerer.expected), gr.skip(), *buttons(busy=True)
             outcome = job.outcome()
             longer = Dialog(file["path"], (*dialog.turns, (question, outcome)))
-            yield reply(outcome.answer, details(outcome, photo), longer.as_json())
+            yield reply(outcome.answer, details(outcome, photo, question), longer.as_json())
         except CancelledError:
             yield reply(_STOPPED)
         except AgentError:
@@ -185,7 +185,8 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
             photo = _uploaded({"path": dialog.photo})
         except PhotoError:
             return None, [], beginning()
-        told = details(dialog.turns[-1][1], photo) if dialog.turns else beginning()
+        question, outcome = dialog.turns[-1] if dialog.turns else ("", None)
+        told = details(outcome, photo, question) if outcome is not None else beginning()
         return dialog.photo, dialog.messages, told
 
     with gr.Blocks(

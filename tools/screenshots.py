@@ -1,6 +1,6 @@
-"""Makes the pictures of page and report in docs/figures: ``make screenshots``, with the machine's Chromium.
+"""Makes the pictures of page and report in docs/figures from a run: ``make screenshots``, with the machine's Chromium.
 
-The page is started as ``python -m apps.web`` starts it and asked its first examples until one is answered; the report is that of a run.
+The page answers as the agent answered in the run, from its traces, so that no model is loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +20,81 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pydantic import Field
 
+from agents.asking.record import TurnRecord
+from agents.base_agent import BaseAgent
+from agents.settings.command_options import Options
 from agents.settings.profiles import ROOT
-from apps.answering import AnswererOptions, CannotStartError, start
+from agents.settings.run_config import DEFAULT_CACHE
+from apps.answering import About, AgentError, Answerer, Question
 from apps.http_server import configured, guarded
+from apps.outcome import Outcome, outcome_of
 from apps.page import Example, page_app
 from apps.web import examples
+from evaluation.files.manifest import read_manifest
+from evaluation.files.traces import read_traces
+from evaluation.records import EvaluationError
 
 MAX_BYTES = 200_000  # of a picture
 _SIZE = {"width": 1280, "height": 920}
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 _COLOURS = (256, 128, 64, 32)
-_SECONDS = 300  # for an answer
+_SECONDS = 60  # for an answer to show, on a busy machine
 
 
-class ScreenshotOptions(AnswererOptions):
-    """Make the pictures of page and report in docs/figures."""
+class ScreenshotOptions(Options):
+    """Make the pictures of page and report in docs/figures from a run over the mini set."""
 
-    report: Path | None = Field(None, description="report.html of a run; not given: no picture of a report")
+    run: Path = Field(ROOT / "results" / "demo", description="folder of the run, with report.html and single-turn/")
+    split: str = Field("public_test", description="split that it answered")
+    cache: Path = Field(DEFAULT_CACHE, description="where the mini set was prepared")
     figures: Path = Field(ROOT / "docs" / "figures", description="folder of the pictures")
 
 
+class _Run(BaseAgent):
+    """Stands where an agent stands; the run is over."""
+
+    def get_batch_size(self) -> int:
+        return 1
+
+    def batch_generate_response(self, *_: Any, **__: Any) -> list[str]:
+        raise AssertionError
+
+
+class RecordedAnswerer(Answerer):
+    """Answers as a run did; AgentError for what it was not asked."""
+
+    def __init__(self, records: Sequence[TurnRecord], about: About) -> None:
+        super().__init__(_Run(), about=about)
+        self._known = {record.query: record for record in records}
+
+    def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:  # noqa: ARG002
+        """See ``Answerer.answer``."""
+        records = [self._known.get(question.text) for question in questions]
+        if None in records:
+            raise AgentError("the run was not asked this")
+        return [outcome_of(record.answer, record) for record in records if record is not None]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write page.png and report.png; 2 where something that they take is missing."""
+    """Write page.png and report.png; 2 where the run is missing or has no answer to one of the page's examples."""
     options = ScreenshotOptions.parse(arguments)
     try:
-        answerer = start(options)
-    except CannotStartError as error:
-        print(f"error: {error}", file=sys.stderr)
+        records = [*read_traces(options.run / "single-turn" / "trace.jsonl", needed=True).values()]
+        told = read_manifest(options.run / "single-turn")
+        about = About(told["preset"], told["profile"], options.split)
+        answered = {record.query for record in records if record.decision is not None and record.decision.given}
+        shown = [Example(*each) for each in examples(about, options.cache)]
+        place = next((place for place, each in enumerate(shown) if each.question in answered), None)
+        if place is None:
+            raise EvaluationError(f"{options.run} answers none of the page's examples; run more conversations")
+    except (EvaluationError, OSError, KeyError) as error:
+        print(f"error: {error!r}; make demo makes a run", file=sys.stderr)
         return 2
-    shown = [Example(*each) for each in examples(answerer.about, options.cache)]
     with chromium() as browser:
-        with _served(page_app(answerer, shown)) as url:
-            write(ask_examples(browser, url, len(shown)), options.figures / "page.png")
-        if options.report is not None:
-            write(shot_of_report(browser, options.report), options.figures / "report.png")
+        with _served(page_app(RecordedAnswerer(records, about), shown)) as url:
+            write(ask_example(browser, url, place), options.figures / "page.png")
+        write(shot_of_report(browser, options.run / "report.html"), options.figures / "report.png")
     return 0
 
 
@@ -81,20 +121,16 @@ def _served(app: Any) -> Iterator[str]:
         thread.join()
 
 
-def ask_examples(browser: Browser, url: str, count: int) -> bytes:
-    """The page after the first example that is answered, else after the last one, as a PNG."""
+def ask_example(browser: Browser, url: str, place: int) -> bytes:
+    """The page after its example of that place was asked, as a PNG."""
     page = _opened(browser, url)
     expect.set_options(timeout=1000 * _SECONDS)
-    told = page.locator("#told")
-    for place in range(count):
-        expect(page.locator("#examples img").nth(place)).to_be_visible()
-        page.locator("#examples img").nth(place).click()
-        expect(page.locator("#question textarea")).not_to_have_value("")
-        expect(page.locator("#photo img")).to_be_visible()
-        page.click("#ask")
-        expect(told).to_contain_text("Verdict")
-        if told.locator(".answered").count():
-            break
+    expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
+    page.locator("#examples img").nth(place).click()
+    expect(page.locator("#question textarea")).not_to_have_value("")
+    expect(page.locator("#photo img")).to_be_visible()
+    page.click("#ask")
+    expect(page.locator("#told")).to_contain_text("Verdict")
     page.wait_for_load_state("networkidle")
     return page.screenshot()
 
@@ -102,8 +138,7 @@ def ask_examples(browser: Browser, url: str, count: int) -> bytes:
 def shot_of_report(browser: Browser, report: Path) -> bytes:
     """The report with its first right answer open, as a PNG."""
     page = _opened(browser, report.resolve().as_uri())
-    # Below the filters.
-    page.locator("article.turn.correct").first.evaluate("turn => scrollTo(0, turn.offsetTop - 110)")
+    page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
     return page.screenshot()
 
 
