@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agents.asking.readers.answers import ANSWERS
+from agents.asking.readers.answers import ANSWERS, STEP_ANSWER
 from agents.asking.readers.fields import QUERIES
 from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
@@ -30,6 +30,9 @@ from training.encoding import Sample, SampleEncoder, SampleGroup, groups_of
 from training.fit import fit, load_trainable
 from training.recipes import DataTable, Recipe
 
+LEARNED = ANSWERS | {STEP_ANSWER.name}
+"""Forms whose replies are learned as answers, where they have a verdict."""
+
 
 def samples_of(examples: Iterable[Example], data: DataTable) -> list[Sample]:
     """The samples of the tasks asked for, in the order of the examples; ``kind`` is answer, refusal, queries or relevance.
@@ -42,7 +45,9 @@ def samples_of(examples: Iterable[Example], data: DataTable) -> list[Sample]:
 
 
 def _sample(example: Example, data: DataTable) -> Sample | None:
-    if example.form in ANSWERS and "answer" in data.tasks:
+    if example.form in LEARNED and "answer" in data.tasks:
+        if example.reply_verdict is None:
+            return None
         if example.reply_verdict == "correct":
             return Sample(example, example.reply if data.answers == "own" else example.ground_truth)
         left_out = share_of("/".join(example.key)) < data.refusals_left_out
