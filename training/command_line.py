@@ -103,7 +103,9 @@ def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Exampl
     """
     recipe = load_recipe(options.recipe, options.set)
     run = Run(recipe, options.out, options.device, options.max_steps, options.resume, options.cache)
-    train, held_out = ([row for data in options.data for row in read_examples(data / side)] for side in (TRAIN, HELD_OUT))
+    train, held_out = (
+        [row for data in options.data for row in read_examples(data / side)] for side in (TRAIN, HELD_OUT)
+    )
     return run, train, held_out
 
 

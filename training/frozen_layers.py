@@ -55,7 +55,9 @@ def frozen_layers(
     layers = getattr(decoder, "layers", None)
     if layers is None or not hasattr(decoder, "norm") or decoder.config.model_type not in ("llama", "qwen2", "qwen3"):
         raise TrainingDataError("training.frozen_cache is for text models built like Llama or Qwen2; turn it off")
-    if not 0 < first < len(layers) or any(weight.requires_grad for layer in layers[:first] for weight in layer.parameters()):
+    if not 0 < first < len(layers) or any(
+        weight.requires_grad for layer in layers[:first] for weight in layer.parameters()
+    ):
         raise TrainingDataError(f"training.frozen_cache needs layers below the adapters: lora.first_layer is {first}")
     own, norm = list(layers), decoder.norm
     place = folder / _weights_hash([decoder.embed_tokens, *own[:first]])

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,9 +37,8 @@ from agents.texts.evidence_text import within_tokens
 from agents.texts.refusals import refuses
 from agents.texts.replies import labelled
 from agents.turn import IDK, Evidence
-from evaluation.judge.judging import choose_judge
+from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import DEFAULT_REVISION, REPLIES, AnsweredTurn
-from evaluation.judge.judging import Judge, judge_turns
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.index_contents import BACKGROUND, sampled
 from mini_crag_mm.loader import SET, WebPage
@@ -101,7 +100,9 @@ class Corpus:
     def __init__(self, pages: Sequence[WebPage], options: ChunkOptions) -> None:
         cut = cutter(options)
         self.chunks = [
-            Evidence(text, "web", page["page_name"], page["page_url"]) for page in pages for text in cut(page["page_snippet"])
+            Evidence(text, "web", page["page_name"], page["page_url"])
+            for page in pages
+            for text in cut(page["page_snippet"])
         ]
         self._by_page: dict[str, list[Evidence]] = {}
         for chunk in self.chunks:
@@ -150,7 +151,9 @@ class Shower:
         shown = within_tokens([*others[:place], *own, *others[place:]], self.tokens)
         return shown if own[0] in shown else within_tokens([*own, *others], self.tokens)
 
-    def example(self, asked: Asked, number: int, *, answered: bool, step: bool, pointing: bool, model: str) -> Example | None:
+    def example(
+        self, asked: Asked, number: int, *, answered: bool, step: bool, pointing: bool, model: str
+    ) -> Example | None:
         """The row of a question; None where its evidence cannot be shown."""
         shown = self.shown(asked, answered=answered)
         if shown is None:
@@ -218,7 +221,11 @@ def by_model(
     Raises:
         ModelError: The model cannot answer at all.
     """
-    models, prompts, size = config.models(replies=replies), _OnePrompt(config.prompts), config.settings.limits.batch_size
+    models, prompts, size = (
+        config.models(replies=replies),
+        _OnePrompt(config.prompts),
+        config.settings.limits.batch_size,
+    )
 
     def said(questions: Sequence[Question[Any]]) -> list[Any]:
         batches = [questions[start : start + size] for start in range(0, len(questions), size)]
@@ -233,15 +240,33 @@ def by_model(
             continue
         question, answer = reply.value
         made = MadeQuestion(WRITTEN, question, None, answer, answer, "")
-        if holds_answer(page["page_snippet"], question, answer, (answer,)) and not holds_answer(question, "", answer, (answer,)):
+        if holds_answer(page["page_snippet"], question, answer, (answer,)) and not holds_answer(
+            question, "", answer, (answer,)
+        ):
             kept.append(Asked(page, made, corpus.of(page)))
         else:
             fates["answer not in the page"] += 1
     answers = said(
-        [Question(Ask("step_answer", STEP_ANSWER), {"question": asked.made.question, "evidence": asked.chunks}) for asked in kept]
+        [
+            Question(Ask("step_answer", STEP_ANSWER), {"question": asked.made.question, "evidence": asked.chunks})
+            for asked in kept
+        ]
     )
     turns = [
-        AnsweredTurn(asked.session, asked.session, 0, False, None, "", "", "", asked.made.question, asked.made.answer, answer_in(reply.text), 1)
+        AnsweredTurn(
+            asked.session,
+            asked.session,
+            0,
+            False,
+            None,
+            "",
+            "",
+            "",
+            asked.made.question,
+            asked.made.answer,
+            answer_in(reply.text),
+            1,
+        )
         for asked, reply in zip(kept, answers, strict=True)
     ]
     judged = judge_turns(turns, judge, accept={asked.session: (asked.made.answer,) for asked in kept})
@@ -254,17 +279,29 @@ def by_model(
 class MadeOptions(JudgedOptions):
     """How many questions are made, and how they are put."""
 
-    dataset: Path | None = Field(None, description="local data sets whose public_test is kept out by its questions' words too")
+    dataset: Path | None = Field(
+        None, description="local data sets whose public_test is kept out by its questions' words too"
+    )
     revision: str = Field(DEFAULT_REVISION, description="data set revision")
     limit: Annotated[int, Flag(metavar="N")] = Field(300, ge=1, description="questions, kind by kind in turn")
-    refusals: float = Field(0.5, ge=0, le=1, description="share of the questions that are asked a second time without what answers them")
-    steps: float = Field(0.25, ge=0, le=1, description="share that is asked in the prompt of a step, with the fact alone as the answer")
-    pointing: float = Field(0.5, ge=0, le=1, description='share, of those that a photo could show, that ask about "this bird"')
+    refusals: float = Field(
+        0.5, ge=0, le=1, description="share of the questions that are asked a second time without what answers them"
+    )
+    steps: float = Field(
+        0.25, ge=0, le=1, description="share that is asked in the prompt of a step, with the fact alone as the answer"
+    )
+    pointing: float = Field(
+        0.5, ge=0, le=1, description='share, of those that a photo could show, that ask about "this bird"'
+    )
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the pages held out")
     preset: str = Field("best", description="preset whose prompts and evidence are served")
     profile: str = Field("embedded", description="profile: its budget of evidence, and with --by-model its chat model")
-    by_model: Annotated[int, Flag(metavar="N")] = Field(0, ge=0, description="pages of which the profile's chat model writes a question too")
-    tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(None, description="tokenizer that counts tokens; not given: none are counted")
+    by_model: Annotated[int, Flag(metavar="N")] = Field(
+        0, ge=0, description="pages of which the profile's chat model writes a question too"
+    )
+    tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(
+        None, description="tokenizer that counts tokens; not given: none are counted"
+    )
 
 
 def kept_out(asked: Asked, claimed: Claimed, test: TestContent | None) -> str | None:
@@ -297,7 +334,11 @@ def run(options: MadeOptions) -> None:
         found += written
     reasons = [kept_out(asked, claimed, test) for asked in found]
     about["kept_out"] = dict(sorted(Counter(filter(None, reasons)).items()))
-    allowed = {(asked.made.kind, asked.made.question): asked for asked, reason in zip(found, reasons, strict=True) if reason is None}
+    allowed = {
+        (asked.made.kind, asked.made.question): asked
+        for asked, reason in zip(found, reasons, strict=True)
+        if reason is None
+    }
     order = spread([asked.made for asked in allowed.values()], [share_of(question) for _, question in allowed])
     shower = Shower(corpus, config.prompts, served.evidence, config.settings.limits.evidence_tokens, served.prompt)
     examples: list[Example] = []
@@ -310,7 +351,9 @@ def run(options: MadeOptions) -> None:
             "step": share_of(f"step {made.question}") < options.steps,
             "model": writer if made.kind == WRITTEN else "",
         }
-        pointing = not how["step"] and made.pointing is not None and share_of(f"pointing {made.question}") < options.pointing
+        pointing = (
+            not how["step"] and made.pointing is not None and share_of(f"pointing {made.question}") < options.pointing
+        )
         again = share_of(f"refusal {made.question}") < options.refusals
         rows = [shower.example(asked, sum(kinds.values()), answered=answered, pointing=pointing, **how) for answered in ((True, False) if again else (True,))]  # fmt: skip
         if None in rows or any(claimed.named_in(row.messages[-1].content) for row in rows if row is not None):
@@ -335,7 +378,9 @@ def run(options: MadeOptions) -> None:
         prompts = sorted({row.prompt for row in rows})
         about[side] = {
             "pages": len({row.session_id for row in rows}),
-            "prompts": {prompt: describe([row for row in rows if row.prompt == prompt], tokenizer) for prompt in prompts},
+            "prompts": {
+                prompt: describe([row for row in rows if row.prompt == prompt], tokenizer) for prompt in prompts
+            },
         }
     write_about(options.out, about)
 

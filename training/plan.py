@@ -197,7 +197,10 @@ def run(options: PlanOptions) -> None:
     architecture = architecture_of(options.model)
     parts = ("weights", "adapters", "activations and logits", "together")
     headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
-    lines = [(*headings, *(f"fits {card.name}; hours; tokens/s" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
+    lines = [
+        (*headings, *(f"fits {card.name}; hours; tokens/s" for card in CARDS)),
+        ("---",) * (len(headings) + len(CARDS)),
+    ]
     for recipe in recipes:
         method = METHODS.get(recipe.name, "sft")
         found = need(architecture, recipe, load, method)

@@ -108,11 +108,18 @@ class QuestionRules:
         if verb is None or bare.startswith(("List of", "History of", "Geography of")):
             return None
         start = re.match(rf"(?P<article>The |An? )?(?P<name>{re.escape(bare)}(?:e?s)?)\b", first, re.IGNORECASE)
-        person = "," not in bare and bool(_PRONOUN.search(text)) and bool(re.search(r"^[^.]*\b(?:is|was) (?:an?|the)\b", first))
+        person = (
+            "," not in bare
+            and bool(_PRONOUN.search(text))
+            and bool(re.search(r"^[^.]*\b(?:is|was) (?:an?|the)\b", first))
+        )
         if start is None:
             if not person:
                 return None
-            name, spelled = bare, rf"{re.escape(first[: verb.start()].split(',')[0].split(' (')[0].strip())}|{re.escape(bare)}"
+            name, spelled = (
+                bare,
+                rf"{re.escape(first[: verb.start()].split(',')[0].split(' (')[0].strip())}|{re.escape(bare)}",
+            )
         else:
             name, article = start["name"], (start["article"] or "").lower()
             later = bare.split()[1:]
@@ -151,7 +158,7 @@ class QuestionRules:
     def _made(
         self, rule: Rule, pattern: re.Pattern[str], subject: Subject, sentence: str, plain: str
     ) -> MadeQuestion | None:
-        if rule.of != "any" and (rule.of == "person") != subject.person or (rule.singular and subject.many):
+        if (rule.of != "any" and (rule.of == "person") != subject.person) or (rule.singular and subject.many):
             return None
         found = pattern.search(plain)
         if found is None:
@@ -192,7 +199,8 @@ def sentences(text: str) -> list[str]:
 
 def _about(subject: Subject, sentence: str) -> bool:
     """Whether a later sentence goes on about the subject: it begins with it or a word for it, or with when or where something was."""
-    starts = rf"(?:{_SUBJECT}|It|Its|He|His|She|Her|They|Their|The (?:{subject.noun or 'name'}|city|country|capital|currency|official|largest|highest|town|species|family)|"
+    words = "city|country|capital|currency|official|largest|highest|town|species|family"
+    starts = rf"(?:{_SUBJECT}|It|Its|He|His|She|Her|They|Their|The (?:{subject.noun or 'name'}|{words})|"
     return bool(re.match(rf"{starts}Born|As of|With an?|In {{0,1}}\d{{4}})\b", sentence))
 
 
@@ -200,7 +208,10 @@ def _verbs(subject: Subject, groups: dict[str, str], sentence: str) -> dict[str,
     be, many = subject.be, subject.many
     past = be in ("was", "were")
     made = groups.get("made", "")
-    verb = re.search(r"\b(described|proposed|isolated|identified|observed|synthesized|used|produced|discovered|formulated|published|coined)\b", sentence)
+    verb = re.search(
+        r"\b(described|proposed|isolated|identified|observed|synthesized|used|produced|discovered|formulated|published|coined)\b",
+        sentence,
+    )
     return {
         "be": be,
         "do": "did" if past else "do" if many else "does",

@@ -50,7 +50,7 @@ class TrainingTable(Table):
     checkpointing: bool = Field(True, description="activations are computed again in the backward pass")
     frozen_cache: bool = Field(
         False,
-        description="what the layers below lora.first_layer make of a row is computed once and kept in --cache, for all epochs and trainings; text alone",
+        description="what the layers below lora.first_layer make of a row is computed once and kept in --cache; for text alone",
     )
     eval_steps: int = Field(50, gt=0, description="steps between evaluations on the held-out side")
     save_steps: int = Field(50, gt=0, description="steps between checkpoints to go on from")

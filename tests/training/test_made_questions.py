@@ -84,7 +84,9 @@ class Writer:
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(made_questions, "training_pages", lambda: [page(*item) for item in PAGES.items()])
     profile = tmp_path / "scripted.toml"
-    profile.write_text(f'[limits]\nevidence_tokens = 400\n[models.chat]\nkind = "{__name__}:Writer"\n', encoding="utf-8")
+    profile.write_text(
+        f'[limits]\nevidence_tokens = 400\n[models.chat]\nkind = "{__name__}:Writer"\n', encoding="utf-8"
+    )
 
     def run(*flags: str) -> tuple[list[Example], dict[str, Any]]:
         out = tmp_path / "out"
@@ -123,7 +125,11 @@ def test_nothing_that_names_an_entity_of_a_question_set_is_made(make: Any, monke
 
 def test_the_entities_of_both_splits_are_known() -> None:
     claimed = Claimed.read()
-    assert claimed.named_in("The Taj Mahal is old") and claimed.named_in("two polar bears") and claimed.named_in("Eiffel Tower")
+    assert (
+        claimed.named_in("The Taj Mahal is old")
+        and claimed.named_in("two polar bears")
+        and claimed.named_in("Eiffel Tower")
+    )
     assert not claimed.named_in("Ada Stone built the Harz Bridge")
 
 
@@ -132,7 +138,9 @@ def test_nothing_is_asked_in_the_words_of_the_test_split(
 ) -> None:
     data = save_data(tmp_path / "test", "public_test")
     table = "When was this bridge opened?"
-    monkeypatch.setattr("training.public_test.tidy", lambda query: table if query == "When was this finished?" else query)
+    monkeypatch.setattr(
+        "training.public_test.tidy", lambda query: table if query == "When was this finished?" else query
+    )
     rows, about = make("--dataset", str(data), "--revision", REVISION)
     assert about["kept_out"] == {"asked in public_test": 1}
     assert rows and not any("opened" in row.query for row in rows)
