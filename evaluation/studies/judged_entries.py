@@ -17,8 +17,9 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.judge.judge_options import JudgeOptions
-from evaluation.judge.judging import Judge, judge_turns
+from evaluation.judge.judging import JUDGING, Judge, judge_turns, to_judge
 from evaluation.judge.spending import Paid
+from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
 from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
 from evaluation.rules import OURS, Rules
 from evaluation.run.launching import local_judge
@@ -127,7 +128,9 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
     if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
         return known
     judge = options.judge(options.eval_model, options.cache, local_judge)
-    entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
+    shares = {each.label: Share(to_judge(each.turns, rules)) for each in saved}
+    with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
+        entries = tuple(judged_entry(each, judge, options, sets, bar.of(each.label, each.label)) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
     return Entries(entries, judge.name, f"judged now by {judge.name}; rules: {rules.name}")
@@ -242,7 +245,9 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     return Entries(tuple(entries), judge, f"those of the runs' own tables, judged by {judge}; rules: {rules.name}")
 
 
-def judged_entry(saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = ()) -> Entry:
+def judged_entry(
+    saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
+) -> Entry:
     """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
     rules = options.rules
     judged = judge_turns(
@@ -253,6 +258,7 @@ def judged_entry(saved: Saved, judge: Judge, options: EntryOptions, sets: Sequen
         rules=rules,
         workers=options.workers,
         progress=not options.no_progress,
+        bars=bars,
     )
     return _entry(saved, judged, rules)
 
