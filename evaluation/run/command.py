@@ -32,9 +32,7 @@ def main(
     return evaluate(parse(arguments), console or output(), build)
 
 
-def evaluate(
-    options: RunOptions, console: Console, build: BuildAgent | None = None, bars: MakeBar = turn_bar
-) -> int:
+def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = None, bars: MakeBar = turn_bar) -> int:
     """What ``main`` does with the options that ``parse`` read; while it runs no other command may write into its folders."""
     from evaluation.files.folder_lock import writing_into
 
@@ -66,7 +64,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         name = f"{len(turns)} answers of {path.name}"
         parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
         about = read_manifest(path.parent)
-    _report(options, parts, about, judging, console)
+    _report(options, parts, about, console)
     return 0
 
 
@@ -102,7 +100,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
             else:
                 phases.print_missing_pictures(console, made.turns, folder)
             noted = read_manifest(folder)  # the tokenizer and the models too
-    _report(options, parts, noted, judging, console)
+    _report(options, parts, noted, console)
     return 0
 
 
@@ -118,19 +116,16 @@ def _report(
     options: RunOptions,
     parts: Sequence[ReportPart],
     about: Mapping[str, Any],
-    judging: Judging,
     console: Console,
 ) -> None:
     from evaluation.report.console_tables import WITHOUT_PICTURE
     from evaluation.report.html_report import REPORT, write_report
 
     if parts and not options.no_report:
-        names = " and ".join(part.name for part in parts)
         said = {
             name: value for name, value in about.items() if name != WITHOUT_PICTURE
         }  # which each part shows of its own
-        made_with = {**said, "dataset": names, "judge": judging.judge.name}
-        path = write_report(options.output_dir / REPORT, parts, made_with)
+        path = write_report(options.output_dir / REPORT, parts, said)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from agents.asking.record import REQUEST_IMAGES
 from evaluation.data.crag_dataset import CragDataset
-from evaluation.files.manifest import add_to_manifest, note_commit, read_manifest, write_manifest
+from evaluation.files.manifest import add_to_manifest, note_beginning, read_manifest, write_manifest
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, read_traces
@@ -70,7 +70,7 @@ def answer_sessions(
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
-        note_commit(output_dir)
+        note_beginning(output_dir)
         launched.warm_up()
 
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
@@ -140,8 +140,8 @@ def judge_answers(
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
     costs, photos = read_run_log(source), photos_of(dataset.sessions, dataset) if dataset is not None else {}
-    part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules)
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
+    part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules, dict(about))
     about.pop(WITHOUT_PICTURE, None)  # of all turns of the run
     if part.missing is not None:
         about[WITHOUT_PICTURE] = asdict(part.missing)

@@ -19,9 +19,11 @@ from rich.console import Console
 from agents.settings.command_options import Flag
 from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
+from evaluation.files.manifest import read_manifest
 from evaluation.judge.judging import JUDGING, to_judge
 from evaluation.progress import Share, StudyBar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
+from evaluation.report.run_card import card
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import Interval, session_interval
 from evaluation.studies.judged_entries import (
@@ -33,7 +35,7 @@ from evaluation.studies.judged_entries import (
     load_labels,
     with_labels,
 )
-from evaluation.studies.result_tables import ResultTable, cut, publish
+from evaluation.studies.result_tables import ResultTable, card_table, cut, publish
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset
@@ -292,7 +294,8 @@ def _run(options: AgreementOptions, console: Console) -> None:
         table.show(console)
     if options.out is not None:
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}
-        shown = tables(saved, found, pairs)
+        made_with = card([read_manifest(file.parent) for file in saved.files], len(saved.turns))
+        shown = [*tables(saved, found, pairs), card_table({saved.label: made_with})]
         publish(options.out / "agreement", content, f"Agreement on {saved.label}", shown, console)
 
 

@@ -21,6 +21,7 @@ from evaluation.judge.judging import JUDGING, Judge, judge_turns, to_judge
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
 from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
+from evaluation.report.run_card import card
 from evaluation.rules import OURS, Rules
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import counted
@@ -59,11 +60,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries whose answers one judge judged by the same rules; ``verdicts`` says which, and when."""
+    """Entries whose answers one judge judged by the same rules (by their name); ``verdicts`` says which, and when."""
 
     entries: tuple[Entry, ...]
     judge: str
+    rules: str
     verdicts: str
+
+    @property
+    def cards(self) -> dict[str, dict[str, str]]:
+        """The card of each entry."""
+        judged = {"judge": self.judge, "rules": self.rules}
+        made = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
+        return {
+            entry.label: card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
+            for entry in self.entries
+        }
 
 
 class EntryOptions(JudgeOptions):
@@ -133,7 +145,7 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
         entries = tuple(judged_entry(each, judge, options, sets, bar.of(each.label, each.label)) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
-    return Entries(entries, judge.name, f"judged now by {judge.name}; rules: {rules.name}")
+    return Entries(entries, judge.name, rules.name, f"judged now by {judge.name}; rules: {rules.name}")
 
 
 def find_saved(spec: str) -> Saved:
@@ -242,7 +254,8 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     judge = judges.pop()
     if judges or not judge:
         return None
-    return Entries(tuple(entries), judge, f"those of the runs' own tables, judged by {judge}; rules: {rules.name}")
+    said = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
+    return Entries(tuple(entries), judge, rules.name, said)
 
 
 def judged_entry(

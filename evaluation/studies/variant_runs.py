@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 from rich.console import Console
 
-from agents.runtime.files import doing, write_whole
+from agents.runtime.files import doing
 from agents.settings.command_options import Flag
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import exit_status, output, print_json
@@ -22,9 +22,16 @@ from evaluation.records import EvaluationError
 from evaluation.run import command
 from evaluation.run.generate import ANSWERS
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
-from evaluation.studies.figures import Result, read_figures
+from evaluation.studies.figures import Result, against_bases, read_figures
 from evaluation.studies.plots import plot_truthfulness
-from evaluation.studies.result_tables import ResultTable, figure_rows, write_csv
+from evaluation.studies.result_tables import (
+    ResultTable,
+    card_table,
+    figure_rows,
+    result_cards,
+    write_tables,
+    written,
+)
 from evaluation.studies.variants import Variant, check_labels
 
 LOG = "log.txt"
@@ -152,13 +159,15 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> None:
 
 def compare(
     variants: Callable[[], list[Variant]],
+    base_of: Callable[[Variant], str],
     tables: Callable[[str, Sequence[Result]], list[ResultTable]],
     options: ComparisonOptions,
     stem: str,
 ) -> int:
-    """Run the variants, print their tables, and write them with a plot as ``STEM.md``, ``.csv`` and ``.png`` in ``options.out``.
+    """Run the variants, print their tables, and write them with a plot and the cards of the runs as files STEM in ``options.out``.
 
-    ``tables`` are those of a task and of what the variants reached on it.
+    ``base_of`` gives the label of the variant that one is tested against; ``tables`` are those of a task and of what the variants
+    reached on it.
 
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
@@ -172,7 +181,8 @@ def compare(
     def run_alone() -> int:
         try:
             chosen, tasks = variants(), tasks_of(options)
-            results, failed = run_all(chosen, tasks, options, console)
+            reached, failed = run_all(chosen, tasks, options, console)
+            results = against_bases(reached, base_of)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on from here")
             return command.INTERRUPTED
@@ -181,11 +191,10 @@ def compare(
             made = [table for task, found in by_task.items() if found for table in tables(task, found)]
             for table in made:
                 table.show(console)
-            text, numbers, plot = (options.out / f"{stem}.{kind}" for kind in ("md", "csv", "png"))
-            write_whole(text, "\n".join(table.markdown() for table in made))
-            write_csv(numbers, results)
-            plot_truthfulness(plot, results)
-            console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)
+            place = options.out / stem
+            files = write_tables(place, [*made, card_table(result_cards(results))], results)
+            files += plot_truthfulness(place, results)
+            console.print(f"written: {written(*files)}", markup=False, soft_wrap=True)
             if options.as_json:
                 print_json({"results": figure_rows(results)})
         return int(failed)
