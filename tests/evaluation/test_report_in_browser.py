@@ -123,7 +123,8 @@ def test_a_heading_goes_with_the_last_of_its_turns(tmp_path: Path) -> None:
     parts = [ReportPart(name, judged(verdict, name), {}) for name, verdict in (("one", "c"), ("two", "h"))]
     page = write_report(tmp_path / "report.html", parts, {}).read_text()
     said = in_browser(page, tmp_path, """
-        const headings = () => [...document.querySelectorAll("section > h2")].filter(each => each.offsetParent).map(each => each.textContent);
+        const every = [...document.querySelectorAll("section > h2")];
+        const headings = () => every.filter(each => each.offsetParent).map(each => each.textContent);
         const steps = [headings()];
         set("verdict", "hallucination"); steps.push(headings());
         return steps;
