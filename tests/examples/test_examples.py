@@ -1,10 +1,14 @@
-"""The examples run: the zoo's notebook cell by cell in a kernel of its own, and what its files have to be."""
+"""The examples run: the zoo's notebook cell by cell in a kernel of its own, and what its files and the image that serves them have to be."""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import shlex
+import subprocess
+import tomllib
 from typing import Any
 
 import nbformat
@@ -12,13 +16,20 @@ import pytest
 from nbclient import NotebookClient
 from PIL import Image
 
+from agents.models.chat.gguf import GgufOptions
+from agents.search.build_index import IndexOptions
 from agents.settings.profiles import ROOT
 from agents.texts.refusals import refuses
+from apps.preflight.repository import _hadolint
+from apps.serve import ServeOptions
 
 EXAMPLES = ROOT / "examples"
 ZOO = EXAMPLES / "zoo"
 NOTEBOOK = EXAMPLES / "zoo.ipynb"
 PROFILE = """extends = "embedded"
+
+[limits]
+seconds_per_turn = 3600.0 # a busy machine leaves no stage out
 
 [models.chat]
 kind = "composed"
@@ -31,6 +42,7 @@ kind = "tests.support.quoting_chat:QuotingChat"
 """
 """The embedded profile, but for the language model: what finds, ranks and decides is what it is for a user."""
 
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
 _MAX_BYTES = 61_000
 
 
@@ -108,3 +120,26 @@ def test_no_visitors_photo_is_one_of_the_table() -> None:
     with (ZOO / "animals.csv").open(encoding="utf-8") as file:
         own = {(ZOO / "photos" / row["file"]).read_bytes() for row in csv.DictReader(file)}
     assert not own & {path.read_bytes() for path in (ZOO / "visitors").iterdir()}
+
+
+def test_the_image_copies_and_starts_what_there_is() -> None:
+    """What can be checked without a container engine: linted, every file is there and not left out, and the server takes its options."""
+    lines = (ROOT / "Dockerfile.cpu").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    said = [line.split(None, 1) for line in lines if line and line[0] not in "# "]
+    steps = [(word, " ".join(rest.split())) for word, rest in said]
+    assert _hadolint(ROOT / "Dockerfile.cpu").state != "failed"
+    assert next(rest for word, rest in steps if word == "USER") not in ("root", "0")
+    copied = [rest.split()[0] for word, rest in steps if word == "COPY"]
+    (started,) = (json.loads(rest)[0] for word, rest in steps if word == "ENTRYPOINT")
+    assert all((ROOT / path).exists() for path in copied) and os.access(ROOT / started, os.X_OK)
+    ignored = (ROOT / "Dockerfile.cpu.dockerignore").read_text(encoding="utf-8").split()
+    needed = {"examples", "tools", "presets", "profiles", "prompts", *PACKAGES}
+    assert not needed & {*ignored} and all((ROOT / name).is_dir() for name in needed)
+    script = (ROOT / started).read_text(encoding="utf-8").replace("\\\n", " ")
+    subprocess.run(["sh", "-n", str(ROOT / started)], check=True)
+    commands = [shlex.split(line.removeprefix("exec "), comments=True) for line in script.splitlines()]
+    named = {words[1]: words[2:] for words in commands if words and words[0] == "crag"}
+    assert IndexOptions.parse(named["index"]).split and ServeOptions.parse(named["serve"][:-1]).host == "0.0.0.0"
+    assert GgufOptions.parse(next(words[3:] for words in commands if words[:1] == ["python"]))
+    (health,) = (rest for word, rest in steps if word == "HEALTHCHECK")
+    assert "http://127.0.0.1:8000/health" in health and ServeOptions.parse(named["serve"][:-1]).port == 8000
