@@ -1,4 +1,4 @@
-"""The examples run: the zoo's notebook cell by cell in a kernel of its own, and what its files and the image that serves them have to be."""
+"""The examples run: the zoo's notebook cell by cell in a kernel of its own; what its files and the image that serves it have to be."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Any:
         ("giraffe.webp", "Mosi the giraffe", "1120 kg"),
     ],
 )
-def test_an_animal_is_recognised_and_its_evidence_holds_the_answer(ran: Any, photo: str, animal: str, fact: str) -> None:
+def test_an_animal_is_recognised_and_its_evidence_holds_the_answer(
+    ran: Any, photo: str, animal: str, fact: str
+) -> None:
     outcome = ran[0][photo]
     assert outcome["entity"] == animal
     assert any(fact in source["text"] for source in outcome["sources"])
@@ -91,7 +93,9 @@ def test_an_animal_of_no_zoo_is_not_recognised_and_not_answered(ran: Any) -> Non
 
 
 def test_the_notebook_shows_the_photo_with_its_crops(ran: Any) -> None:
-    shown = [output for cell in ran[1].cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
+    shown = [
+        output for cell in ran[1].cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})
+    ]
     assert len(shown) == 1 and ran[0]["koala.webp"]["crops"]
 
 

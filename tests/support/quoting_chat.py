@@ -11,7 +11,8 @@ from agents.runtime.deadline import NO_DEADLINE, Deadline
 IDK = "I don't know"
 _WORD = re.compile(r"[a-z0-9]{3,}")
 _NAMED = re.compile(r"[A-Z][a-z]+ the [A-Za-z ]+?(?=[\"?.,]|$| in | is )")
-_TITLE = re.compile(r'\[Info \d+\] "[^"]*": ')
+_TITLE = re.compile(r'^(?:\s*\[Info )?\d+\] "[^"]*": ')
+_POINTING = frozenset({"this", "animal", "when", "was", "what", "the"})
 _SURE = (-0.01, -0.01)
 
 
@@ -47,7 +48,7 @@ def _quoted(asked: str) -> str:
     before, _, rest = asked.partition("Information:")
     information, _, question = rest.rpartition("Question:")
     names = _named(question) or _named(before)
-    sentences = [each.strip(' "') for each in re.split(r"(?<=[.!?])\s+|\n", _TITLE.sub("", information))]
-    about = [each for each in sentences if any(name.split()[0] in each for name in names)]
-    wanted = {*_WORD.findall(question.lower())}
-    return max(about, key=lambda each: len(wanted & {*_WORD.findall(each.lower())}), default=IDK)
+    chunks = [_TITLE.sub("", each) for each in information.split("\n[Info ") if any(name in each for name in names)]
+    sentences = [each.strip(' "') for chunk in chunks for each in re.split(r"(?<=[.!?])\s+|\n", chunk)]
+    wanted = {*_WORD.findall(question.lower())} - _POINTING
+    return max(filter(None, sentences), key=lambda each: len(wanted & {*_WORD.findall(each.lower())}), default=IDK)
