@@ -117,8 +117,8 @@ class SearchGateway:
     ) -> list[Results[ImageHit]]:
         """The k nearest images of the knowledge graph for each image (upright and opaque by ``to_rgb``), nearest first.
 
-        ``given`` has for each image what the evaluator found for it, used where there is no pipeline. ValueError where k is below 1, or
-        ``given`` has another length than ``images``.
+        ``provided`` has for each image what the evaluator found for it, used where there is no pipeline. ValueError where k is below 1, or
+        ``provided`` has another length than ``images``.
         """
         _at_least_one(k)
         if not self.image_enabled:
@@ -149,8 +149,8 @@ class SearchGateway:
     ) -> list[Results[WebHit]]:
         """The k nearest chunks for each query, nearest first, of each page the nearest alone: at most k pages.
 
-        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``given`` and ValueError are as
-        for ``search_images``.
+        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``provided`` and
+        ValueError are as for ``search_images``.
         """
         _at_least_one(k)
         if not self.web_enabled:

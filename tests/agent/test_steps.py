@@ -143,6 +143,10 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
         ("61 - 76 cm", "middle", 68.5, "cm"),
         ("about 0.38 g", "middle", 0.38, "g"),
         ("$2.75", "middle", 2.75, ""),
+        ("two hundred years", "middle", 200, "years"),
+        ("twenty one days", "middle", 21, "days"),
+        ("three hundred and sixty-five days", "middle", 365, "days"),
+        ("between two and four weeks", "low", 2, "weeks"),
     ],
 )
 def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
@@ -161,6 +165,12 @@ def test_sums_by_hand() -> None:
     for facts in (["I don't know", "3"], ["3 kg", "3 m"], ["3", "0"]):
         with pytest.raises(ComputationError):
             arithmetic("ratio" if facts[1] == "0" else "sum", facts)
+
+
+@pytest.mark.parametrize("text", ["one of the oldest", "two-thirds", "half a million", "eighteen eighty-nine"])
+def test_words_that_are_no_whole_number_are_none(text: str) -> None:
+    with pytest.raises(ComputationError):
+        quantity(text)
 
 
 def test_the_order_of_quantities_and_dates() -> None:
